@@ -1,0 +1,1 @@
+"""The Python SDK: what the command line and the window are built on."""

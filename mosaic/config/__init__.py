@@ -1,0 +1,1 @@
+"""Run configuration: the model, its validation, settings, paths and secrets."""

@@ -1,0 +1,1 @@
+"""The trainer daemon: it owns every run."""
