@@ -1,0 +1,1 @@
+"""Networks that several algorithm files share."""

@@ -1,0 +1,60 @@
+"""What every algorithm file needs and no paper describes.
+
+Writing an algorithm file
+=========================
+
+A file ``cleanrl_worker/cleanrl/<name>.py`` is one algorithm, read top to bottom: what it is,
+its arguments, its network, its loop. It declares:
+
+``ALGORITHM``
+    A literal: ``title``, ``paper``, ``family``, ``actions`` (``discrete``, ``continuous``,
+    ``multi_discrete``), ``observations`` (``vector``, ``grid``, ``image``), ``default_env``,
+    ``requires`` (requirement sets: ``base``, ``atari``, ``mujoco``, ``envpool``, ``procgen``,
+    ``jax``, ``minigrid``, ``pettingzoo``). Tools read it with ``ast`` (`kit.schema`).
+``SMOKE``
+    A literal with the arguments of a run of a few seconds.
+``Args``
+    A dataclass on `kit.args.RunArgs`. Defaults are literals; every field is followed by its
+    help text, which may end with the allowed range (grammar in `kit.args`).
+``make_policy(envs, args, model)``
+    Rebuilds the trained policy from the policy file's ``model`` (the ``policy`` states given
+    to ``run.remember``) and returns a `kit.inference.Policy`. ``envs`` has
+    ``single_observation_space`` and ``single_action_space``.
+``make_eval_envs(args, num_envs, video_dir)``
+    Only when evaluation needs other environments than `kit.envs.Envs` (Atari and the like).
+``train(args, run)``
+    The algorithm. The last two lines are ``if __name__ == "__main__": main(Args, train)``.
+
+The shape of ``train``::
+
+    envs = run.make_envs(args.num_envs)             # refuses spaces that do not fit
+    network = Network(...).to(run.device)
+    optimizer = Adam(network.parameters(), args.learning_rate)
+    envs.reset(seed=args.seed)
+    run.remember({"network": network}, optimizer=optimizer, envs=envs, memory=memory)
+    obs = envs.obs                                  # after remember: --resume restores it
+    for global_step in run.steps(stride):           # stride: environment steps in one turn
+        ...
+        obs, rewards, terminated, truncated, info = envs.step(actions)
+        if info:                                    # an episode ended
+            true_next_obs = info["final_obs"]       # bootstrap a truncated episode from this
+            run.log_episodes(global_step, info)
+        run.log(global_step, {"losses/td_loss": loss.item()})
+
+Rules that make resume exact, to the last bit on the CPU:
+
+- All that changes during the loop is in an object given to ``run.remember`` (anything with
+  ``state_dict`` and ``load_state_dict``), or follows from ``global_step``. One turn of the
+  loop leaves nothing behind in plain variables but what ``envs.obs`` and the objects give.
+- All randomness comes from ``run.rng`` (NumPy) or torch's global generator.
+- ``run.steps`` does everything else between two turns: commands, pause, checkpoints, metrics.
+
+Speed: act with `kit.inference.numpy_forward`, keep rollouts in NumPy arrays, use
+`kit.optim.Adam` (create it before anything else looks at the parameters' memory).
+
+Environments follow Gymnasium's SAME_STEP autoreset: the observation that ``step`` returns
+after the end of an episode already belongs to the next one. Wrap libraries that reset in the
+next step (EnvPool) so that they behave like this.
+
+Refuse bad input with `kit.errors.UsageError` before ``run.steps``; one sentence with the fix.
+"""

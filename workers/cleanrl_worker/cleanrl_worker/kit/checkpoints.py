@@ -1,0 +1,173 @@
+"""Checkpoints: the policy alone, and the full state that continues a run exactly.
+
+``step-<N>.cleanrl_model`` holds the policy and what is needed to rebuild it;
+``step-<N>.state`` holds everything: networks, optimisers, counters, random generators,
+replay memory, statistics and environments. Both hold only tensors, numbers, text, lists
+and dictionaries, so both load with ``weights_only=True`` and can run no code.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from cleanrl_worker.kit import files
+from cleanrl_worker.kit.errors import CheckpointError
+
+POLICY_SUFFIX = ".cleanrl_model"
+STATE_SUFFIX = ".state"
+FORMAT = 1
+_NAME = re.compile(r"step-(\d+)\.(?:state|cleanrl_model)")
+
+
+@dataclass(frozen=True)
+class Saved:
+    """One file that a checkpoint consists of."""
+
+    path: Path
+    step: int
+    sha256: str
+    kind: str
+
+
+def save(folder: Path, step: int, policy: dict[str, Any], state: dict[str, Any]) -> list[Saved]:
+    """Write both files of a checkpoint, each whole or not at all.
+
+    Args:
+        folder: the run's ``checkpoints`` folder.
+        step: the environment step that was reached.
+        policy: what rebuilds the policy.
+        state: everything needed to continue.
+
+    Returns:
+        What was written, the policy first.
+    """
+    saved = []
+    for suffix, kind, content in ((POLICY_SUFFIX, "policy", policy), (STATE_SUFFIX, "full", state)):
+        path = folder / f"step-{step}{suffix}"
+        plain = to_plain({"format": FORMAT, **content})
+        digest = files.write_checked(path, lambda file, plain=plain: torch.save(plain, file))
+        saved.append(Saved(path, step, digest, kind))
+    return saved
+
+
+def prune(folder: Path, keep: int) -> None:
+    """Keep the newest checkpoints and remove the older ones with their checksums."""
+    steps = sorted({step_of(path) for path in folder.glob("step-*") if _NAME.fullmatch(path.name)})
+    for step in steps[:-keep]:
+        for suffix in (POLICY_SUFFIX, STATE_SUFFIX):
+            files.remove_checked(folder / f"step-{step}{suffix}")
+
+
+def step_of(path: Path) -> int:
+    """The step in a checkpoint's file name, or -1."""
+    match = _NAME.fullmatch(path.name)
+    return int(match.group(1)) if match else -1
+
+
+def find(where: Path, suffix: str = STATE_SUFFIX) -> tuple[Path, list[str]]:
+    """Find the checkpoint to continue from.
+
+    Args:
+        where: a checkpoint file, a checkpoints folder or a run directory.
+        suffix: which of the two kinds is wanted.
+
+    Returns:
+        The newest valid file, and a sentence for each newer one that was passed over.
+
+    Raises:
+        CheckpointError: when there is none.
+    """
+    if where.is_file():
+        if problem := files.checksum_problem(where):
+            raise CheckpointError(
+                f"The checkpoint cannot be used: {problem}. Give another file, or its folder "
+                f"to take the newest valid one: --resume {where.parent}"
+            )
+        return where, []
+    folder = where / "checkpoints" if (where / "checkpoints").is_dir() else where
+    candidates = sorted(folder.glob(f"step-*{suffix}"), key=step_of, reverse=True)
+    problems: list[str] = []
+    for candidate in candidates:
+        problem = files.checksum_problem(candidate)
+        if problem is None:
+            return candidate, problems
+        problems.append(problem)
+    detail = f" ({'; '.join(problems)})" if problems else ""
+    raise CheckpointError(
+        f"There is no valid checkpoint (*{suffix}) in {where}{detail}. "
+        f"Give a file or a run directory that has one: --resume <run-dir>"
+    )
+
+
+def load(path: Path, device: str | torch.device = "cpu") -> dict[str, Any]:
+    """Read a checkpoint file without ever running code from it.
+
+    Raises:
+        CheckpointError: when the file is damaged or holds more than plain data.
+    """
+    try:
+        content = torch.load(path, map_location=device, weights_only=True)
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise CheckpointError(
+            f"{path} is not a checkpoint that can be loaded safely: {reason}. "
+            "Only files of plain tensors and values are accepted."
+        ) from None
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path} is not a checkpoint: it holds a {type(content).__name__}.")
+    if content.get("format", FORMAT) != FORMAT:
+        raise CheckpointError(
+            f"{path} has format {content['format']}, this version reads format {FORMAT}. "
+            "Use the version that wrote it."
+        )
+    return content
+
+
+def to_plain(value: Any) -> Any:
+    """Turn arrays into tensors and tuples into lists, all the way down."""
+    if isinstance(value, torch.Tensor):
+        # A view would drag its whole storage into the file.
+        small = value.untyped_storage().nbytes() > value.numel() * value.element_size()
+        return value.detach().clone() if small else value.detach()
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(np.ascontiguousarray(value))
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, dict):
+        return {key: to_plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_plain(item) for item in value]
+    if isinstance(value, (str, int, float, bool, type(None))):
+        return value
+    raise TypeError(f"a checkpoint cannot hold a {type(value).__name__}")
+
+
+def random_state() -> dict[str, Any]:
+    """The state of every global random generator."""
+    version, numbers, gauss = random.getstate()
+    state = {
+        "python": [version, list(numbers), gauss],
+        "numpy": list(np.random.get_state()),  # noqa: NPY002
+        "torch": torch.get_rng_state(),
+    }
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        state["cuda"] = torch.cuda.get_rng_state_all()
+    return state
+
+
+def restore_random_state(state: dict[str, Any]) -> None:
+    """Put every global random generator back."""
+    version, numbers, gauss = state["python"]
+    random.setstate((version, tuple(numbers), gauss))
+    name, keys, *rest = state["numpy"]
+    np.random.set_state((name, keys.numpy(), *rest))  # noqa: NPY002
+    torch.set_rng_state(state["torch"].cpu())
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all([item.cpu() for item in state["cuda"]])

@@ -1,0 +1,193 @@
+"""Plays a trained policy and reports its episodes."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from cleanrl_worker.kit import checkpoints, files, spaces
+from cleanrl_worker.kit.envs import Envs
+from cleanrl_worker.kit.errors import CheckpointError, UsageError
+from cleanrl_worker.kit.sampling import Random
+from cleanrl_worker.kit.schema import script_names
+
+_MOST_ENVS = 16
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One finished episode of an evaluation."""
+
+    index: int
+    episodic_return: float
+    discounted_return: float
+    length: int
+    cut: bool
+    """whether ``max_steps`` ended it, not the environment"""
+
+
+def evaluate(
+    model_path: str | Path,
+    env_id: str | None = None,
+    *,
+    episodes: int = 10,
+    seed: int = 1,
+    gamma: float = 0.99,
+    max_steps: int | None = None,
+    deterministic: bool = True,
+    video_dir: str | Path | None = None,
+    on_episode: Callable[[Episode], None] | None = None,
+) -> list[Episode]:
+    """Play episodes with a policy file of any bundled algorithm.
+
+    Several environments run at once, and each plays a fixed share of the episodes: taking
+    the first ones to finish would favour short episodes.
+
+    Args:
+        model_path: a ``.cleanrl_model`` file, a checkpoints folder or a run directory.
+        env_id: the environment; by default the one it was trained on.
+        episodes: how many to play.
+        seed: seeds the environments and the policy's own choices.
+        gamma: the discount of `Episode.discounted_return`.
+        max_steps: ends an episode that runs longer.
+        deterministic: take the best action rather than a sample.
+        video_dir: where to record the first environment, or ``None``.
+        on_episode: called with each episode as it ends.
+
+    Returns:
+        The episodes, in the order in which they began within each environment.
+
+    Raises:
+        CheckpointError: when the file is damaged or no policy of a bundled algorithm.
+        UsageError: when the policy cannot act in the environment.
+    """
+    if episodes < 1:
+        raise UsageError(f"An evaluation needs at least one episode, not {episodes}.")
+    torch.set_num_threads(1)
+    content = load_policy(Path(model_path))
+    module = importlib.import_module(f"cleanrl_worker.cleanrl.{content['algorithm']}")
+    args = _args(module.Args, content["args"])
+    args.env_id = env_id or content["env_id"]
+    num_envs = min(episodes, _MOST_ENVS)
+    make_envs = getattr(module, "make_eval_envs", _gymnasium_envs)
+    envs = make_envs(args, num_envs, None if video_dir is None else str(video_dir))
+    try:
+        policy = _rebuild(module, envs, args, content["model"])
+        player = _Player(envs, policy, seed, gamma, max_steps, deterministic, on_episode)
+        return player.play(episodes)
+    finally:
+        envs.close()
+
+
+def load_policy(path: Path) -> dict[str, Any]:
+    """Read and check a policy file; a folder gives its newest valid one."""
+    path, _ = checkpoints.find(path, checkpoints.POLICY_SUFFIX) if path.is_dir() else (path, [])
+    if not path.is_file():
+        raise CheckpointError(f"There is no policy file {path}; give a *.cleanrl_model file.")
+    if files.checksum_path(path).exists() and (problem := files.checksum_problem(path)):
+        raise CheckpointError(f"The policy cannot be used: {problem}.")
+    content = checkpoints.load(path)
+    missing = [key for key in ("algorithm", "env_id", "args", "model") if key not in content]
+    if missing:
+        raise CheckpointError(
+            f"{path} is not a policy file of a bundled algorithm: it lacks {', '.join(missing)}. "
+            "Give a *.cleanrl_model file from a run's checkpoints folder."
+        )
+    if content["algorithm"] not in script_names():
+        raise CheckpointError(
+            f"{path} belongs to {content['algorithm']!r}, which is not a bundled algorithm "
+            f"(there are: {', '.join(script_names())})."
+        )
+    return content
+
+
+def _gymnasium_envs(args: Any, num_envs: int, video_dir: str | None) -> Envs:
+    return Envs(args.env_id, num_envs, video_dir=video_dir)
+
+
+def _args(args_type: type, saved: dict[str, Any]) -> Any:
+    known = {field.name for field in fields(args_type)}
+    return args_type(**{name: value for name, value in saved.items() if name in known})
+
+
+def _rebuild(module: Any, envs: Any, args: Any, model: dict[str, Any]) -> Any:
+    problem = spaces.fit_problem(
+        module.__name__.rpartition(".")[2],
+        module.ALGORITHM,
+        args.env_id,
+        envs.single_observation_space,
+        envs.single_action_space,
+    )
+    if problem:
+        raise UsageError(problem)
+    try:
+        return module.make_policy(envs, args, model)
+    except (RuntimeError, KeyError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise CheckpointError(
+            f"The policy does not fit {args.env_id}: {reason}. Evaluate it in the environment "
+            "it was trained on by leaving --env-id out."
+        ) from None
+
+
+class _Player:
+    """Steps all environments until each has played its share."""
+
+    def __init__(
+        self,
+        envs: Any,
+        policy: Any,
+        seed: int,
+        gamma: float,
+        max_steps: int | None,
+        deterministic: bool,
+        on_episode: Callable[[Episode], None] | None,
+    ) -> None:
+        self._envs = envs
+        self._policy = policy
+        self._seed = seed
+        self._gamma = gamma
+        self._max_steps = max_steps
+        self._deterministic = deterministic
+        self._on_episode = on_episode
+        self._rng = Random(seed)
+        self._done: list[Episode] = []
+
+    def play(self, episodes: int) -> list[Episode]:
+        """Play so many episodes, spread evenly over the environments."""
+        count = self._envs.num_envs
+        left = np.full(count, episodes // count) + (np.arange(count) < episodes % count)
+        totals, discounted, lengths = np.zeros(count), np.zeros(count), np.zeros(count, np.int64)
+        obs = self._envs.reset(seed=self._seed)
+        while (left > 0).any():
+            actions = self._policy(obs, self._rng, self._deterministic)
+            obs, rewards, terminated, truncated, _ = self._envs.step(actions)
+            totals += rewards
+            discounted += self._gamma**lengths * rewards
+            lengths += 1
+            ended = terminated | truncated
+            cut = np.zeros_like(ended)
+            if self._max_steps is not None:
+                cut = ~ended & (lengths >= self._max_steps)
+                for index in np.flatnonzero(cut):
+                    obs = self._envs.restart(int(index))
+            for index in np.flatnonzero((ended | cut) & (left > 0)):
+                self._note(totals[index], discounted[index], lengths[index], bool(cut[index]))
+                left[index] -= 1
+            over = ended | cut
+            totals[over] = discounted[over] = lengths[over] = 0
+            if over.any() and hasattr(self._policy, "reset"):
+                self._policy.reset(over)
+        return self._done
+
+    def _note(self, total: float, discounted: float, length: int, cut: bool) -> None:
+        episode = Episode(len(self._done), float(total), float(discounted), int(length), cut)
+        self._done.append(episode)
+        if self._on_episode is not None:
+            self._on_episode(episode)

@@ -1,0 +1,27 @@
+"""Random choices with a generator that a checkpoint can hold."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+
+class Random(np.random.Generator):
+    """NumPy's generator, with a state that can be saved and restored."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(np.random.PCG64(seed))
+
+    def categorical(self, logits: np.ndarray) -> np.ndarray:
+        """One sample for each row of unnormalised log-probabilities (the Gumbel trick)."""
+        return (logits - np.log(self.standard_exponential(logits.shape))).argmax(axis=-1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The generator's position."""
+        return {"state": json.dumps(self.bit_generator.state)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go back to a position."""
+        self.bit_generator.state = json.loads(state["state"])

@@ -1,0 +1,115 @@
+"""Reads what an algorithm file says about itself, without importing it.
+
+A file declares ``Args`` (its arguments), ``ALGORITHM`` (what it can act on and needs) and
+``SMOKE`` (short settings). All are literals, so that the dry run, the window and the
+documentation can read them with ``ast`` in milliseconds, with no torch in the process.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from cleanrl_worker.kit.args import Range, parse_range
+
+SCRIPTS = Path(__file__).resolve().parent.parent / "cleanrl"
+_SHARED_ARGS = Path(__file__).resolve().parent / "args.py"
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a script."""
+
+    name: str
+    type: str
+    default: Any
+    help: str
+    range: Range | None
+
+    @property
+    def flag(self) -> str:
+        """The argument as it is typed on the command line."""
+        return "--" + self.name.replace("_", "-")
+
+
+@dataclass(frozen=True)
+class ScriptSchema:
+    """What a script says about itself."""
+
+    path: Path
+    arguments: dict[str, Argument]
+    algorithm: dict[str, Any]
+    smoke: dict[str, Any]
+
+
+def script_names() -> list[str]:
+    """The bundled algorithms, in alphabetical order."""
+    return sorted(path.stem for path in SCRIPTS.glob("*.py") if not path.stem.startswith("_"))
+
+
+@cache
+def read_schema(path: Path) -> ScriptSchema:
+    """Read a script's declarations.
+
+    Args:
+        path: the script's file.
+
+    Returns:
+        Its arguments in order (shared ones last), its ``ALGORITHM`` and its ``SMOKE``.
+    """
+    classes, literals = _declarations(path)
+    shared, _ = _declarations(_SHARED_ARGS)
+    classes = {**shared, **classes}
+    own: dict[str, Argument] = {}
+    inherited: dict[str, Argument] = {}
+    if "Args" in classes:
+        own = _fields(classes["Args"])
+        for base in classes["Args"].bases:
+            inherited.update(_inherited(base, classes))
+    arguments = {name: own.get(name, argument) for name, argument in inherited.items()}
+    ordered = {**{n: a for n, a in own.items() if n not in inherited}, **arguments}
+    return ScriptSchema(path, ordered, literals.get("ALGORITHM", {}), literals.get("SMOKE", {}))
+
+
+def _inherited(base: ast.expr, classes: dict[str, ast.ClassDef]) -> dict[str, Argument]:
+    name = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
+    if name not in classes:
+        return {}
+    fields: dict[str, Argument] = {}
+    for further in classes[name].bases:
+        fields.update(_inherited(further, classes))
+    fields.update(_fields(classes[name]))
+    return fields
+
+
+def _declarations(path: Path) -> tuple[dict[str, ast.ClassDef], dict[str, Any]]:
+    classes: dict[str, ast.ClassDef] = {}
+    literals: dict[str, Any] = {}
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef):
+            classes[node.name] = node
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if name in ("ALGORITHM", "SMOKE"):
+                literals[name] = ast.literal_eval(node.value)
+    return classes, literals
+
+
+def _fields(definition: ast.ClassDef) -> dict[str, Argument]:
+    fields: dict[str, Argument] = {}
+    following = [*definition.body[1:], None]
+    for node, after in zip(definition.body, following, strict=True):
+        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
+            continue
+        default = None if node.value is None else ast.literal_eval(node.value)
+        text = ""
+        if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            text = str(after.value.value)
+        name = node.target.id
+        fields[name] = Argument(
+            name, ast.unparse(node.annotation), default, text, parse_range(text)
+        )
+    return fields

@@ -1,0 +1,63 @@
+"""Runs an algorithm file as a program."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cleanrl_worker.kit.bridge import Bridge
+from cleanrl_worker.kit.errors import TrainingError, UsageError
+from cleanrl_worker.kit.parsing import parse
+from cleanrl_worker.kit.run import Run, Stopped
+from cleanrl_worker.kit.schema import read_schema
+
+
+def main(args_type: type, train: Callable[[Any, Run], None]) -> None:
+    """Parse the command line, train, and exit with a status that says how it went.
+
+    Exit status: 0 trained to the end (or to ``--stop-at``), 1 failed, 2 refused before
+    training, 128 + n stopped by signal n after saving a checkpoint (143 when the worker
+    asked for it).
+
+    Args:
+        args_type: the file's ``Args``.
+        train: the file's training function.
+    """
+    script = Path(train.__code__.co_filename)
+    run: Run | None = None
+    try:
+        args = parse(args_type, script, sys.argv[1:])
+        run = Run(args, read_schema(script))
+        train(args, run)
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        _tell(run, str(error))
+        sys.exit(2)
+    except Stopped as stopped:
+        sys.exit(stopped.status)
+    except TrainingError as error:
+        _close(run)
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        _tell(run, str(error))
+        sys.exit(1)
+    except Exception as error:
+        _close(run)
+        traceback.print_exc()
+        _tell(run, f"{type(error).__name__}: {error}")
+        sys.exit(1)
+
+
+def _tell(run: Run | None, reason: str) -> None:
+    bridge = Bridge() if run is None else run.bridge
+    bridge.send("run_failed", reason=reason)
+
+
+def _close(run: Run | None) -> None:
+    if run is not None:
+        try:
+            run.close()
+        except Exception as error:
+            print(f"the logs could not be closed: {error}", file=sys.stderr)
