@@ -1,0 +1,135 @@
+"""Who owns a lane, and what becomes of lanes that nobody owns any more."""
+
+import errno
+import fcntl
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+from mosaic.fastlane.errors import LaneTakenError
+from mosaic.fastlane.identity import ProcessIdentity, is_running
+from mosaic.fastlane.segment import (
+    MAGIC,
+    PAGE,
+    Control,
+    lane_folders,
+    lane_prefix,
+    open_owned,
+    owner_prefix,
+)
+
+# Strict, because the temporary folder is swept too and other programs keep files there.
+_LANE_FILE = re.compile(r"(mosaic-\d+-[0-9A-Z]{26}-\d+)(\.\d+)?")
+
+
+def lock_control_page(path: str) -> int:
+    """Open (or create) and lock a control page.
+
+    Returns:
+        The descriptor that holds the lock until it is closed.
+
+    Raises:
+        LaneTakenError: Another live process holds it.
+    """
+    while True:
+        fd = open_owned(path, os.O_RDWR | os.O_CREAT)
+        try:
+            _lock(fd, path)
+            if _is_same_file(fd, path):
+                os.posix_fallocate(fd, 0, PAGE)
+                return fd
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+
+
+def _lock(fd: int, path: str) -> None:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EAGAIN):
+            raise LaneTakenError(f"another process writes {path}") from None
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP):
+            raise
+        # Some network file systems have no locks: the owner written in the page decides.
+        owner = _owner(fd)
+        if owner is not None and is_running(owner):
+            raise LaneTakenError(f"process {owner.pid} writes {path}") from None
+
+
+def _owner(fd: int) -> ProcessIdentity | None:
+    words = memoryview(os.pread(fd, 40, 0).ljust(40, b"\0")).cast("Q")
+    if words[Control.MAGIC] != MAGIC:
+        return None
+    return ProcessIdentity(words[Control.PID], words[Control.START_TICKS], words[Control.BOOT])
+
+
+def _is_same_file(fd: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path, follow_symlinks=False))
+    except FileNotFoundError:
+        return False
+
+
+def remove_stores(control_path: str) -> int:
+    """Remove the frame stores beside a control page; only its owner may call this.
+
+    Returns:
+        How many files were removed.
+    """
+    folder, name = os.path.split(control_path)
+    removed = 0
+    for entry in os.listdir(folder):
+        if entry.startswith(f"{name}."):
+            with suppress(OSError):
+                os.unlink(os.path.join(folder, entry))
+                removed += 1
+    return removed
+
+
+def sweep_leftovers(
+    run_id: str | None = None, *, run_dir: str | os.PathLike[str] | None = None
+) -> int:
+    """Remove the shared files of writers that died without doing it themselves.
+
+    Only lanes that nobody owns are touched: the lock of their control page is free, and the
+    process written into it is gone. Files of other users are never looked at.
+
+    Args:
+        run_id: Look only at this run; by default at every run of the calling user.
+        run_dir: Also look into this run's directory, where frames go when memory is full.
+
+    Returns:
+        How many files were removed.
+    """
+    prefix = lane_prefix(run_id) if run_id is not None else owner_prefix()
+    return sum(_sweep_folder(folder, prefix) for folder in lane_folders(run_dir))
+
+
+def _sweep_folder(folder: Path, prefix: str) -> int:
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return 0
+    matches = (_LANE_FILE.fullmatch(name) for name in names if name.startswith(prefix))
+    controls = {match[1] for match in matches if match}
+    return sum(_sweep_lane(str(folder / control)) for control in sorted(controls))
+
+
+def _sweep_lane(control_path: str) -> int:
+    # Locking creates a missing page: a store without one is then swept under the lock as well.
+    try:
+        fd = lock_control_page(control_path)
+    except (LaneTakenError, OSError):
+        return 0
+    try:
+        owner = _owner(fd)
+        if owner is not None and is_running(owner):
+            return 0
+        removed = remove_stores(control_path)
+        os.unlink(control_path)
+        return removed + 1
+    finally:
+        os.close(fd)

@@ -1,0 +1,139 @@
+"""The reading end: attach to a run at any time, get its newest frame, outlive its writer."""
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from mosaic.fastlane.frame import Frame
+from mosaic.fastlane.images import compose
+from mosaic.fastlane.lane_reader import LaneReader
+from mosaic.fastlane.ownership import sweep_leftovers
+from mosaic.fastlane.segment import lane_folders, lane_prefix
+
+_SCAN_NS = 250_000_000
+_POLL_S = 0.004
+
+
+class FrameReader:
+    """Watches one run.
+
+    Can be opened before the run has begun to write: frames appear once it does. As long as
+    `read` or `wait` is called a few times a second, the run knows that somebody is watching and
+    renders; a second after the last call it stops. A run that shows several environments has
+    several lanes, which are tiled into one picture.
+
+    Args:
+        run_id: The run's ULID.
+        run_dir: The run's directory, where frames lie when shared memory is missing or full.
+
+    Raises:
+        InvalidRunIdError: The id is not a ULID.
+    """
+
+    def __init__(self, run_id: str, *, run_dir: str | os.PathLike[str] | None = None) -> None:
+        self._run_id = run_id
+        self._run_dir = run_dir
+        self._prefix = lane_prefix(run_id)
+        self._folders = lane_folders(run_dir)
+        self._lanes: dict[int, LaneReader] = {}
+        self._pictures: dict[int, Frame] = {}
+        self._sequence = 0
+        self._scan_at = 0
+
+    def read(self) -> Frame | None:
+        """Return the newest frame if it is newer than the last one returned, else None."""
+        now = time.monotonic_ns()
+        if now >= self._scan_at:
+            self._scan()
+            self._scan_at = now + _SCAN_NS
+        news = False
+        for number, lane in self._lanes.items():
+            lane.stamp(now)
+            frame = lane.read()
+            if frame is not None:
+                self._pictures[number] = frame
+                news = True
+        if not news:
+            return None
+        self._sequence += 1
+        pictures = [self._pictures[number] for number in sorted(self._pictures)]
+        return replace(compose(pictures), sequence=self._sequence)
+
+    def wait(self, timeout: float) -> Frame | None:
+        """Return the next new frame, or None when `timeout` seconds pass without one."""
+        deadline = time.monotonic() + timeout
+        while (frame := self.read()) is None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return None
+            time.sleep(min(_POLL_S, left))
+        return frame
+
+    @property
+    def attached(self) -> bool:
+        """Whether the run has, or had, a writer that this reader has found."""
+        return bool(self._lanes)
+
+    @property
+    def alive(self) -> bool:
+        """Whether a process that writes frames of this run is alive now."""
+        return any(lane.alive for lane in self._lanes.values())
+
+    @property
+    def notice(self) -> str:
+        """What the writer has to say, such as why there are no frames; empty when nothing."""
+        notices = (lane.notice for lane in self._lanes.values())
+        return next((text for text in notices if text), "")
+
+    def close(self) -> None:
+        """Let go. What a dead writer left behind is removed."""
+        abandoned = any(not lane.alive for lane in self._lanes.values())
+        for lane in self._lanes.values():
+            lane.close()
+        self._lanes.clear()
+        if abandoned:
+            sweep_leftovers(self._run_id, run_dir=self._run_dir)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _scan(self) -> None:
+        """Attach to lanes that appeared, or were made anew under the same name."""
+        found = self._found_lanes()
+        for number, path in found.items():
+            current = self._lanes.get(number)
+            if current is not None and current.is_file(path):
+                continue
+            with suppress(OSError, ValueError):
+                self._lanes[number] = LaneReader(path)
+                if current is not None:
+                    current.close()
+        # The last picture of a run stays; one closed environment among others disappears.
+        gone = [number for number, lane in self._lanes.items() if not lane.alive]
+        if len(gone) < len(self._lanes):
+            for number in gone:
+                self._lanes.pop(number).close()
+                self._pictures.pop(number, None)
+
+    def _found_lanes(self) -> dict[int, Path]:
+        found: dict[int, Path] = {}
+        # Reversed, so that the best folder wins when a lane lies in two of them.
+        for folder in reversed(self._folders):
+            with suppress(OSError):
+                for name in os.listdir(folder):
+                    number = name.removeprefix(self._prefix)
+                    if number != name and number.isdecimal():
+                        found[int(number)] = folder / name
+        return found
