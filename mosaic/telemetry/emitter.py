@@ -1,0 +1,287 @@
+"""The worker's end of the telemetry lane: records out, credits obeyed, learning never blocked.
+
+A worker calls `step` and `episode` from its training loop. Sending happens on threads of the
+emitter. When the daemon is away records wait in memory, then (policy `spool`) in a file of the run
+directory, and reach the daemon after its restart, or the next daemon that opens the run.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from mosaic.telemetry.outbox import Outbox, OutboxStats, Policy
+from mosaic.telemetry.records import MAX_MESSAGE_BYTES, Batch, Kind, make_batch
+from mosaic.telemetry.schema import frame_name, store_path
+from mosaic.telemetry.store import StoreReader
+from mosaic.telemetry.summary import SummaryWindow
+from mosaic.wire import trainer_pb2 as pb
+from mosaic.wire import trainer_pb2_grpc as rpc
+
+RECONNECT_S = 1.0
+FIRST_CONTACT_S = 3.0
+REMEMBERED_FRAMES = 1024
+
+Endpoint = Callable[[], tuple[str, str]]
+
+
+def to_json(value: Any) -> str:
+    """JSON of an observation, action or info: arrays become lists, unknown things their text."""
+    return json.dumps(value, default=_plain, separators=(",", ":"))
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    return str(value)
+
+
+def stored_so_far(run_dir: Path, kind: Kind) -> int:
+    """The newest sequence number in the run's store, from before this worker started."""
+    if not store_path(run_dir).exists():
+        return 0
+    reader = StoreReader(run_dir)
+    try:
+        return reader.last_seq(kind)
+    finally:
+        reader.close()
+
+
+class _Line(threading.Thread):
+    """Keeps one stream connected and moves its records."""
+
+    def __init__(self, run_id: str, kind: Kind, endpoint: Endpoint, outbox: Outbox) -> None:
+        super().__init__(name=f"telemetry-{kind}", daemon=True)
+        self._run_id = run_id
+        self._kind = kind
+        self._endpoint = endpoint
+        self._outbox = outbox
+        self._over = threading.Event()
+        self._call: Any = None
+        self.first_contact = threading.Event()
+        self.trouble = "not connected yet"
+
+    def run(self) -> None:
+        while not self._over.is_set():
+            try:
+                self._converse()
+            except (grpc.RpcError, OSError, LookupError, ValueError) as error:
+                self.trouble = _say(error)
+            self._outbox.disconnected()
+            self._over.wait(RECONNECT_S)
+
+    def stop(self) -> None:
+        self._over.set()
+        if self._call is not None:
+            self._call.cancel()
+        self._outbox.disconnected()
+
+    def _converse(self) -> None:
+        target, token = self._endpoint()
+        options = [("grpc.max_send_message_length", MAX_MESSAGE_BYTES)]
+        with grpc.insecure_channel(target, options=options) as channel:
+            stub = rpc.TrainerStub(channel)  # type: ignore[no-untyped-call]
+            method = stub.PublishRunSteps if self._kind is Kind.STEPS else stub.PublishRunEpisodes
+            opened: dict[str, int] = {}
+            ready = threading.Event()
+            self._call = method(
+                self._requests(ready, opened),
+                metadata=(("authorization", f"Bearer {token}"),),
+            )
+            try:
+                for credit in self._call:
+                    if not opened:
+                        opened["connection"] = self._outbox.connected(credit.acknowledged)
+                        self.trouble = ""
+                        self.first_contact.set()
+                    self._outbox.credit(credit.grant, credit.acknowledged, credit.starved)
+                    ready.set()
+            finally:
+                self._call.cancel()
+                self._outbox.disconnected()
+                ready.set()
+
+    def _requests(self, ready: threading.Event, opened: dict[str, int]) -> Iterator[Batch]:
+        yield make_batch(self._kind, self._run_id, [])
+        ready.wait()
+        if not opened:
+            return
+        while (records := self._outbox.next_batch(opened["connection"])) is not None:
+            yield make_batch(self._kind, self._run_id, records)
+
+
+def _say(error: Exception) -> str:
+    if isinstance(error, grpc.RpcError) and isinstance(error, grpc.Call):
+        return f"{error.code().name}: {error.details()}"
+    return str(error)
+
+
+class TelemetryEmitter:
+    """Publishes a worker's steps and episodes.
+
+    Args:
+        run_id: The run the records belong to.
+        run_dir: The run's directory (`MOSAIC_RUN_DIR`).
+        endpoint: Gives the daemon's current (address, session token); asked at every connection.
+        policy: What happens when the hub gives no credit: `slow`, `sample` or `spool`.
+        minimal: Send only a summary every `summary_every_s` seconds instead of each record.
+        patience_s: The longest that policy `slow` holds the learning up at a stretch.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        run_dir: Path,
+        endpoint: Endpoint,
+        policy: Policy | str = Policy.SPOOL,
+        minimal: bool = False,
+        summary_every_s: float = 5.0,
+        patience_s: float = 5.0,
+    ) -> None:
+        self._minimal = minimal
+        self._summary = SummaryWindow(summary_every_s, time.monotonic())
+        self._frames_sent: dict[str, None] = {}
+        self._outboxes = {
+            kind: Outbox(
+                run_dir,
+                kind,
+                Policy(policy) if kind is Kind.STEPS else Policy.SPOOL,
+                stored_so_far(run_dir, kind),
+                patience_s,
+            )
+            for kind in Kind
+        }
+        self._lines = [_Line(run_id, k, endpoint, box) for k, box in self._outboxes.items()]
+        for line in self._lines:
+            line.start()
+        deadline = time.monotonic() + FIRST_CONTACT_S
+        for line in self._lines:
+            line.first_contact.wait(max(0.0, deadline - time.monotonic()))
+
+    @property
+    def trouble(self) -> str:
+        """Why records are not being delivered right now; empty when they are."""
+        return next((line.trouble for line in self._lines if line.trouble), "")
+
+    def stats(self) -> dict[str, OutboxStats]:
+        """Taken, dropped, spooled and waited, by stream."""
+        return {kind.value: outbox.stats for kind, outbox in self._outboxes.items()}
+
+    def step(
+        self,
+        *,
+        episode: int,
+        step: int,
+        observation: Any,
+        action: Any,
+        reward: float,
+        terminated: bool = False,
+        truncated: bool = False,
+        info: Any = None,
+        frame: bytes = b"",
+        agent_id: str = "",
+    ) -> bool:
+        """Record one environment step; False when the policy dropped it."""
+        if self._minimal:
+            self._summary.add_step()
+            return True
+        record = pb.Step(
+            episode=episode,
+            step=step,
+            observation_json=to_json(observation),
+            action_json=to_json(action),
+            reward=float(reward),
+            terminated=bool(terminated),
+            truncated=bool(truncated),
+            info_json=to_json(info) if info else "",
+            at=time.time(),
+            agent_id=agent_id,
+        )
+        name = frame_name(frame) if frame else ""
+        if frame:
+            record.frame_ref = name
+            if name not in self._frames_sent:
+                record.frame = frame
+        ends = terminated or truncated or step == 0
+        kept = self._outboxes[Kind.STEPS].put(record, important=ends)
+        if kept and record.frame:
+            self._remember_frame(name)
+        return kept
+
+    def episode(
+        self,
+        *,
+        episode: int,
+        length: int,
+        total_reward: float,
+        outcome: str = "",
+        seed: int = 0,
+        info: Any = None,
+        agent_id: str = "",
+    ) -> bool:
+        """Record a finished episode; in minimal mode it joins the next summary."""
+        if self._minimal:
+            self._summary.add_episodes(1, length, total_reward)
+            return self.summarise(episode)
+        return self._put_episode(episode, length, total_reward, outcome, seed, info, agent_id)
+
+    def add_to_summary(self, episodes: int, steps: int, returns: float) -> None:
+        """Count many finished episodes at once, for a learner that runs them in bulk."""
+        self._summary.add_episodes(episodes, steps, returns)
+
+    def summarise(self, episode: int, force: bool = False) -> bool:
+        """Send the summary of everything since the last one, when it is due."""
+        summary = self._summary.take(time.monotonic(), force)
+        if summary is None:
+            return True
+        return self._put_episode(
+            episode, summary["steps"], summary["return_sum"], "summary", 0, summary, ""
+        )
+
+    def close(self, timeout: float = 5.0) -> int:
+        """Deliver what is left within `timeout`; the rest stays in the spool (its count)."""
+        if self._minimal:
+            self.summarise(0, force=True)
+        deadline = time.monotonic() + timeout
+        for outbox in self._outboxes.values():
+            outbox.drain(max(0.0, deadline - time.monotonic()))
+        for line in self._lines:
+            line.stop()
+        for line in self._lines:
+            line.join(2.0)
+        return sum(outbox.close() for outbox in self._outboxes.values())
+
+    def _put_episode(
+        self,
+        episode: int,
+        length: int,
+        total_reward: float,
+        outcome: str,
+        seed: int,
+        info: Any,
+        agent_id: str,
+    ) -> bool:
+        record = pb.Episode(
+            episode=episode,
+            length=length,
+            total_reward=float(total_reward),
+            outcome=outcome,
+            seed=seed,
+            info_json=to_json(info) if info else "",
+            at=time.time(),
+            agent_id=agent_id,
+        )
+        return self._outboxes[Kind.EPISODES].put(record, important=True)
+
+    def _remember_frame(self, name: str) -> None:
+        self._frames_sent[name] = None
+        if len(self._frames_sent) > REMEMBERED_FRAMES:
+            self._frames_sent.pop(next(iter(self._frames_sent)))

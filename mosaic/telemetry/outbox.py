@@ -1,0 +1,206 @@
+"""The worker's queue of records for one stream: numbering, credits, policy when there is no room.
+
+Thread-safe, without any network in it: the training thread puts records in, a connection takes
+batches out as its credit allows and reports what the hub has stored.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from mosaic.telemetry.records import Kind, Record
+from mosaic.telemetry.spool import Spool
+
+CAPACITY = 8192
+BATCH_RECORDS = 512
+BATCH_BYTES = 1024 * 1024
+LINGER_S = 0.05
+SAMPLE_EVERY = 10
+
+
+class Policy(StrEnum):
+    """What to do with a record when the outbox is full."""
+
+    SLOW = "slow"
+    SAMPLE = "sample"
+    SPOOL = "spool"
+
+
+@dataclass
+class OutboxStats:
+    """What happened to the records given so far."""
+
+    taken: int = 0
+    dropped: int = 0
+    spooled: int = 0
+    waited_s: float = 0.0
+
+
+class Outbox:
+    """Records on their way to the hub.
+
+    Args:
+        run_dir: Where the spool file lies.
+        kind: Steps or episodes.
+        policy: `slow` waits up to `patience_s` in all for room before it drops records, `sample`
+            keeps one record in ten (and every record marked as important), `spool` writes to disk.
+        patience_s: How long `slow` may hold the learning up between two moments of progress.
+    """
+
+    def __init__(
+        self,
+        run_dir: Path,
+        kind: Kind,
+        policy: Policy,
+        last_seq: int,
+        patience_s: float = 5.0,
+        capacity: int = CAPACITY,
+    ) -> None:
+        self._policy = policy
+        self._capacity = capacity
+        self._patience_s = patience_s
+        self._patience_left = patience_s
+        self._spool = Spool(run_dir, kind)
+        self._seq = max(last_seq, self._spool.last_seq())
+        self._waiting: deque[Record] = deque()
+        self._unsafe: deque[Record] = deque()
+        self._skipped = 0
+        self._credit = 0
+        self._connection = 0
+        self._closing = False
+        self._change = threading.Condition()
+        self.starved = False
+        self.stats = OutboxStats()
+
+    def put(self, record: Record, important: bool = False) -> bool:
+        """Queue a record; False when the policy dropped it. Never blocks for ever."""
+        with self._change:
+            full = len(self._waiting) >= self._capacity
+            to_spool = self._spool.waiting or (full and self._policy is Policy.SPOOL)
+            if self._spool.full if to_spool else full and not self._room_by_policy(important):
+                self.stats.dropped += 1
+                return False
+            self._seq += 1
+            record.seq = self._seq
+            self.stats.taken += 1
+            if to_spool:
+                self._spool.append(record)
+                self.stats.spooled += 1
+            else:
+                self._waiting.append(record)
+            if len(self._waiting) in (1, BATCH_RECORDS):
+                self._change.notify_all()
+            return True
+
+    def connected(self, acknowledged: int) -> int:
+        """A connection is open: resend what is not safe. Returns the connection's number."""
+        with self._change:
+            self._acknowledge(acknowledged)
+            if not self.stats.taken:
+                self._seq = max(self._seq, acknowledged)
+            self._waiting.extendleft(reversed(self._unsafe))
+            self._unsafe.clear()
+            self._credit = 0
+            self._connection += 1
+            return self._connection
+
+    def credit(self, grant: int, acknowledged: int, starved: bool) -> None:
+        """The hub granted credit and says what is stored."""
+        with self._change:
+            self._credit += grant
+            self.starved = starved
+            self._acknowledge(acknowledged)
+            self._change.notify_all()
+
+    def next_batch(self, connection: int) -> list[Record] | None:
+        """Records the connection may send now; `None` when the connection is to end."""
+        with self._change:
+            while connection == self._connection:
+                if not self._waiting and self._spool.waiting and self._credit > 0:
+                    self._waiting.extend(self._spool.take(BATCH_RECORDS))
+                if self._waiting and self._credit > 0:
+                    self._change.wait_for(
+                        lambda: self._closing or len(self._waiting) >= BATCH_RECORDS, LINGER_S
+                    )
+                    return self._take(min(BATCH_RECORDS, self._credit))
+                if self._closing and self._all_safe():
+                    return None
+                self._change.wait(1.0)
+            return None
+
+    def disconnected(self) -> None:
+        """The connection is gone: wake its sender so that it ends."""
+        with self._change:
+            self._connection += 1
+            self._change.notify_all()
+
+    def drain(self, timeout: float) -> bool:
+        """Wait until the hub has stored everything; False when the time ran out."""
+        with self._change:
+            self._closing = True
+            self._change.notify_all()
+            return self._change.wait_for(self._all_safe, timeout)
+
+    def close(self) -> int:
+        """Keep what is still undelivered in the spool; how many records that are."""
+        with self._change:
+            self._connection += 1
+            rest = [*self._unsafe, *self._waiting]
+            while batch := self._spool.take(BATCH_RECORDS):
+                rest.extend(batch)
+            self._spool.clear()
+            for record in rest:
+                self._spool.append(record)
+            self._unsafe.clear()
+            self._waiting.clear()
+            self._change.notify_all()
+            self._spool.close()
+            return len(rest)
+
+    def _all_safe(self) -> bool:
+        return not self._waiting and not self._unsafe and not self._spool.waiting
+
+    def _take(self, limit: int) -> list[Record]:
+        batch: list[Record] = []
+        size = 0
+        while self._waiting and len(batch) < limit and size < BATCH_BYTES:
+            record = self._waiting.popleft()
+            size += record.ByteSize()
+            batch.append(record)
+        self._unsafe.extend(batch)
+        self._credit -= len(batch)
+        if self._policy is Policy.SLOW:
+            self._change.notify_all()
+        return batch
+
+    def _acknowledge(self, acknowledged: int) -> None:
+        progress = False
+        while self._unsafe and self._unsafe[0].seq <= acknowledged:
+            self._unsafe.popleft()
+            progress = True
+        if progress:
+            self._patience_left = self._patience_s
+            if self._all_safe():
+                self._spool.clear()
+            self._change.notify_all()
+
+    def _room_by_policy(self, important: bool) -> bool:
+        if self._policy is Policy.SAMPLE:
+            self._skipped += 1
+            if not important and self._skipped < SAMPLE_EVERY:
+                return False
+            self._skipped = 0
+            return len(self._waiting) < 2 * self._capacity
+        started = time.monotonic()
+        found = self._change.wait_for(
+            lambda: len(self._waiting) < self._capacity, self._patience_left
+        )
+        waited = time.monotonic() - started
+        self.stats.waited_s += waited
+        self._patience_left = max(0.0, self._patience_left - waited)
+        return found

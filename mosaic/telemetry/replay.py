@@ -1,0 +1,119 @@
+"""A recorded episode given back exactly as it was: observations, actions, rewards, frames."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from mosaic.errors import MosaicError
+from mosaic.telemetry.pictures import draw_grid, encode_png
+from mosaic.telemetry.records import Kind
+from mosaic.telemetry.schema import store_path
+from mosaic.telemetry.store import StoreReader
+from mosaic.wire import trainer_pb2 as pb
+
+PAGE = 512
+
+
+class NotRecordedError(MosaicError):
+    """The run has no such episode in its store."""
+
+
+@dataclass(frozen=True)
+class ReplayStep:
+    """One recorded step, with its JSON texts read."""
+
+    seq: int
+    episode: int
+    step: int
+    observation: Any
+    action: Any
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
+    frame: bytes
+    agent_id: str
+    at: float
+
+
+def replay(steps: Iterable[pb.Step]) -> Iterator[ReplayStep]:
+    """Steps from the wire or the store, as values."""
+    for step in steps:
+        info = _read(step.info_json)
+        yield ReplayStep(
+            seq=step.seq,
+            episode=step.episode,
+            step=step.step,
+            observation=_read(step.observation_json),
+            action=_read(step.action_json),
+            reward=step.reward,
+            terminated=step.terminated,
+            truncated=step.truncated,
+            info=info if isinstance(info, dict) else {},
+            frame=step.frame,
+            agent_id=step.agent_id,
+            at=step.at,
+        )
+
+
+def read_episode(run_dir: Path, episode: int, agent_id: str | None = None) -> list[ReplayStep]:
+    """All steps of one recorded episode with their frames.
+
+    Raises:
+        NotRecordedError: The store has no step of that episode; the text says what it has.
+    """
+    if not store_path(run_dir).exists():
+        raise NotRecordedError(f"the run in {run_dir.name} has recorded no telemetry")
+    reader = StoreReader(run_dir)
+    try:
+        steps = list(_stored_steps(reader, episode, agent_id))
+        if not steps:
+            raise NotRecordedError(_what_there_is(reader, episode))
+        return list(replay(steps))
+    finally:
+        reader.close()
+
+
+def picture_of(step: ReplayStep) -> bytes:
+    """The step's frame; drawn from the text grid in its info when none was recorded.
+
+    A worker that sends no pictures gives `info["grid"] = {"rows": [...], "agent": [row, column]}`.
+    """
+    if step.frame:
+        return step.frame
+    grid = step.info.get("grid")
+    if not isinstance(grid, dict) or not grid.get("rows"):
+        return b""
+    agent = grid.get("agent")
+    return encode_png(draw_grid(grid["rows"], tuple(agent) if agent else None))
+
+
+def _stored_steps(reader: StoreReader, episode: int, agent_id: str | None) -> Iterator[pb.Step]:
+    cursor = 0
+    while page := reader.read(Kind.STEPS, cursor, PAGE, episode):
+        cursor = page[-1].seq
+        for step in cast(list[pb.Step], page):
+            if agent_id is None or step.agent_id == agent_id:
+                if step.frame_ref:
+                    step.frame = reader.frame(step.frame_ref)
+                yield step
+
+
+def _what_there_is(reader: StoreReader, episode: int) -> str:
+    first, last = reader.episode_range()
+    if first is None:
+        return f"episode {episode} is not recorded: the store holds no steps"
+    return f"episode {episode} is not recorded: the store holds episodes {first} to {last}"
+
+
+def _read(text: str) -> Any:
+    if not text:
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,121 @@
+"""Records a worker could not deliver yet, in a file of the run directory.
+
+The file is a sequence of frames: length, checksum, serialised record. A torn last frame (the worker
+was killed while writing) ends the reading and harms nothing before it. Whoever writes or drains a
+spool holds a lock on it, so that the daemon takes over only what a worker has left behind.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import zlib
+from pathlib import Path
+from typing import BinaryIO
+
+from mosaic.telemetry.records import Kind, Record
+from mosaic.telemetry.schema import STORE_FOLDER
+from mosaic.wire import trainer_pb2 as pb
+
+_HEAD = struct.Struct("<II")
+SPOOL_LIMIT_BYTES = 256 * 1024 * 1024
+
+
+class SpoolBusyError(Exception):
+    """Another process holds the spool."""
+
+
+def spool_path(run_dir: Path, kind: Kind) -> Path:
+    """Where the undelivered records of one stream lie."""
+    return run_dir / STORE_FOLDER / f"spool-{kind}.bin"
+
+
+class Spool:
+    """An append-only queue of records on disk, drained from the front."""
+
+    def __init__(self, run_dir: Path, kind: Kind) -> None:
+        path = spool_path(run_dir, kind)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path = path
+        self._type: type[Record] = pb.Step if kind is Kind.STEPS else pb.Episode
+        self._file: BinaryIO = open(path, "a+b")  # noqa: SIM115  (held until close)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self._file.close()
+            raise SpoolBusyError(f"{path} is in use by another process") from error
+        self._read_at = 0
+        self._end = self._whole_length()
+        os.ftruncate(self._file.fileno(), self._end)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether records remain to be taken."""
+        return self._read_at < self._end
+
+    @property
+    def full(self) -> bool:
+        """Whether the spool has reached its limit on disk."""
+        return self._end >= SPOOL_LIMIT_BYTES
+
+    def append(self, record: Record) -> None:
+        """Add a record at the end."""
+        data = record.SerializeToString()
+        self._file.write(_HEAD.pack(len(data), zlib.crc32(data)))
+        self._file.write(data)
+        self._end += _HEAD.size + len(data)
+
+    def take(self, limit: int) -> list[Record]:
+        """The next records from the front, at most `limit`."""
+        self._file.flush()
+        self._file.seek(self._read_at)
+        taken: list[Record] = []
+        while len(taken) < limit and self._read_at < self._end:
+            record = self._next()
+            if record is None:
+                break
+            taken.append(record)
+        self._file.seek(0, os.SEEK_END)
+        return taken
+
+    def last_seq(self) -> int:
+        """The newest sequence number in the spool, 0 when it is empty."""
+        start, newest = self._read_at, 0
+        while batch := self.take(512):
+            newest = batch[-1].seq
+        self._read_at = start
+        return newest
+
+    def clear(self) -> None:
+        """Forget everything: all of it is safely stored elsewhere."""
+        self._file.flush()
+        os.ftruncate(self._file.fileno(), 0)
+        self._read_at = self._end = 0
+
+    def close(self) -> None:
+        """Let the file go; an empty one is removed."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        if self._end == 0:
+            self._path.unlink(missing_ok=True)
+        self._file.close()
+
+    def _next(self) -> Record | None:
+        head = self._file.read(_HEAD.size)
+        if len(head) < _HEAD.size:
+            return None
+        length, checksum = _HEAD.unpack(head)
+        data = self._file.read(length)
+        if len(data) < length or zlib.crc32(data) != checksum:
+            return None
+        self._read_at += _HEAD.size + length
+        return self._type.FromString(data)
+
+    def _whole_length(self) -> int:
+        self._end = os.fstat(self._file.fileno()).st_size
+        self._file.seek(0)
+        while self._next() is not None:
+            pass
+        whole, self._read_at = self._read_at, 0
+        return whole
