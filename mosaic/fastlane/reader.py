@@ -4,7 +4,6 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -12,7 +11,8 @@ from mosaic.fastlane.frame import Frame
 from mosaic.fastlane.images import compose
 from mosaic.fastlane.lane_reader import LaneReader
 from mosaic.fastlane.ownership import sweep_leftovers
-from mosaic.fastlane.segment import lane_folders, lane_prefix
+from mosaic.fastlane.segment import find_lanes, lane_folders
+from mosaic.runs.ids import check_run_id
 
 _SCAN_NS = 250_000_000
 _POLL_S = 0.004
@@ -35,9 +35,8 @@ class FrameReader:
     """
 
     def __init__(self, run_id: str, *, run_dir: str | os.PathLike[str] | None = None) -> None:
-        self._run_id = run_id
+        self._run_id = check_run_id(run_id)
         self._run_dir = run_dir
-        self._prefix = lane_prefix(run_id)
         self._folders = lane_folders(run_dir)
         self._lanes: dict[int, LaneReader] = {}
         self._pictures: dict[int, Frame] = {}
@@ -111,7 +110,7 @@ class FrameReader:
 
     def _scan(self) -> None:
         """Attach to lanes that appeared, or were made anew under the same name."""
-        found = self._found_lanes()
+        found = find_lanes(self._run_id, self._folders)
         for number, path in found.items():
             current = self._lanes.get(number)
             if current is not None and current.is_file(path):
@@ -126,14 +125,3 @@ class FrameReader:
             for number in gone:
                 self._lanes.pop(number).close()
                 self._pictures.pop(number, None)
-
-    def _found_lanes(self) -> dict[int, Path]:
-        found: dict[int, Path] = {}
-        # Reversed, so that the best folder wins when a lane lies in two of them.
-        for folder in reversed(self._folders):
-            with suppress(OSError):
-                for name in os.listdir(folder):
-                    number = name.removeprefix(self._prefix)
-                    if number != name and number.isdecimal():
-                        found[int(number)] = folder / name
-        return found

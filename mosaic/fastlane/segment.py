@@ -17,6 +17,7 @@ import os
 import struct
 import tempfile
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,6 +120,20 @@ def lane_folders(run_dir: str | os.PathLike[str] | None) -> list[Path]:
     else:
         folders.append(Path(tempfile.gettempdir()))
     return folders
+
+
+def find_lanes(run_id: str, folders: list[Path]) -> dict[int, Path]:
+    """Return the control page of each lane that a run has now, by the lane's number."""
+    prefix = lane_prefix(run_id)
+    found: dict[int, Path] = {}
+    # Reversed, so that the best folder wins when a lane lies in two of them.
+    for folder in reversed(folders):
+        with suppress(OSError):
+            for name in os.listdir(folder):
+                number = name.removeprefix(prefix)
+                if number != name and number.isdecimal():
+                    found[int(number)] = folder / name
+    return found
 
 
 def map_words(fd: int, size: int, *, writable: bool) -> tuple[mmap.mmap, memoryview]:

@@ -27,6 +27,7 @@ from mosaic.fastlane.segment import (
     Store,
     StoreShape,
     fence,
+    find_lanes,
     lane_folders,
     lane_prefix,
     map_words,
@@ -54,6 +55,7 @@ class LaneWriter:
         self, run_id: str, lane: int = 0, *, run_dir: str | os.PathLike[str] | None = None
     ) -> None:
         self.lane = lane
+        self._run_id = run_id
         self._folders = lane_folders(run_dir)
         self._name = f"{lane_prefix(run_id)}{lane}"
         self._identity = this_process()
@@ -99,6 +101,10 @@ class LaneWriter:
         self._words[Control.NEWEST] = index
         return index
 
+    def lane_count(self) -> int:
+        """How many lanes the run has now, this one included."""
+        return max(1, len(find_lanes(self._run_id, self._folders)))
+
     def notice(self, text: str) -> None:
         """Leave one sentence for readers, such as why there are no frames."""
         _write_text(
@@ -127,6 +133,10 @@ class LaneWriter:
         self._control.close()
         os.close(self._lock_fd)
         self._lock_fd = -1
+
+    def __del__(self) -> None:
+        if getattr(self, "_lock_fd", -1) >= 0:
+            self.close()
 
     def _claim(self) -> tuple[str, int]:
         refusals = []

@@ -1,0 +1,1 @@
+"""This folder goes on PYTHONPATH; see `sitecustomize`."""

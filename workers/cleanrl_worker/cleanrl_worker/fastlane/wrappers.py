@@ -1,0 +1,154 @@
+"""Gymnasium wrappers that put a tap on an environment and change nothing else about it."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import VectorEnv, VectorWrapper
+
+from cleanrl_worker.fastlane.cameras import photograph
+from cleanrl_worker.fastlane.settings import Settings
+from cleanrl_worker.fastlane.tap import FrameTap
+from mosaic.fastlane import BadFrameError
+
+
+class FastLaneWrapper(gym.Wrapper[Any, Any, Any, Any]):
+    """Shows an environment to whoever watches the run.
+
+    While nobody watches, `step` counts down and passes on. While somebody does, the object turns
+    into a `WatchedFastLaneWrapper`, which also adds up rewards: asking a flag in every step
+    would cost the unwatched run as much as the counting.
+    """
+
+    def __init__(self, env: gym.Env[Any, Any], settings: Settings) -> None:
+        super().__init__(env)
+        self._fastlane_tap = FrameTap(settings=settings)
+        self._fastlane_left = 0
+        self._fastlane_stride = 0
+        self._fastlane_return = 0.0
+        self._fastlane_whole_episode = False
+
+    @property
+    def spec(self) -> Any:
+        """The environment's own spec: making it anew must not stack wrappers."""
+        return self.env.spec
+
+    def step(self, action: Any) -> Any:
+        """Step the environment."""
+        self._fastlane_left -= 1
+        if self._fastlane_left < 0:
+            result = self.env.step(action)
+            self._fastlane_look(result[1])
+            return result
+        return self.env.step(action)
+
+    def reset(self, **options: Any) -> Any:
+        """Reset the environment."""
+        if self._fastlane_whole_episode:
+            self._fastlane_tap.episode(self._fastlane_return)
+        self._fastlane_whole_episode = self._fastlane_tap.watched
+        self._fastlane_return = 0.0
+        return self.env.reset(**options)
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._fastlane_tap.close()
+        self.env.close()
+
+    def _fastlane_look(self, reward: Any) -> None:
+        tap = self._fastlane_tap
+        self._fastlane_stride = tap.look(self._fastlane_stride + 1, self._fastlane_camera, reward)
+        self._fastlane_left = self._fastlane_stride
+        wanted = WatchedFastLaneWrapper if tap.watched else FastLaneWrapper
+        if type(self) is not wanted:
+            self._fastlane_whole_episode = False
+            self.__class__ = wanted
+
+    def _fastlane_camera(self, wanted: Sequence[int]) -> Sequence[Any]:
+        picture = photograph(self.env)
+        return picture[-1:] if isinstance(picture, list | tuple) else [picture]
+
+
+class WatchedFastLaneWrapper(FastLaneWrapper):
+    """The same wrapper while somebody watches."""
+
+    def step(self, action: Any) -> Any:
+        """Step the environment and add up its rewards."""
+        result = self.env.step(action)
+        try:
+            self._fastlane_return += result[1]
+        except TypeError:
+            self._fastlane_return = math.nan
+        self._fastlane_left -= 1
+        if self._fastlane_left < 0:
+            self._fastlane_look(result[1])
+        return result
+
+
+class FastLaneVectorWrapper(VectorWrapper):
+    """Shows a natively vectorised environment.
+
+    One that cannot render but observes pictures, as Atari's does, is shown by its newest
+    observation.
+    """
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], settings: Settings) -> None:
+        super().__init__(env)
+        self._fastlane_tap = FrameTap(self._shoot, num_envs=env.num_envs, settings=settings)
+        self._fastlane_observation: Any = None
+        self._fastlane_returns: np.ndarray | None = None
+
+    def step(self, actions: Any) -> Any:
+        """Step every environment."""
+        result = self.env.step(actions)
+        tap = self._fastlane_tap
+        self._fastlane_observation = result[0]
+        if tap.watched:
+            self._add_up(result[1], result[2] | result[3])
+        else:
+            self._fastlane_returns = None
+        tap.step(result[1])
+        return result
+
+    def reset(self, **options: Any) -> Any:
+        """Reset every environment."""
+        result = self.env.reset(**options)
+        self._fastlane_observation = result[0]
+        self._fastlane_returns = None
+        return result
+
+    def close(self, **options: Any) -> None:
+        """Close every environment."""
+        self._fastlane_tap.close()
+        self.env.close(**options)
+
+    def _add_up(self, rewards: np.ndarray, ended: np.ndarray) -> None:
+        returns = self._fastlane_returns
+        if returns is None:
+            # Unknown until an environment's first whole episode begins.
+            returns = self._fastlane_returns = np.full(self.num_envs, np.nan)
+        returns += rewards
+        if ended.any():
+            for value in returns[ended]:
+                self._fastlane_tap.episode(float(value))
+            returns[ended] = 0.0
+
+    def _shoot(self) -> Any:
+        try:
+            return photograph(self.env)
+        except (BadFrameError, NotImplementedError):
+            pictures = _newest_pictures(self._fastlane_observation)
+            if pictures is None:
+                raise
+            return pictures
+
+
+def _newest_pictures(observation: Any) -> Sequence[Any] | None:
+    """Return the newest picture of each environment if that is what it observes."""
+    if not isinstance(observation, np.ndarray) or observation.dtype != np.uint8:
+        return None
+    if observation.ndim == 5 or (observation.ndim == 4 and observation.shape[-1] not in (1, 3)):
+        return list(observation[:, -1])
+    return list(observation) if observation.ndim == 4 else None
