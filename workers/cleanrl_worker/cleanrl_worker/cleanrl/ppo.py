@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import nn
 
 from cleanrl_worker.agents.minigrid import MinigridAgent
 from cleanrl_worker.agents.mlp import MLPAgent

@@ -154,7 +154,7 @@ def random_state() -> dict[str, Any]:
     version, numbers, gauss = random.getstate()
     state = {
         "python": [version, list(numbers), gauss],
-        "numpy": list(np.random.get_state()),  # noqa: NPY002
+        "numpy": list(np.random.get_state()),
         "torch": torch.get_rng_state(),
     }
     if torch.cuda.is_available() and torch.cuda.is_initialized():
@@ -167,7 +167,7 @@ def restore_random_state(state: dict[str, Any]) -> None:
     version, numbers, gauss = state["python"]
     random.setstate((version, tuple(numbers), gauss))
     name, keys, *rest = state["numpy"]
-    np.random.set_state((name, keys.numpy(), *rest))  # noqa: NPY002
+    np.random.set_state((name, keys.numpy(), *rest))
     torch.set_rng_state(state["torch"].cpu())
     if "cuda" in state and torch.cuda.is_available():
         torch.cuda.set_rng_state_all([item.cpu() for item in state["cuda"]])

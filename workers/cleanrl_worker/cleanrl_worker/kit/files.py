@@ -59,7 +59,10 @@ def checksum_problem(path: Path) -> str | None:
     with path.open("rb") as file:
         actual = hashlib.file_digest(file, "sha256").hexdigest()
     if actual != recorded:
-        return f"{path.name} does not match its checksum (recorded {recorded[:12]}…, found {actual[:12]}…)"
+        return (
+            f"{path.name} does not match its checksum "
+            f"(recorded {recorded[:12]}…, found {actual[:12]}…)"
+        )
     return None
 
 

@@ -16,6 +16,11 @@ from torch import nn
 
 from cleanrl_worker.kit.sampling import Random
 
+# Beyond this NumPy's matrix product starts threads of its own, and torch is as quick.
+_FEW_ROWS = 64
+
+_KNOWN = (nn.Linear, nn.Tanh, nn.ReLU, nn.LayerNorm)
+
 Forward = Callable[[np.ndarray], np.ndarray]
 
 
@@ -23,16 +28,17 @@ def numpy_forward(network: nn.Module) -> Forward:
     """A function from an array of observations to the network's output as an array.
 
     Args:
-        network: any module. Chains of Linear, Tanh and ReLU on the CPU run in NumPy; any
-            other network runs in torch without gradients.
+        network: any module. Chains of Linear, Tanh, ReLU and LayerNorm on the CPU run in
+            NumPy; any other network runs in torch without gradients.
 
     Returns:
         The function. It follows the network's parameters as they are trained.
     """
     layers = list(network) if isinstance(network, nn.Sequential) else []
     on_cpu = all(parameter.device.type == "cpu" for parameter in network.parameters())
-    if on_cpu and layers and all(isinstance(x, (nn.Linear, nn.Tanh, nn.ReLU)) for x in layers):
-        return _chain(layers)
+    if on_cpu and layers and all(isinstance(layer, _KNOWN) for layer in layers):
+        in_numpy, in_torch = _chain(layers), _in_torch(network)
+        return lambda rows: in_numpy(rows) if len(rows) <= _FEW_ROWS else in_torch(rows)
     return _in_torch(network)
 
 
@@ -57,7 +63,22 @@ def _chain(layers: list[nn.Module]) -> Forward:
 def _step(layer: nn.Module) -> tuple[np.ndarray, np.ndarray] | Callable:
     if isinstance(layer, nn.Linear):
         return layer.weight.detach().numpy().T, layer.bias.detach().numpy()
+    if isinstance(layer, nn.LayerNorm):
+        return _layer_norm(layer)
     return np.tanh if isinstance(layer, nn.Tanh) else _relu
+
+
+def _layer_norm(layer: nn.LayerNorm) -> Callable:
+    weight, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
+
+    def normalize(rows: np.ndarray, out: np.ndarray) -> np.ndarray:
+        rows -= rows.mean(axis=-1, keepdims=True)
+        variance = np.einsum("...i,...i->...", rows, rows)[..., None] / rows.shape[-1]
+        rows *= weight / np.sqrt(variance + layer.eps)
+        rows += bias
+        return rows
+
+    return normalize
 
 
 def _relu(rows: np.ndarray, out: np.ndarray) -> np.ndarray:
@@ -91,5 +112,60 @@ def categorical_policy(network: nn.Module) -> Policy:
     def act(obs: np.ndarray, rng: Random, deterministic: bool) -> np.ndarray:
         logits = forward(obs)
         return logits.argmax(axis=-1) if deterministic else rng.categorical(logits)
+
+    return act
+
+
+def greedy_policy(values: Forward, epsilon: float) -> Policy:
+    """The policy of action values: the best action, or now and then a random one.
+
+    Args:
+        values: from observations to one value for each action.
+        epsilon: how often a sampled policy acts at random.
+    """
+
+    def act(obs: np.ndarray, rng: Random, deterministic: bool) -> np.ndarray:
+        q_values = values(obs)
+        best = q_values.argmax(axis=-1)
+        if deterministic:
+            return best
+        random = rng.integers(q_values.shape[-1], size=len(best))
+        return np.where(rng.random(len(best)) < epsilon, random, best)
+
+    return act
+
+
+def noisy_policy(action: Forward, noise: np.ndarray) -> Policy:
+    """The policy of a deterministic actor, with Gaussian noise when sampled.
+
+    Args:
+        action: from observations to actions.
+        noise: the standard deviation for each part of an action.
+    """
+
+    def act(obs: np.ndarray, rng: Random, deterministic: bool) -> np.ndarray:
+        actions = action(obs)
+        if deterministic:
+            return actions
+        return actions + noise * rng.standard_normal(actions.shape, np.float32)
+
+    return act
+
+
+def gaussian_policy(mean: nn.Module, logstd: nn.Parameter) -> Policy:
+    """The policy of a Gaussian: its mean, or a sample.
+
+    Args:
+        mean: from observations to the mean.
+        logstd: the logarithm of the standard deviation, for all states the same.
+    """
+    forward = numpy_forward(mean)
+
+    def act(obs: np.ndarray, rng: Random, deterministic: bool) -> np.ndarray:
+        centre = forward(obs)
+        if deterministic:
+            return centre
+        std = np.exp(logstd.detach().cpu().numpy())
+        return centre + std * rng.standard_normal(centre.shape, np.float32)
 
     return act

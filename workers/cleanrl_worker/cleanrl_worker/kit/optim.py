@@ -1,13 +1,14 @@
-"""Adam over one flat vector.
+"""Adam and RAdam over one flat vector.
 
 All parameters of the given networks become views into one vector, and so do their
-gradients. Clipping and the Adam step then are one pass over that vector, not a dozen small
+gradients. Clipping and the step then are one pass over that vector, not a dozen small
 operations for every parameter. Importing ``torch.optim`` (over a second) is avoided.
 The networks stay ordinary modules.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -43,11 +44,14 @@ class Adam:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Clip the gradient when asked to, then take one Adam step."""
+        """Clip the gradient when asked to, then take one step."""
         if self.max_grad_norm is not None:
             norm = torch.linalg.vector_norm(self._grad)
             self._grad.mul_((self.max_grad_norm / (norm + 1e-6)).clamp_(max=1.0))
         self._step += 1
+        self._move()
+
+    def _move(self) -> None:
         torch._fused_adam_(
             [self._flat],
             [self._grad],
@@ -73,6 +77,27 @@ class Adam:
         self._mean.copy_(state["mean"])
         self._square.copy_(state["square"])
         self._step.copy_(state["step"])
+
+
+class RAdam(Adam):
+    """Rectified Adam (Liu et al., 2020): plain momentum until the variance can be trusted."""
+
+    def _move(self) -> None:
+        beta1, beta2 = self.betas
+        self._mean.lerp_(self._grad, 1 - beta1)
+        self._square.mul_(beta2).addcmul_(self._grad, self._grad, value=1 - beta2)
+        step = self._step.item()
+        longest = 2 / (1 - beta2) - 1
+        length = longest - 2 * step * beta2**step / (1 - beta2**step)
+        size = self.lr / (1 - beta1**step)
+        if length <= 5:
+            self._flat.add_(self._mean, alpha=-size)
+            return
+        rectified = math.sqrt(
+            (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
+        )
+        spread = self._square.sqrt().add_(self.eps).div_(math.sqrt(1 - beta2**step))
+        self._flat.addcdiv_(self._mean, spread, value=-size * rectified)
 
 
 def _flatten(parameters: list[nn.Parameter]) -> tuple[Tensor, Tensor]:

@@ -42,12 +42,11 @@ class Stateful(Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> Any: ...
 
 
-class Stopped(Exception):
+class Stopped(SystemExit):
     """The run was asked to stop before its end; carries the exit status."""
 
     def __init__(self, status: int) -> None:
-        super().__init__(f"stopped with status {status}")
-        self.status = status
+        super().__init__(status)
 
 
 class Run:
@@ -309,7 +308,7 @@ def _device(args: RunArgs) -> torch.device:
 
 def _seed_everything(args: RunArgs) -> None:
     random.seed(args.seed)
-    np.random.seed(args.seed % 2**32)  # noqa: NPY002
+    np.random.seed(args.seed % 2**32)
     torch.manual_seed(args.seed)
     torch.backends.cudnn.deterministic = args.torch_deterministic
     torch.set_num_threads(args.torch_threads)

@@ -11,7 +11,7 @@ from typing import Any
 from cleanrl_worker.kit.bridge import Bridge
 from cleanrl_worker.kit.errors import TrainingError, UsageError
 from cleanrl_worker.kit.parsing import parse
-from cleanrl_worker.kit.run import Run, Stopped
+from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schema import read_schema
 
 
@@ -36,8 +36,6 @@ def main(args_type: type, train: Callable[[Any, Run], None]) -> None:
         print(f"error: {error}", file=sys.stderr, flush=True)
         _tell(run, str(error))
         sys.exit(2)
-    except Stopped as stopped:
-        sys.exit(stopped.status)
     except TrainingError as error:
         _close(run)
         print(f"error: {error}", file=sys.stderr, flush=True)

@@ -1,0 +1,199 @@
+"""Deep Deterministic Policy Gradient (Lillicrap et al., 2016).
+
+A critic learns the value of actions as Q-learning does; the actor follows the critic's
+gradient uphill. Noise on the actions explores.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cleanrl_worker.kit.actions import action_scale
+from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.envs import Envs
+from cleanrl_worker.kit.inference import Forward, Policy, noisy_policy, numpy_forward
+from cleanrl_worker.kit.optim import Adam
+from cleanrl_worker.kit.replay import ReplayBuffer
+from cleanrl_worker.kit.run import Run
+from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.targets import follow
+
+ALGORITHM = {
+    "title": "Deep Deterministic Policy Gradient",
+    "paper": "Lillicrap et al. 2016, https://arxiv.org/abs/1509.02971",
+    "family": "continuous",
+    "actions": ["continuous"],
+    "observations": ["vector"],
+    "default_env": "Hopper-v5",
+    "requires": ["base"],
+}
+SMOKE = {
+    "env_id": "Pendulum-v1",
+    "total_timesteps": 600,
+    "learning_starts": 300,
+    "buffer_size": 1000,
+}
+
+
+@dataclass
+class Args(RunArgs):
+    exp_name: str = "ddpg_continuous_action"
+    """the name of this experiment"""
+
+    # Algorithm specific arguments
+    env_id: str = "Hopper-v5"
+    """the id of the environment"""
+    total_timesteps: int = 1000000
+    """total timesteps of the experiment [>=1]"""
+    learning_rate: float = 3e-4
+    """the learning rate of the optimizers [>0]"""
+    num_envs: int = 1
+    """the number of parallel environments [>=1]"""
+    buffer_size: int = 1000000
+    """the number of transitions in the replay memory [>=1]"""
+    gamma: float = 0.99
+    """the discount factor [0,1]"""
+    tau: float = 0.005
+    """how far the target networks move at an update (0,1]"""
+    batch_size: int = 256
+    """the number of transitions in an update [>=1]"""
+    exploration_noise: float = 0.1
+    """the standard deviation of the exploration noise, in units of the action range [>=0]"""
+    learning_starts: int = 25000
+    """the step at which learning starts; actions are random before [>=0]"""
+    policy_frequency: int = 2
+    """updates of the critic for one of the actor [>=1]"""
+
+
+class QNetwork(nn.Module):
+    """The value of an action in a state."""
+
+    def __init__(self, envs: Envs) -> None:
+        super().__init__()
+        inputs = math.prod(envs.single_observation_space.shape)
+        inputs += math.prod(envs.single_action_space.shape)
+        self.network = nn.Sequential(
+            nn.Linear(inputs, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 1)
+        )
+
+    def forward(self, obs: Tensor, actions: Tensor) -> Tensor:
+        return self.network(torch.cat([obs, actions], dim=1)).squeeze(1)
+
+
+class Actor(nn.Module):
+    """The action to take in a state."""
+
+    def __init__(self, envs: Envs) -> None:
+        super().__init__()
+        inputs = math.prod(envs.single_observation_space.shape)
+        outputs = math.prod(envs.single_action_space.shape)
+        self.network = nn.Sequential(
+            nn.Linear(inputs, 256),
+            nn.ReLU(),
+            nn.Linear(256, 256),
+            nn.ReLU(),
+            nn.Linear(256, outputs),
+            nn.Tanh(),
+        )
+        scale, centre = action_scale(envs)
+        self.register_buffer("scale", torch.from_numpy(scale))
+        self.register_buffer("centre", torch.from_numpy(centre))
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return self.network(obs) * self.scale + self.centre
+
+    def act(self) -> Forward:
+        """The same for arrays, quickly."""
+        network = numpy_forward(self.network)
+        scale, centre = self.scale.cpu().numpy(), self.centre.cpu().numpy()
+        return lambda obs: network(obs) * scale + centre
+
+
+def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
+    """Rebuild the trained policy for evaluation."""
+    actor = Actor(envs)
+    actor.load_state_dict(model["actor"])
+    return noisy_policy(actor.act(), args.exploration_noise * actor.scale.numpy())
+
+
+def train(args: Args, run: Run) -> None:
+    envs = run.make_envs(args.num_envs)
+    actor, target_actor = Actor(envs).to(run.device), Actor(envs).to(run.device)
+    qf1, qf1_target = QNetwork(envs).to(run.device), QNetwork(envs).to(run.device)
+    actor_optimizer = Adam(actor.parameters(), args.learning_rate)
+    q_optimizer = Adam(qf1.parameters(), args.learning_rate)
+    update_targets = [follow(target_actor, actor), follow(qf1_target, qf1)]
+    memory = ReplayBuffer(args.buffer_size, envs, run.device)
+    act, noise = actor.act(), args.exploration_noise * actor.scale.cpu().numpy()
+
+    envs.reset(seed=args.seed)
+    run.remember(
+        {"actor": actor},
+        target_actor=target_actor,
+        qf1=qf1,
+        qf1_target=qf1_target,
+        actor_optimizer=actor_optimizer,
+        q_optimizer=q_optimizer,
+        memory=memory,
+        envs=envs,
+    )
+    obs = envs.obs
+    low, high = envs.single_action_space.low, envs.single_action_space.high
+    actor_loss = torch.zeros(())
+    for global_step in run.steps(args.num_envs):
+        # Act, with noise to explore
+        if global_step < args.learning_starts:
+            actions = envs.sample_actions(run.rng)
+        else:
+            actions = act(obs)
+            actions += noise * run.rng.standard_normal(actions.shape, np.float32)
+            actions = actions.clip(low, high)
+        next_obs, rewards, terminated, _, info = envs.step(actions)
+        if info:
+            run.log_episodes(global_step, info)
+
+        # The state that followed, not the one a new episode began with
+        memory.add(obs, info.get("final_obs", next_obs), actions, rewards, terminated)
+        obs = next_obs
+
+        if global_step < args.learning_starts:
+            continue
+        # Critic
+        data = memory.sample(args.batch_size, run.rng)
+        with torch.no_grad():
+            next_value = qf1_target(data.next_obs, target_actor(data.next_obs))
+            target = data.rewards + (1 - data.dones) * args.gamma * next_value
+        qf1_values = qf1(data.obs, data.actions)
+        qf1_loss = nn.functional.mse_loss(qf1_values, target)
+        q_optimizer.zero_grad()
+        qf1_loss.backward()
+        q_optimizer.step()
+
+        # Actor, and the targets with it
+        if global_step % args.policy_frequency < args.num_envs:
+            actor_loss = -qf1(data.obs, actor(data.obs)).mean()
+            actor_optimizer.zero_grad()
+            actor_loss.backward(inputs=actor_optimizer.parameters)
+            actor_optimizer.step()
+            for update_target in update_targets:
+                update_target(args.tau)
+
+        if global_step % 100 < args.num_envs:
+            run.log(
+                global_step,
+                {
+                    "losses/qf1_values": qf1_values.mean().item(),
+                    "losses/qf1_loss": qf1_loss.item(),
+                    "losses/actor_loss": actor_loss.item(),
+                },
+            )
+    envs.close()
+
+
+if __name__ == "__main__":
+    main(Args, train)
