@@ -1,0 +1,302 @@
+"""`TrainerClient`: everything the daemon can do, as plain Python.
+
+from mosaic.client import TrainerClient
+
+with TrainerClient.connect() as trainer:
+    run = trainer.submit({"algo": "ppo", "env_id": "CartPole-v1", "total_timesteps": 50_000})
+    print(trainer.wait(run["run_id"])["outcome"])
+"""
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import grpc
+
+from mosaic.client import connection
+from mosaic.client.records import change_record, run_record
+from mosaic.config.paths import Home
+from mosaic.errors import (
+    AmbiguousRunError,
+    DaemonNotRunningError,
+    InvalidConfigError,
+    InvalidTransitionError,
+    MosaicError,
+    Problem,
+    RunNotFoundError,
+    StorageError,
+)
+from mosaic.wire import trainer_pb2 as pb
+from mosaic.wire import trainer_pb2_grpc
+from mosaic.workers.capabilities import WorkerCapabilities
+
+_CALL_S = 30.0
+_SHUTDOWN = {
+    "leave": pb.ShutdownRequest.LEAVE,
+    "stop": pb.ShutdownRequest.STOP,
+    "drain": pb.ShutdownRequest.DRAIN,
+}
+
+
+class TrainerClient:
+    """A connection to the daemon of one home. Records are plain dictionaries."""
+
+    def __init__(self, home: Home, channel: grpc.Channel, token: bytes) -> None:
+        self.home = home
+        self._channel = channel
+        self._stub: Any = trainer_pb2_grpc.TrainerStub(channel)
+        self._metadata = (("authorization", f"Bearer {token.decode()}"),)
+
+    @classmethod
+    def connect(cls, home: Home | str | None = None, start: bool = False) -> "TrainerClient":
+        """Connect to the daemon of a home, after it has proved that it is that.
+
+        Args:
+            home: The home; MOSAIC_HOME or the project's `var/` by default.
+            start: Start a daemon when none runs.
+
+        Raises:
+            DaemonNotRunningError: None runs.
+            NotOurDaemonError: Something else answers.
+        """
+        place = home if isinstance(home, Home) else Home.locate(home)
+        try:
+            endpoint = connection.find_endpoint(place)
+        except DaemonNotRunningError:
+            if not start:
+                raise
+            endpoint = connection.start_daemon(place)
+        token = connection.read_token(place)
+        channel = connection.open_channel(endpoint)
+        connection.prove(channel, token)
+        return cls(place, channel, token)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._channel.close()
+
+    def __enter__(self) -> "TrainerClient":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ------------------------------------------------------------ the daemon
+
+    def health(self) -> dict[str, Any]:
+        """The daemon's own state."""
+        reply = self._call("GetHealth", pb.GetHealthRequest())
+        fields = ("instance", "version", "protocol", "epoch", "draining", "pid", "uptime_s")
+        return {name: getattr(reply, name) for name in (*fields, "notice")}
+
+    def resources(self) -> dict[str, Any]:
+        """Slots, memory, disk and load."""
+        reply = self._call("GetResources", pb.GetResourcesRequest())
+        plain = {
+            field.name: getattr(reply, field.name)
+            for field in reply.DESCRIPTOR.fields
+            if field.name != "slots"
+        }
+        slots = [
+            {"id": s.id, "run_id": s.run_id, "draining": s.draining, "detail": s.detail}
+            for s in reply.slots
+        ]
+        return {**plain, "slots": slots}
+
+    def workers(self) -> list[dict[str, Any]]:
+        """Every worker, with its capabilities or the reason why it cannot be used."""
+        reply = self._call("ListWorkers", pb.ListWorkersRequest())
+        return [
+            {
+                "type": worker.type,
+                "display_name": worker.display_name,
+                "available": worker.available,
+                "problem": worker.problem,
+                "capabilities": WorkerCapabilities.from_json(worker.capabilities_json)
+                if worker.capabilities_json
+                else None,
+            }
+            for worker in reply.workers
+        ]
+
+    def shutdown(self, runs: str = "leave") -> int:
+        """Stop the daemon; `runs` is `leave`, `stop` or `drain`. Returns the live runs' number."""
+        reply = self._call("Shutdown", pb.ShutdownRequest(runs=_SHUTDOWN[runs]))
+        return int(reply.live_runs)
+
+    # ------------------------------------------------------------ runs
+
+    def validate(self, config: Mapping[str, Any] | str) -> list[Problem]:
+        """Every problem of a configuration; nothing is started."""
+        reply = self._call("ValidateRun", pb.SubmitRunRequest(config_json=_as_json(config)))
+        return [Problem(item.pointer, item.code, item.message) for item in reply.problems]
+
+    def submit(
+        self,
+        config: Mapping[str, Any] | str,
+        *,
+        idempotency_key: str = "",
+        priority: int = 0,
+        cold: bool = False,
+        parent_run_id: str = "",
+    ) -> dict[str, Any]:
+        """Submit a run.
+
+        Raises:
+            InvalidConfigError: With every problem.
+        """
+        request = pb.SubmitRunRequest(
+            config_json=_as_json(config),
+            idempotency_key=idempotency_key,
+            priority=priority,
+            cold=cold,
+            parent_run_id=parent_run_id,
+        )
+        return run_record(self._call("SubmitRun", request).run)
+
+    def get(self, run_id: str) -> dict[str, Any]:
+        """One run, by id, unique prefix or `last`."""
+        return run_record(self._call("GetRun", pb.GetRunRequest(run_id=run_id)))
+
+    def list_runs(self, **query: Any) -> tuple[list[dict[str, Any]], str, int]:
+        """A page of runs, the token of the next page, and the number of all that fit."""
+        reply = self._call("ListRuns", pb.ListRunsRequest(**query))
+        return [run_record(run) for run in reply.runs], reply.next_page_token, int(reply.total)
+
+    def watch(self, generation: str = "", since: int = 0) -> Iterator[dict[str, Any]]:
+        """The runs as they are, then every change; resumable by `generation` and `sequence`."""
+        request = pb.WatchRunsRequest(generation=generation, since=since)
+        for change in self._stream("WatchRuns", request):
+            yield change_record(change)
+
+    def update(
+        self,
+        run_id: str,
+        *,
+        run_name: str | None = None,
+        notes: str | None = None,
+        tags: Sequence[str] | None = None,
+    ) -> dict[str, Any]:
+        """Change what people wrote about a run."""
+        request = pb.UpdateRunRequest(
+            run_id=run_id,
+            run_name=run_name,
+            notes=notes,
+            tags=tags or (),
+            set_tags=tags is not None,
+        )
+        return run_record(self._call("UpdateRun", request))
+
+    def cancel(self, run_id: str, grace_s: float | None = None) -> dict[str, Any]:
+        """End a run; its process group is dead when its state is TERM."""
+        request = pb.CancelRunRequest(run_id=run_id, grace_s=grace_s)
+        return run_record(self._call("CancelRun", request))
+
+    def pause(self, run_id: str, release: bool = False) -> dict[str, Any]:
+        """Stop a run at its next safe point; with `release` its slots are given back."""
+        request = pb.PauseRunRequest(run_id=run_id, release=release)
+        return run_record(self._call("PauseRun", request))
+
+    def resume(self, run_id: str) -> dict[str, Any]:
+        """Let a paused run go on."""
+        return run_record(self._call("ResumeRun", pb.ResumeRunRequest(run_id=run_id)))
+
+    def delete(self, run_id: str, purge: bool = False) -> None:
+        """Move an ended run to the trash, or remove it past undoing."""
+        self._call("DeleteRun", pb.DeleteRunRequest(run_id=run_id, purge=purge))
+
+    def restore(self, run_id: str) -> dict[str, Any]:
+        """Take a run back out of the trash."""
+        return run_record(self._call("RestoreRun", pb.RestoreRunRequest(run_id=run_id)))
+
+    def events(self, run_id: str, after: int = 0) -> list[dict[str, Any]]:
+        """What happened to a run, in order."""
+        request = pb.ListRunEventsRequest(run_id=run_id, after=after)
+        return [
+            {
+                "seq": event.seq,
+                "at": event.at,
+                "kind": event.kind,
+                "state": event.state,
+                "data": json.loads(event.data_json),
+            }
+            for event in self._call("ListRunEvents", request).events
+        ]
+
+    def wait(self, run_id: str, timeout_s: float | None = None) -> dict[str, Any]:
+        """Block until a run has ended.
+
+        Raises:
+            TimeoutError: It has not within `timeout_s`.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            record = self.get(run_id)
+            if record["state"] == "TERM":
+                return record
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(f"run {run_id} is still {record['state']}")
+            time.sleep(0.1)
+
+    # ------------------------------------------------------------ streams
+
+    def logs(self, run_id: str, **options: Any) -> Iterator[tuple[str, str]]:
+        """Log text as (stream, whole lines); `follow`, `grep`, `tail_lines`, `stream`."""
+        request = pb.StreamRunLogsRequest(run_id=run_id, **options)
+        for chunk in self._stream("StreamRunLogs", request):
+            yield chunk.stream, chunk.text
+
+    def metrics(self, run_id: str, **options: Any) -> Iterator[dict[str, Any]]:
+        """Scalar curves in batches; `tags`, `follow`, `max_points`."""
+        request = pb.StreamRunMetricsRequest(run_id=run_id, **options)
+        for batch in self._stream("StreamRunMetrics", request):
+            yield {
+                "tag": batch.tag,
+                "steps": list(batch.steps),
+                "values": list(batch.values),
+                "wall_times": list(batch.wall_times),
+                "total_points": batch.total_points,
+            }
+
+    # ------------------------------------------------------------ inside
+
+    def _call(self, method: str, request: Any, timeout_s: float = _CALL_S) -> Any:
+        try:
+            return getattr(self._stub, method)(request, metadata=self._metadata, timeout=timeout_s)
+        except grpc.RpcError as error:
+            raise translate(error) from None
+
+    def _stream(self, method: str, request: Any) -> Iterator[Any]:
+        call = getattr(self._stub, method)(request, metadata=self._metadata)
+        try:
+            yield from call
+        except grpc.RpcError as error:
+            raise translate(error) from None
+        finally:
+            call.cancel()
+
+
+def translate(error: grpc.RpcError) -> MosaicError:
+    """The daemon's status as one of our own errors, its text unchanged."""
+    code, text = error.code(), error.details() or ""
+    for key, value in error.trailing_metadata() or ():
+        if key == "mosaic-problems-bin":
+            reply = pb.ValidateRunReply.FromString(value)
+            return InvalidConfigError(
+                [Problem(item.pointer, item.code, item.message) for item in reply.problems]
+            )
+    if code is grpc.StatusCode.NOT_FOUND:
+        return RunNotFoundError(text)
+    if code is grpc.StatusCode.INVALID_ARGUMENT:
+        return AmbiguousRunError(text)
+    if code is grpc.StatusCode.FAILED_PRECONDITION:
+        return InvalidTransitionError(text)
+    if code is grpc.StatusCode.UNAVAILABLE:
+        gone = "connect" in text.lower() or "socket" in text.lower()
+        return DaemonNotRunningError(f"the daemon is gone: {text}") if gone else StorageError(text)
+    return MosaicError(f"{code.name}: {text}")
+
+
+def _as_json(config: Mapping[str, Any] | str) -> str:
+    return config if isinstance(config, str) else json.dumps(config)

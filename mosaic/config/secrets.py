@@ -1,0 +1,121 @@
+"""Secrets: kept in a private store, written everywhere else only by reference."""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from mosaic.errors import SecretError
+from mosaic.runs import atomic
+from mosaic.runs.ids import check_run_id
+
+REFERENCE_PREFIX = "secret://"
+VARIABLE_PREFIX = "MOSAIC_SECRET_"
+# Names under which libraries look for a secret of ours by themselves.
+_NATIVE_VARIABLES = {"wandb_api_key": "WANDB_API_KEY"}
+_SECRET_NAME = re.compile(
+    r"(api_?key|secret|passw(or)?d|passphrase|private_?key|credential"
+    r"|(^|_)(auth|access|bearer|api|session|refresh)_?token|^token$|_token$)",
+    re.IGNORECASE,
+)
+
+
+def looks_secret(name: str) -> bool:
+    """Whether a key's name says that its value must not be shown."""
+    return bool(_SECRET_NAME.search(name))
+
+
+def extract(document: Any, found: dict[str, str]) -> Any:
+    """Replace secret values in a document by references and collect them in `found`."""
+    if isinstance(document, dict):
+        return {key: _extract_item(key, value, found) for key, value in document.items()}
+    if isinstance(document, list):
+        return [extract(item, found) for item in document]
+    return document
+
+
+def _extract_item(key: str, value: Any, found: dict[str, str]) -> Any:
+    if not looks_secret(key):
+        return extract(value, found)
+    if value is None or value == "" or isinstance(value, bool):
+        return value
+    text = value if isinstance(value, str) else json.dumps(value)
+    if text.startswith(REFERENCE_PREFIX):
+        return text
+    name = key
+    while found.get(name, text) != text:
+        name += "_"
+    found[name] = text
+    return f"{REFERENCE_PREFIX}{name}"
+
+
+def referenced(document: Any) -> set[str]:
+    """The names of all secrets a document refers to."""
+    if isinstance(document, dict):
+        return set().union(*(referenced(value) for value in document.values()))
+    if isinstance(document, list):
+        return set().union(*(referenced(item) for item in document))
+    if isinstance(document, str) and document.startswith(REFERENCE_PREFIX):
+        return {document.removeprefix(REFERENCE_PREFIX)}
+    return set()
+
+
+def resolve(value: str, environment: Mapping[str, str] = os.environ) -> str:
+    """The secret behind a reference, inside the worker; any other text as it is.
+
+    Raises:
+        SecretError: The reference names a secret this process was not given.
+    """
+    if not value.startswith(REFERENCE_PREFIX):
+        return value
+    name = value.removeprefix(REFERENCE_PREFIX)
+    variable = VARIABLE_PREFIX + name.upper()
+    if variable not in environment:
+        raise SecretError(f"the secret {name!r} was not handed to this run; submit it again")
+    return environment[variable]
+
+
+class SecretStore:
+    """One 0600 file a run in a 0700 folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def put(self, run_id: str, secrets: Mapping[str, str]) -> None:
+        """Keep the secrets of a run."""
+        if secrets:
+            text = json.dumps(dict(secrets))
+            atomic.write_text(self._path(run_id), text, mode=0o600)
+
+    def get(self, run_id: str) -> dict[str, str]:
+        """The secrets of a run.
+
+        Raises:
+            SecretError: Others may read the file.
+        """
+        path = self._path(run_id)
+        if not path.exists():
+            return {}
+        if path.stat().st_mode & 0o077:
+            raise SecretError(f"{path} can be read by others; run: chmod 600 {path}")
+        secrets: dict[str, str] = json.loads(path.read_text())
+        return secrets
+
+    def delete(self, run_id: str) -> None:
+        """Forget the secrets of a run."""
+        self._path(run_id).unlink(missing_ok=True)
+
+    def environment(self, run_id: str) -> dict[str, str]:
+        """The variables through which the worker receives its secrets."""
+        variables = {}
+        for name, value in self.get(run_id).items():
+            variables[VARIABLE_PREFIX + name.upper()] = value
+            native = _NATIVE_VARIABLES.get(name)
+            if native:
+                variables[native] = value
+        return variables
+
+    def _path(self, run_id: str) -> Path:
+        return self._folder / f"{check_run_id(run_id)}.json"

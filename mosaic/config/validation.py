@@ -1,0 +1,267 @@
+"""From text to `TrainRunConfig`, or to every problem at once."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from mosaic.config.model import Artifacts, Extras, TrainRunConfig, WorkerRunConfig
+from mosaic.config.secrets import looks_secret
+from mosaic.config.suggest import allowed_names, did_you_mean
+from mosaic.errors import InvalidConfigError, Problem
+
+MAX_CONFIG_BYTES = 1_000_000
+PLACEHOLDERS = ("RUN_ID", "RUN_DIR", "VAR_TENSORBOARD_DIR")
+
+NOT_JSON, MISSING, UNKNOWN_KEY, WRONG_TYPE = "CFG100", "CFG101", "CFG102", "CFG103"
+OUT_OF_RANGE, UNKNOWN_WORKER, DENIED_VARIABLE = "CFG104", "CFG105", "CFG108"
+PATH_ESCAPES, UNKNOWN_PLACEHOLDER, DUPLICATE_KEY, TOO_LARGE = "CFG109", "CFG110", "CFG111", "CFG112"
+STRAY_ARTIFACT_KEY = "LOG705"
+
+WorkerValidator = Callable[[TrainRunConfig], Sequence[Problem]]
+
+# Variables through which a config could run code, hide from the supervisor or reach other runs.
+_DENIED_VARIABLES = re.compile(
+    r"(LD_.*|DYLD_.*|PYTHON(PATH|HOME|STARTUP|EXECUTABLE|BREAKPOINT|USERBASE|INSPECT|WARNINGS)"
+    r"|PATH|IFS|BASH_ENV|ENV|SHELLOPTS|GCONV_PATH|MOSAIC_.*|CLEANRL_BRIDGE_FD)\Z"
+)
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_PATH_FIELDS = ("tensorboard_dir",)
+
+
+def validate_train_run_config(
+    document: str | bytes | Mapping[str, Any],
+    worker_validators: Mapping[str, WorkerValidator | None] | None = None,
+) -> TrainRunConfig:
+    """Check a configuration completely.
+
+    Args:
+        document: JSON text or a parsed document, in the nested or the flat shape.
+        worker_validators: Known worker types with their own check, or None to accept any type.
+
+    Raises:
+        InvalidConfigError: With every problem found.
+    """
+    parsed, problems = _parse(document)
+    if parsed is None:
+        raise InvalidConfigError(problems)
+    nested = nest(parsed)
+    try:
+        config = TrainRunConfig.model_validate(nested)
+    except ValidationError as error:
+        problems += [_explain(detail, nested) for detail in error.errors()]
+        problems += _semantic_problems(nested)
+        raise InvalidConfigError(_distinct(problems)) from None
+    problems += _semantic_problems(nested)
+    if worker_validators is not None:
+        problems += _worker_problems(config, worker_validators)
+    if problems:
+        raise InvalidConfigError(_distinct(problems))
+    return config
+
+
+def nest(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The nested shape of a document that may be the worker's own flat fields."""
+    flat_fields = set(WorkerRunConfig.model_fields)
+    if "metadata" in document or not ({"algo", "env_id"} & set(document)):
+        return dict(document)
+    worker_type = document.get("worker", "cleanrl")
+    config = {key: value for key, value in document.items() if key in flat_fields}
+    top = {
+        key: value for key, value in document.items() if key not in flat_fields and key != "worker"
+    }
+    return {"artifacts": {}, **top, "metadata": {"worker": {"type": worker_type, "config": config}}}
+
+
+def substitute(value: Any, names: Mapping[str, str]) -> Any:
+    """Replace `${RUN_ID}` and its kind everywhere in a document."""
+    if isinstance(value, str):
+        return re.sub(r"\$\{(\w+)\}", lambda m: names.get(m[1], m[0]), value)
+    if isinstance(value, dict):
+        return {key: substitute(item, names) for key, item in value.items()}
+    if isinstance(value, list):
+        return [substitute(item, names) for item in value]
+    return value
+
+
+def pointer(parts: Sequence[str | int]) -> str:
+    """A JSON pointer of `parts`."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
+
+
+def _parse(
+    document: str | bytes | Mapping[str, Any],
+) -> tuple[dict[str, Any] | None, list[Problem]]:
+    if isinstance(document, Mapping):
+        return dict(document), []
+    size = len(document)
+    if size > MAX_CONFIG_BYTES:
+        text = f"the configuration has {size:,} bytes; at most {MAX_CONFIG_BYTES:,} are allowed"
+        return None, [Problem("", TOO_LARGE, text)]
+    duplicates: list[Problem] = []
+
+    def refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in result:
+                duplicates.append(
+                    Problem("", DUPLICATE_KEY, f"the key {key!r} is given twice; keep one")
+                )
+            result[key] = value
+        return result
+
+    def refuse_constant(name: str) -> None:
+        raise ValueError(f"{name} is not a JSON number")
+
+    try:
+        parsed = json.loads(
+            document, object_pairs_hook=refuse_duplicates, parse_constant=refuse_constant
+        )
+    except (ValueError, RecursionError) as error:
+        return None, [Problem("", NOT_JSON, f"this is not valid JSON: {error}")]
+    if not isinstance(parsed, dict):
+        kind = type(parsed).__name__
+        return None, [Problem("", NOT_JSON, f"a configuration is a JSON object, not a {kind}")]
+    return parsed, duplicates
+
+
+def _explain(detail: Any, document: dict[str, Any]) -> Problem:
+    """Turn one pydantic error into a sentence for a person."""
+    location = tuple(part for part in detail["loc"] if part not in ("list[CurriculumStage]", "str"))
+    where = pointer(location)
+    kind = detail["type"]
+    if kind == "missing":
+        return Problem(where, MISSING, f"{location[-1]!r} is required")
+    if kind == "extra_forbidden":
+        return _unknown_key(location, document)
+    given = "a secret" if _secret_location(location) else _shown(detail["input"])
+    message = detail["msg"][0].lower() + detail["msg"][1:]
+    ranged = ("greater_than", "less_than", "too_long", "too_short", "literal_error")
+    code = OUT_OF_RANGE if kind.startswith(ranged) or kind in ranged else WRONG_TYPE
+    suggestion = ""
+    if kind == "literal_error" and isinstance(detail["input"], str):
+        expected = re.findall(r"'([^']+)'", detail["ctx"]["expected"])
+        suggestion = did_you_mean(detail["input"], expected)
+    return Problem(where, code, f"{message}, but {given} was given{suggestion}")
+
+
+def _unknown_key(location: tuple[str | int, ...], document: dict[str, Any]) -> Problem:
+    key, parent = str(location[-1]), location[:-1]
+    allowed = _fields_at(parent)
+    code = STRAY_ARTIFACT_KEY if parent[:1] == ("artifacts",) else UNKNOWN_KEY
+    message = (
+        f"{key!r} is not known here; allowed: {allowed_names(allowed)}{did_you_mean(key, allowed)}"
+    )
+    return Problem(pointer(location), code, message)
+
+
+def _fields_at(location: tuple[str | int, ...]) -> list[str]:
+    model: type[BaseModel] | None = TrainRunConfig
+    for part in location:
+        field = model.model_fields.get(str(part)) if model else None
+        annotation = field.annotation if field else None
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return []
+        model = annotation
+    return list(model.model_fields) if model else []
+
+
+def _secret_location(location: tuple[str | int, ...]) -> bool:
+    return any(looks_secret(str(part)) for part in location)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "an object"
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def _semantic_problems(nested: dict[str, Any]) -> Iterator[Problem]:
+    """What the types cannot say; reads the raw document so that it works beside type errors."""
+    environment = nested.get("environment")
+    if isinstance(environment, dict):
+        yield from _environment_problems(environment)
+    gpus = _dig(nested, "resources", "gpus")
+    if isinstance(gpus, dict):
+        requested, mandatory = gpus.get("requested", 0), gpus.get("mandatory", 0)
+        if isinstance(requested, int) and isinstance(mandatory, int) and mandatory > requested:
+            text = f"{mandatory} mandatory GPUs are more than the {requested} requested"
+            yield Problem("/resources/gpus/mandatory", OUT_OF_RANGE, text)
+    extras = _dig(nested, "metadata", "worker", "config", "extras")
+    if isinstance(extras, dict):
+        base = ("metadata", "worker", "config", "extras")
+        for field in _PATH_FIELDS:
+            yield from _path_problems((*base, field), extras.get(field))
+    yield from _placeholder_problems(nested, ())
+
+
+def _environment_problems(environment: dict[str, Any]) -> Iterator[Problem]:
+    for name in environment:
+        where = pointer(("environment", name))
+        if not _VARIABLE_NAME.match(name):
+            yield Problem(where, DENIED_VARIABLE, f"{name!r} is not a variable name")
+        elif _DENIED_VARIABLES.match(name):
+            text = (
+                f"{name} may not be set by a run: it could run foreign code or hide the worker; "
+                "set it in the daemon's own environment if you must"
+            )
+            yield Problem(where, DENIED_VARIABLE, text)
+
+
+def _path_problems(location: Sequence[str], value: Any) -> Iterator[Problem]:
+    if not isinstance(value, str):
+        return
+    cleaned = re.sub(r"\$\{(RUN_DIR|VAR_TENSORBOARD_DIR)\}/?", "", value)
+    if cleaned.startswith(("/", "~")) or ".." in cleaned.split("/") or "\0" in cleaned:
+        text = f"{value!r} leads outside the run directory; give a relative path inside it"
+        yield Problem(pointer(location), PATH_ESCAPES, text)
+
+
+def _placeholder_problems(value: Any, location: tuple[str | int, ...]) -> Iterator[Problem]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _placeholder_problems(item, (*location, key))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _placeholder_problems(item, (*location, index))
+    elif isinstance(value, str) and not _secret_location(location):
+        for name in re.findall(r"\$\{(\w+)\}", value):
+            if name not in PLACEHOLDERS:
+                text = (
+                    f"${{{name}}} is not known; allowed: {allowed_names(PLACEHOLDERS)}"
+                    f"{did_you_mean(name, PLACEHOLDERS)}"
+                )
+                yield Problem(pointer(location), UNKNOWN_PLACEHOLDER, text)
+
+
+def _worker_problems(
+    config: TrainRunConfig, validators: Mapping[str, WorkerValidator | None]
+) -> list[Problem]:
+    worker_type = config.metadata.worker.type
+    if worker_type not in validators:
+        text = (
+            f"no worker {worker_type!r} is installed; installed: {allowed_names(validators)}"
+            f"{did_you_mean(worker_type, validators)} (`mosaic workers` lists them)"
+        )
+        return [Problem("/metadata/worker/type", UNKNOWN_WORKER, text)]
+    validator = validators[worker_type]
+    return list(validator(config)) if validator else []
+
+
+def _dig(document: Any, *path: str) -> Any:
+    for part in path:
+        if not isinstance(document, dict):
+            return None
+        document = document.get(part)
+    return document
+
+
+def _distinct(problems: Sequence[Problem]) -> list[Problem]:
+    return list(dict.fromkeys(problems))
+
+
+KNOWN_EXTRAS = frozenset(Extras.model_fields)
+KNOWN_ARTIFACTS = frozenset(Artifacts.model_fields)

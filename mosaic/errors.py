@@ -1,0 +1,102 @@
+"""Every error MOSAIC raises on purpose, under one base.
+
+The text of each is written for the person who meets it: what was wrong, what is allowed,
+and what to do next.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class MosaicError(Exception):
+    """Base of all errors raised on purpose."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong with a configuration.
+
+    Attributes:
+        pointer: JSON pointer of the field ("" is the whole document).
+        code: Stable code that dashboards and tests may rely on.
+        message: What was given, what is allowed, the nearest valid name.
+    """
+
+    pointer: str
+    code: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.pointer or '/'}: {self.message} [{self.code}]"
+
+
+class InvalidConfigError(MosaicError):
+    """A configuration was refused; carries every problem found, not the first."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        count = len(self.problems)
+        lines = "\n".join(f"  {problem}" for problem in self.problems)
+        super().__init__(
+            f"{count} problem{'s' if count != 1 else ''} in the configuration:\n{lines}"
+        )
+
+
+class ConfinementError(MosaicError):
+    """A path tried to leave the folder it must stay in."""
+
+    def __init__(self, path: str, root: Path) -> None:
+        super().__init__(f"the path {path!r} leads outside {root}; use a relative path inside it")
+
+
+class InvalidRunIdError(MosaicError):
+    """A run id is not a ULID."""
+
+
+class RunNotFoundError(MosaicError):
+    """No run has this id or prefix."""
+
+
+class AmbiguousRunError(MosaicError):
+    """A prefix fits several runs."""
+
+
+class InvalidTransitionError(MosaicError):
+    """A run was asked to do what its state does not allow; the text shows its history."""
+
+
+class DaemonRunningError(MosaicError):
+    """Another daemon already owns this home."""
+
+
+class DaemonNotRunningError(MosaicError):
+    """No daemon serves this home."""
+
+
+class NotOurDaemonError(MosaicError):
+    """Something answers on the daemon's address, but it does not know this home's token."""
+
+
+class BindRefusedError(MosaicError):
+    """The daemon may not or cannot listen on the address."""
+
+
+class RegistryVersionError(MosaicError):
+    """The registry was written by a newer MOSAIC."""
+
+
+class SecretError(MosaicError):
+    """A secret is missing or its store is not private."""
+
+
+class StorageError(MosaicError):
+    """The disk refused: full, read-only, or gone."""
+
+
+class WorkerContractError(MosaicError):
+    """A worker broke the contract."""
+
+
+class HandshakeRefusedError(WorkerContractError):
+    """The daemon refused a worker's registration."""

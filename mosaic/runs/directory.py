@@ -1,0 +1,119 @@
+"""The folder of one run: names of its files, creation, and removal that follows no link."""
+
+import json
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mosaic.runs import atomic
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """Where the parts of a run lie."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        return self.path / "config.json"
+
+    @property
+    def provenance(self) -> Path:
+        return self.path / "provenance.json"
+
+    @property
+    def logs(self) -> Path:
+        return self.path / "logs"
+
+    @property
+    def stdout(self) -> Path:
+        return self.logs / "stdout.log"
+
+    @property
+    def stderr(self) -> Path:
+        return self.logs / "stderr.log"
+
+    @property
+    def metrics(self) -> Path:
+        return self.path / "metrics"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def videos(self) -> Path:
+        return self.path / "videos"
+
+    @property
+    def analytics(self) -> Path:
+        return self.path / "analytics.json"
+
+    @property
+    def launch(self) -> Path:
+        """What the supervisor is told to start."""
+        return self.path / "launch.json"
+
+    @property
+    def supervisor(self) -> Path:
+        return self.path / "supervisor.json"
+
+    @property
+    def supervisor_lock(self) -> Path:
+        return self.path / "supervisor.lock"
+
+    @property
+    def exit(self) -> Path:
+        return self.path / "exit.json"
+
+    def create(self) -> None:
+        """Make the folder of a new run.
+
+        Raises:
+            FileExistsError: A run with this id exists.
+        """
+        self.path.mkdir()
+        self.logs.mkdir()
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """A JSON object that another process writes whole; None when it is absent or damaged."""
+    try:
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+def remove_tree(path: Path) -> None:
+    """Delete a folder without ever following a link out of it."""
+    parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _remove_at(path.name, parent)
+    finally:
+        os.close(parent)
+    atomic.sync_folder(path.parent)
+
+
+def _remove_at(name: str, parent: int) -> None:
+    try:
+        mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(mode):
+        os.unlink(name, dir_fd=parent)
+        return
+    folder = os.open(
+        name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent
+    )
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.name for entry in entries]
+        for child in names:
+            _remove_at(child, folder)
+    finally:
+        os.close(folder)
+    os.rmdir(name, dir_fd=parent)

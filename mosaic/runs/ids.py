@@ -1,0 +1,49 @@
+"""Run ids are ULIDs and nothing else: sortable by creation time, safe as a file name."""
+
+import os
+import re
+import threading
+import time
+
+from mosaic.errors import InvalidRunIdError
+
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}\Z")
+_PREFIX = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{0,25}\Z")
+
+_lock = threading.Lock()
+_last = 0
+
+
+def new_run_id() -> str:
+    """A fresh ULID, strictly greater than every other made by this process."""
+    global _last
+    with _lock:
+        fresh = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
+        _last = max(fresh, _last + 1)
+        number = _last
+    return "".join(_ALPHABET[number >> shift & 31] for shift in range(125, -1, -5))
+
+
+def is_run_id(text: str) -> bool:
+    """Whether `text` is a complete run id."""
+    return bool(_ULID.match(text))
+
+
+def is_run_id_prefix(text: str) -> bool:
+    """Whether `text` could be the beginning of a run id."""
+    return bool(_PREFIX.match(text))
+
+
+def check_run_id(text: str) -> str:
+    """Return `text` if it is a run id.
+
+    Raises:
+        InvalidRunIdError: It is anything else.
+    """
+    if not is_run_id(text):
+        shown = text if len(text) <= 40 else f"{text[:40]}…"
+        raise InvalidRunIdError(
+            f"{shown!r} is not a run id: 26 characters of 0-9 and A-Z without I, L, O, U"
+        )
+    return text

@@ -1,0 +1,260 @@
+"""The daemon process: one per home. `python -m mosaic.trainer.daemon`, started by `mosaic up`."""
+
+import argparse
+import asyncio
+import fcntl
+import ipaddress
+import json
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+import uuid
+from dataclasses import dataclass
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+import grpc
+
+from mosaic import __version__
+from mosaic.config.paths import Home
+from mosaic.config.settings import Settings, load_settings
+from mosaic.errors import BindRefusedError, DaemonRunningError, MosaicError, StorageError
+from mosaic.runs import atomic
+from mosaic.runs.directory import read_json
+from mosaic.trainer import auth, processes
+from mosaic.trainer.engine import Engine
+from mosaic.trainer.executor import LocalExecutor
+from mosaic.trainer.gate import Gate
+from mosaic.trainer.registry import Registry
+from mosaic.trainer.service import ErrorTranslator, TrainerService
+from mosaic.wire import trainer_pb2 as pb
+from mosaic.wire import trainer_pb2_grpc
+from mosaic.workers.discovery import discover
+
+EXIT_ALREADY_RUNNING = 3
+EXIT_REFUSED = 2
+MAX_MESSAGE = 4 * 2**20
+
+log = logging.getLogger("mosaic.daemon")
+
+
+@dataclass(frozen=True)
+class Door:
+    """Where to listen and with what protection."""
+
+    host: str = "127.0.0.1"
+    port: int | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+    @property
+    def loopback(self) -> bool:
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+
+class Daemon:
+    """Everything the process owns, from lock to goodbye."""
+
+    def __init__(self, home: Home, settings: Settings, door: Door) -> None:
+        self._home = home
+        self._settings = settings
+        self._door = door
+        self._instance = uuid.uuid4().hex
+        self._stopping = asyncio.Event()
+        self._how = pb.ShutdownRequest.LEAVE
+
+    async def serve(self) -> None:
+        """Run until somebody ends it."""
+        token = auth.load_or_create_token(self._home.token)
+        registry = Registry(self._home.registry)
+        epoch = registry.next_epoch()
+        executor = LocalExecutor()
+        engine = Engine(self._home, self._settings, registry, executor, discover(), token, epoch)
+        engine.recover()
+        service = TrainerService(engine, token, self._instance, epoch, self._request_stop)
+        server = grpc.aio.server(
+            interceptors=[Gate(token), ErrorTranslator()],
+            options=[
+                ("grpc.so_reuseport", 0),
+                ("grpc.max_receive_message_length", MAX_MESSAGE),
+                ("grpc.keepalive_time_ms", 60_000),
+            ],
+        )
+        trainer_pb2_grpc.add_TrainerServicer_to_server(service, server)
+        port = self._bind(server)
+        engine.target = f"127.0.0.1:{port}" if self._door.loopback else f"{self._door.host}:{port}"
+        await server.start()
+        self._announce(port)
+        log.info("serving on port %d, epoch %d", port, epoch)
+        self._warm_up(engine, executor)
+        turning = asyncio.ensure_future(engine.run_forever())
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(
+                number, self._request_stop, pb.ShutdownRequest.LEAVE
+            )
+        try:
+            stop = asyncio.ensure_future(self._stopping.wait())
+            await asyncio.wait({turning, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if turning.done():
+                turning.result()
+            await self._wait_for_runs(engine)
+        finally:
+            turning.cancel()
+            self._home.endpoint.unlink(missing_ok=True)
+            await server.stop(grace=0.5)
+            await engine.close()
+            registry.close()
+            log.info("stopped")
+
+    def _request_stop(self, how: "pb.ShutdownRequest.Runs") -> None:
+        self._how = how
+        self._stopping.set()
+
+    async def _wait_for_runs(self, engine: Engine) -> None:
+        """Before leaving: let runs be, stop them, or wait for them, as asked."""
+        engine.draining = True
+        if self._how == pb.ShutdownRequest.LEAVE:
+            return
+        if self._how == pb.ShutdownRequest.STOP:
+            engine.stop_all("the daemon was told to stop its runs")
+        while any(not run.queued for run in engine.live_runs()):
+            await asyncio.sleep(0.1)
+
+    def _warm_up(self, engine: Engine, executor: LocalExecutor) -> None:
+        if not self._settings.warm_start:
+            return
+        for worker in engine.workers.values():
+            if worker.capabilities and worker.capabilities.warm_modules:
+                executor.warm_up(worker.capabilities.warm_modules)
+
+    def _bind(self, server: grpc.aio.Server) -> int:
+        """Listen where asked; a taken preferred port gives way to a free one, an asked one not."""
+        door = self._door
+        if not door.loopback and not (door.certificate and door.key):
+            raise BindRefusedError(
+                f"refusing to listen on {door.host} without TLS: anybody who can reach it could "
+                "run code here; give --tls-cert and --tls-key, or listen on 127.0.0.1"
+            )
+        wanted = self._settings.port if door.port is None else door.port
+        for port in (wanted, 0) if door.port is None else (wanted,):
+            bound = self._add_port(server, port)
+            if bound:
+                return bound
+        raise BindRefusedError(
+            f"port {wanted} on {door.host} is in use by another program; "
+            "choose another (mosaic up --port N) or any free one (--port 0)"
+        )
+
+    def _add_port(self, server: grpc.aio.Server, port: int) -> int:
+        address = f"{self._door.host}:{port}"
+        try:
+            if self._door.certificate and self._door.key:
+                pair = (self._door.key.read_bytes(), self._door.certificate.read_bytes())
+                credentials = grpc.ssl_server_credentials([pair])
+                return int(server.add_secure_port(address, credentials))
+            return int(server.add_insecure_port(address))
+        except RuntimeError:
+            return 0
+
+    def _announce(self, port: int) -> None:
+        certificate = str(self._door.certificate.absolute()) if self._door.certificate else ""
+        endpoint = {
+            "host": self._door.host,
+            "port": port,
+            "pid": os.getpid(),
+            "start_time": processes.start_time(os.getpid()),
+            "boot_id": processes.boot_id(),
+            "machine": socket.gethostname(),
+            "instance": self._instance,
+            "certificate": certificate,
+            "version": __version__,
+        }
+        atomic.write_json(self._home.endpoint, endpoint, mode=0o600)
+
+
+def hold_home(home: Home) -> int:
+    """Lock a home for this process.
+
+    Raises:
+        DaemonRunningError: Another daemon has it.
+        StorageError: The home cannot be written, or its file system knows no locks.
+    """
+    try:
+        home.create()
+        descriptor = os.open(home.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StorageError(
+            f"the home {home.root} cannot be used: {error.strerror}; "
+            "choose another with MOSAIC_HOME"
+        ) from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise DaemonRunningError(_who_has(home)) from None
+    except OSError as error:
+        os.close(descriptor)
+        raise StorageError(
+            f"the home {home.root} cannot be locked: {error.strerror}; "
+            "put it on a local disk with MOSAIC_HOME"
+        ) from None
+    owner = {"pid": os.getpid(), "machine": socket.gethostname()}
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps(owner).encode(), 0)
+    return descriptor
+
+
+def _who_has(home: Home) -> str:
+    owner = read_json(home.lock) or {}
+    endpoint = read_json(home.endpoint) or {}
+    port = f", port {endpoint['port']}" if "port" in endpoint else ""
+    return (
+        f"a daemon already owns {home.root}: pid {owner.get('pid', '?')} "
+        f"on {owner.get('machine', '?')}{port}; stop it with: mosaic down"
+    )
+
+
+def main() -> int:
+    """Parse, lock, serve."""
+    parser = argparse.ArgumentParser(prog="mosaic.trainer.daemon", description=__doc__)
+    parser.add_argument("--home")
+    parser.add_argument("--listen", default="127.0.0.1")
+    parser.add_argument("--port", type=int)
+    parser.add_argument("--tls-cert", type=Path)
+    parser.add_argument("--tls-key", type=Path)
+    options = parser.parse_args()
+    home = Home.locate(options.home)
+    os.environ["MOSAIC_HOME"] = str(home.root)
+    try:
+        lock = hold_home(home)
+        _log_to(home.daemon_log)
+        door = Door(options.listen, options.port, options.tls_cert, options.tls_key)
+        asyncio.run(Daemon(home, load_settings(home), door).serve())
+        os.close(lock)
+    except DaemonRunningError as error:
+        print(error, file=sys.stderr)
+        return EXIT_ALREADY_RUNNING
+    except MosaicError as error:
+        print(error, file=sys.stderr)
+        return EXIT_REFUSED
+    return 0
+
+
+def _log_to(path: Path) -> None:
+    handler = RotatingFileHandler(path, maxBytes=5_000_000, backupCount=3)
+    logging.basicConfig(
+        level=logging.INFO, handlers=[handler], format="%(asctime)s %(levelname)s %(message)s"
+    )
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65536), hard))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,423 @@
+"""What happens next: `decide(run, stimulus, now)` gives events to record and things to do.
+
+Pure. The engine feeds it stimuli (calls, the worker's words, deadlines, deaths), appends the
+events, folds them into the row and carries out the instructions, in this order.
+"""
+
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mosaic.trainer.states import WITH_PROCESS, Outcome, Run, State
+
+# ---------------------------------------------------------------- stimuli
+
+
+@dataclass(frozen=True)
+class SlotsGranted:
+    """The scheduler found room."""
+
+    slots: tuple[str, ...]
+    epoch: int
+    boot_id: str
+
+
+@dataclass(frozen=True)
+class LaunchUndone:
+    """The daemon died between reserving and spawning, and no supervisor was started."""
+
+
+@dataclass(frozen=True)
+class LaunchFailed:
+    """The supervisor could not start the worker."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Spawned:
+    """The supervisor wrote down the worker's process."""
+
+    supervisor_pid: int
+    pid: int
+
+
+@dataclass(frozen=True)
+class WorkerRegistered:
+    """The handshake succeeded."""
+
+    capabilities: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class HandshakeRefused:
+    """The worker speaks another protocol."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class WorkerSaid:
+    """A lifecycle line other than a vital sign."""
+
+    event: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CancelRequested:
+    """Somebody wants it to end."""
+
+    grace_s: float
+    outcome: Outcome = Outcome.CANCELLED
+    reason: str = "cancelled by the user"
+
+
+@dataclass(frozen=True)
+class PauseRequested:
+    """Somebody wants it to stand still."""
+
+    release: bool = False
+
+
+@dataclass(frozen=True)
+class ResumeRequested:
+    """Somebody wants it to go on."""
+
+
+@dataclass(frozen=True)
+class WorkerPaused:
+    """The worker reached a safe point, or the group was stopped."""
+
+
+@dataclass(frozen=True)
+class WorkerResumed:
+    """The worker goes on."""
+
+
+@dataclass(frozen=True)
+class DeadlinePassed:
+    """A clock ran out: `handshake`, `wallclock`, `grace` or `heartbeat`."""
+
+    kind: str
+    detail: str = ""
+    grace_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class SignOfLife:
+    """A heartbeat or metrics line of a stalled run."""
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """A new daemon found the run's processes alive."""
+
+    epoch: int
+
+
+@dataclass(frozen=True)
+class StragglersFound:
+    """The worker ended but left processes behind."""
+
+    count: int
+
+
+@dataclass(frozen=True)
+class ProcessEnded:
+    """Every process of the run is proven dead. No code: nobody saw how it ended."""
+
+    code: int | None
+    signal: int | None
+    finished_at: float
+    detail: str = ""
+    memory: bool = False
+
+
+Stimulus = (
+    SlotsGranted
+    | LaunchUndone
+    | LaunchFailed
+    | Spawned
+    | WorkerRegistered
+    | HandshakeRefused
+    | WorkerSaid
+    | CancelRequested
+    | PauseRequested
+    | ResumeRequested
+    | WorkerPaused
+    | WorkerResumed
+    | DeadlinePassed
+    | SignOfLife
+    | Adopted
+    | StragglersFound
+    | ProcessEnded
+)
+
+# ---------------------------------------------------------------- instructions
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Start the supervisor."""
+
+
+@dataclass(frozen=True)
+class SignalGroup:
+    """Send a signal to the run's process group."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class KillEverything:
+    """SIGKILL the group and sweep for processes that left it."""
+
+
+@dataclass(frozen=True)
+class SendControl:
+    """Tell the worker on its control stream: `pause` or `resume`."""
+
+    command: str
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The run is over: keep its logs, close its sessions."""
+
+
+Instruction = Launch | SignalGroup | KillEverything | SendControl | Archive
+
+
+_Events = tuple[tuple[str, Mapping[str, Any]], ...]
+
+
+@dataclass(frozen=True)
+class Now:
+    """The two clocks."""
+
+    wall: float
+    mono: float
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to record and what to do."""
+
+    events: _Events = ()
+    instructions: tuple[Instruction, ...] = ()
+    refusal: str = ""
+
+
+NOTHING = Decision()
+
+
+def decide(run: Run, stimulus: Stimulus, now: Now) -> Decision:
+    """The one place that says what a stimulus means for a run in its state."""
+    if not run.live:
+        return _after_the_end(run, stimulus)
+    match stimulus:
+        case SlotsGranted():
+            return _slots_granted(run, stimulus)
+        case LaunchUndone():
+            return Decision((("launch_undone", {}),)) if run.launching else NOTHING
+        case LaunchFailed():
+            return _settle(run, Outcome.FAILED, stimulus.reason, now.wall)
+        case Spawned():
+            return _spawned(run, stimulus)
+        case WorkerRegistered():
+            return Decision((("worker_registered", {"capabilities": dict(stimulus.capabilities)}),))
+        case HandshakeRefused():
+            return _fault(run, stimulus.reason)
+        case WorkerSaid():
+            return _worker_said(run, stimulus)
+        case CancelRequested():
+            return _cancel(run, stimulus, now)
+        case PauseRequested():
+            return _pause(run, stimulus)
+        case ResumeRequested():
+            return _resume(run)
+        case WorkerPaused():
+            return Decision((("paused", {}),)) if run.state is State.EXEC else NOTHING
+        case WorkerResumed():
+            goes_on = run.state is State.PAUSE or run.pausing
+            return Decision((("resumed", {}),)) if goes_on else NOTHING
+        case DeadlinePassed():
+            return _deadline(run, stimulus, now)
+        case SignOfLife():
+            return Decision((("recovered", {}),)) if run.stalled else NOTHING
+        case Adopted():
+            return Decision((("adopted", {"epoch": stimulus.epoch}),))
+        case StragglersFound():
+            plural = "process" if stimulus.count == 1 else "processes"
+            return _fault(run, f"the worker left {stimulus.count} {plural} behind")
+        case ProcessEnded():
+            return _ended(run, stimulus)
+
+
+def _after_the_end(run: Run, stimulus: Stimulus) -> Decision:
+    if isinstance(stimulus, PauseRequested | ResumeRequested):
+        return Decision(refusal=f"run {run.run_id} has ended ({run.outcome}); clone or resume it")
+    return NOTHING
+
+
+def _slots_granted(run: Run, stimulus: SlotsGranted) -> Decision:
+    if run.state is State.INIT and not run.slots and not run.stopping:
+        data = {
+            "slots": list(stimulus.slots),
+            "epoch": stimulus.epoch,
+            "boot_id": stimulus.boot_id,
+        }
+        return Decision((("slots_reserved", data),), (Launch(),))
+    if run.state is State.PAUSE and run.resuming and not run.slots:
+        events = (("slots_regained", {"slots": list(stimulus.slots)}),)
+        return _continue(run, events)
+    return NOTHING
+
+
+def _spawned(run: Run, stimulus: Spawned) -> Decision:
+    if run.state is not State.INIT:
+        return NOTHING
+    data = {"supervisor_pid": stimulus.supervisor_pid, "pid": stimulus.pid}
+    instructions = (SignalGroup(signal.SIGTERM),) if run.stopping else ()
+    return Decision((("spawned", data),), instructions)
+
+
+def _worker_said(run: Run, stimulus: WorkerSaid) -> Decision:
+    match stimulus.event:
+        case "run_started":
+            return Decision((("run_started", {}),)) if run.state is State.RDY else NOTHING
+        case "checkpoint_saved":
+            return Decision((("checkpoint_saved", dict(stimulus.data)),))
+        case "run_completed":
+            return Decision((("completion_reported", dict(stimulus.data)),))
+        case "run_failed":
+            return Decision((("failure_reported", dict(stimulus.data)),))
+    return Decision((("worker_note", {**stimulus.data, "event": stimulus.event}),))
+
+
+def _cancel(run: Run, stimulus: CancelRequested, now: Now) -> Decision:
+    if run.state is State.INIT and not run.slots:
+        return _settle(run, stimulus.outcome, stimulus.reason, now.wall)
+    if run.state is State.FAULT:
+        return NOTHING
+    if run.stopping:
+        sooner = now.mono + stimulus.grace_s < run.kill_at_mono
+        if not sooner:
+            return NOTHING
+        outcome, reason = run.stopping, run.stop_reason
+    else:
+        outcome, reason = stimulus.outcome, stimulus.reason
+    data = {"outcome": outcome, "reason": reason, "kill_at_mono": now.mono + stimulus.grace_s}
+    instructions: list[Instruction] = []
+    if run.state in WITH_PROCESS and not run.stopping:
+        instructions.append(SignalGroup(signal.SIGTERM))
+        if run.pause_by_signal:
+            instructions.append(SignalGroup(signal.SIGCONT))
+    return Decision((("stop_requested", data),), tuple(instructions))
+
+
+def _pause(run: Run, stimulus: PauseRequested) -> Decision:
+    if run.state is State.PAUSE or run.pausing:
+        return NOTHING
+    if run.state is not State.EXEC or run.stopping:
+        doing = f"being stopped ({run.stopping})" if run.stopping else str(run.state)
+        return Decision(refusal=f"run {run.run_id} is {doing}; only a run in EXEC can be paused")
+    by_signal = not run.capabilities.get("supports_pause", False)
+    request = ("pause_requested", {"by_signal": by_signal, "release": stimulus.release})
+    if by_signal:
+        return Decision((request, ("paused", {})), (SignalGroup(signal.SIGSTOP),))
+    return Decision((request,), (SendControl("pause"),))
+
+
+def _resume(run: Run) -> Decision:
+    if run.pausing and run.state is State.EXEC:
+        return Decision((("resume_requested", {}),), (SendControl("resume"),))
+    if run.state is not State.PAUSE:
+        return Decision(refusal=f"run {run.run_id} is {run.state}, not paused")
+    if run.resuming:
+        return NOTHING
+    request: _Events = (("resume_requested", {}),)
+    return _continue(run, request) if run.slots else Decision(request)
+
+
+def _continue(run: Run, events: _Events) -> Decision:
+    if run.pause_by_signal:
+        return Decision((*events, ("resumed", {})), (SignalGroup(signal.SIGCONT),))
+    return Decision(events, (SendControl("resume"),))
+
+
+def _deadline(run: Run, stimulus: DeadlinePassed, now: Now) -> Decision:
+    match stimulus.kind:
+        case "handshake" if run.state is State.HSHK and not run.stopping:
+            return _fault(run, f"handshake timeout: {stimulus.detail}")
+        case "wallclock" if not run.stopping:
+            limit = CancelRequested(stimulus.grace_s, Outcome.TIME_LIMIT, stimulus.detail)
+            return _cancel(run, limit, now)
+        case "grace" if run.stopping or run.state is State.FAULT:
+            return Decision(instructions=(KillEverything(),))
+        case "heartbeat" if run.state is State.EXEC and not run.stalled:
+            return Decision((("stalled", {"detail": stimulus.detail}),))
+    return NOTHING
+
+
+def _fault(run: Run, reason: str) -> Decision:
+    if run.state is State.FAULT:
+        return Decision(instructions=(KillEverything(),))
+    return Decision((("faulted", {"reason": reason}),), (KillEverything(),))
+
+
+def _ended(run: Run, end: ProcessEnded) -> Decision:
+    outcome, reason = _verdict(run, end)
+    ended = ("process_ended", {"code": end.code, "signal": end.signal, "detail": end.detail})
+    settled = _settle(run, outcome, reason, end.finished_at)
+    vanished = outcome is Outcome.LOST and run.state is not State.FAULT
+    fault: _Events = (("faulted", {"reason": reason}),) if vanished else ()
+    return Decision((*fault, ended, *settled.events), settled.instructions)
+
+
+def _settle(run: Run, outcome: Outcome, reason: str, finished_at: float) -> Decision:
+    data = {"outcome": str(outcome), "reason": reason, "finished_at": finished_at}
+    return Decision((("settled", data),), (Archive(),))
+
+
+def _verdict(run: Run, end: ProcessEnded) -> tuple[Outcome, str]:
+    """How the run ended. Evidence of the process outranks what the worker said."""
+    finished = end.code == 0 and run.completion_seen
+    if finished and run.state is not State.FAULT:
+        return Outcome.COMPLETED, ""
+    if run.stopping:
+        return Outcome(run.stopping), run.stop_reason
+    if run.state is State.FAULT and not run.completion_seen:
+        said = run.failure_reported
+        return Outcome.FAILED, f"{run.reason}; the worker said: {said}" if said else run.reason
+    if end.code is None and end.signal is None:
+        if run.completion_seen:
+            return Outcome.COMPLETED, "the completion record was seen, the exit code was not"
+        return Outcome.LOST, end.detail or "its processes vanished without an exit record"
+    return Outcome.FAILED, _failure_reason(run, end)
+
+
+def _failure_reason(run: Run, end: ProcessEnded) -> str:
+    if end.memory:
+        return f"ran out of memory ({end.detail or describe_exit(end)})"
+    if end.code == 0:
+        if run.completion_seen:
+            return run.reason
+        return "no completion record: the worker exited 0 without run_completed"
+    if run.failure_reported:
+        return run.failure_reported
+    after = " after run_completed" if run.completion_seen else ""
+    return f"{describe_exit(end)}{after}"
+
+
+def describe_exit(end: ProcessEnded) -> str:
+    """A process's end in words."""
+    if end.signal is not None:
+        try:
+            name = f" ({signal.Signals(end.signal).name})"
+        except ValueError:
+            name = ""
+        return f"killed by signal {end.signal}{name}"
+    return f"exit code {end.code}"

@@ -1,0 +1,77 @@
+"""The door: every call is checked before its handler is reached."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+
+from mosaic.runs.ids import is_run_id
+from mosaic.trainer import auth
+
+RUN_ID_HEADER = "mosaic-run-id"
+_OPEN = frozenset({"GetHealth"})
+_LAUNCH = frozenset({"RegisterWorker"})
+_SESSION = frozenset({"Heartbeat", "ControlStream", "PublishRunSteps", "PublishRunEpisodes"})
+
+
+class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    """Checks the token, launch key or session that a call needs."""
+
+    def __init__(self, token: bytes) -> None:
+        self._token = token
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler]],
+        details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler:
+        handler = await continuation(details)
+        if handler is None or self._may_pass(details):
+            return handler
+        return _refusing(handler)
+
+    def _may_pass(self, details: grpc.HandlerCallDetails) -> bool:
+        method = details.method.rsplit("/", 1)[-1]
+        if method in _OPEN:
+            return True
+        headers = dict(details.invocation_metadata)
+        given = str(headers.get("authorization", "")).removeprefix("Bearer ")
+        run_id = str(headers.get(RUN_ID_HEADER, ""))
+        if method in _LAUNCH:
+            return is_run_id(run_id) and auth.matches(auth.launch_key(self._token, run_id), given)
+        if method in _SESSION:
+            expected = auth.session_token(self._token, run_id)
+            return is_run_id(run_id) and auth.matches(expected, given)
+        return auth.matches(self._token, given)
+
+
+def caller_run_id(context: grpc.aio.ServicerContext) -> str:
+    """The run whose worker calls; the gate has checked that it may speak for it."""
+    return str(dict(context.invocation_metadata()).get(RUN_ID_HEADER, ""))
+
+
+def _refusing(handler: grpc.RpcMethodHandler) -> grpc.RpcMethodHandler:
+    """A handler of the same shape that lets nobody in."""
+
+    async def refuse(_: Any, context: grpc.aio.ServicerContext) -> None:
+        await context.abort(
+            grpc.StatusCode.UNAUTHENTICATED,
+            "the token is missing or wrong; clients read it from the home (MOSAIC_HOME)",
+        )
+
+    async def refuse_stream(_: Any, context: grpc.aio.ServicerContext) -> Any:
+        await refuse(_, context)
+        yield  # a generator, so that the call has the streaming shape
+
+    streaming = handler.response_streaming
+    make = {
+        (False, False): grpc.unary_unary_rpc_method_handler,
+        (False, True): grpc.unary_stream_rpc_method_handler,
+        (True, False): grpc.stream_unary_rpc_method_handler,
+        (True, True): grpc.stream_stream_rpc_method_handler,
+    }[(handler.request_streaming, streaming)]
+    return make(
+        refuse_stream if streaming else refuse,
+        request_deserializer=handler.request_deserializer,
+        response_serializer=handler.response_serializer,
+    )

@@ -1,0 +1,79 @@
+"""What this machine has: CPUs, memory, disk, and GPUs when there is a driver."""
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU as NVML sees it."""
+
+    index: int
+    name: str
+    memory_used_mb: int
+    pids: frozenset[int]
+
+
+GpuProbe = Callable[[], list[Gpu]]
+
+
+def probe_gpus() -> list[Gpu]:
+    """Every GPU of the machine; none when there is no driver."""
+    try:
+        import pynvml
+    except ImportError:
+        return []
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return []
+    try:
+        return [_describe(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount())]
+    except pynvml.NVMLError:
+        return []
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _describe(nvml: "pynvml", index: int) -> Gpu:  # type: ignore[name-defined]  # noqa: F821
+    handle = nvml.nvmlDeviceGetHandleByIndex(index)
+    memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+    processes = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+    name = nvml.nvmlDeviceGetName(handle)
+    pids = frozenset(process.pid for process in processes)
+    return Gpu(index, str(name), memory.used // 2**20, pids)
+
+
+def cpu_count() -> int:
+    """CPUs this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def memory_total_mb() -> int:
+    """Physical memory."""
+    return int(psutil.virtual_memory().total // 2**20)
+
+
+def memory_available_mb() -> int:
+    """Memory that could be used now."""
+    return int(psutil.virtual_memory().available // 2**20)
+
+
+def disk_free_mb(path: Path) -> int:
+    """Free space where `path` lies."""
+    return shutil.disk_usage(path).free // 2**20
+
+
+def cpu_percent() -> float:
+    """Use of the whole machine since the last call."""
+    return float(psutil.cpu_percent(interval=None))
+
+
+def memory_percent() -> float:
+    """Share of memory in use."""
+    return float(psutil.virtual_memory().percent)

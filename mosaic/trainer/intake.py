@@ -1,0 +1,162 @@
+"""Taking a run in: validation, identity, secrets out, files written, first event ready."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from mosaic.config.model import TrainRunConfig
+from mosaic.config.paths import Home
+from mosaic.config.secrets import SecretStore, extract, referenced
+from mosaic.config.validation import (
+    OUT_OF_RANGE,
+    WorkerValidator,
+    nest,
+    substitute,
+    validate_train_run_config,
+)
+from mosaic.errors import InvalidConfigError, Problem
+from mosaic.runs import atomic
+from mosaic.runs.directory import RunDirectory
+from mosaic.runs.ids import is_run_id, new_run_id
+from mosaic.trainer.states import Request
+from mosaic.workers.discovery import DiscoveredWorker, load_hook
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What a client sent."""
+
+    config_json: str
+    idempotency_key: str = ""
+    priority: int = 0
+    cold: bool = False
+    parent_run_id: str = ""
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What this machine could ever give a run."""
+
+    cpus: int
+    gpus: int
+
+
+def validate(
+    config_json: str, workers: dict[str, DiscoveredWorker], capacity: Capacity
+) -> TrainRunConfig:
+    """Check a submission against the model, the worker and the machine.
+
+    Raises:
+        InvalidConfigError: With every problem.
+    """
+    config = validate_train_run_config(config_json, _validators(workers))
+    problems = list(_capacity_problems(config, capacity))
+    if problems:
+        raise InvalidConfigError(problems)
+    return config
+
+
+def choose_run_id(idempotency_key: str) -> str:
+    """A ULID given as key becomes the run's id; any other key only finds the run again."""
+    return idempotency_key if is_run_id(idempotency_key) else new_run_id()
+
+
+def write_files(home: Home, run_id: str, submission: Submission, config: TrainRunConfig) -> None:
+    """Create the run directory and its configuration; secrets go to their store alone.
+
+    Raises:
+        FileExistsError: A run with this id exists.
+    """
+    directory = RunDirectory(home.run_dir(run_id))
+    directory.create()
+    secrets: dict[str, str] = {}
+    document = extract(nest(json.loads(submission.config_json)), secrets)
+    inherited = referenced(document) - set(secrets)
+    store = SecretStore(home.secrets)
+    if inherited and submission.parent_run_id:
+        kept = store.get(submission.parent_run_id)
+        secrets.update({name: kept[name] for name in inherited if name in kept})
+    store.put(run_id, secrets)
+    names = {
+        "RUN_ID": run_id,
+        "RUN_DIR": str(directory.path),
+        "VAR_TENSORBOARD_DIR": str(directory.path / "tensorboard"),
+    }
+    resolved = substitute(document, names)
+    worker_config = _worker_config(resolved, run_id, config)
+    atomic.write_json(home.configs / f"config-{run_id}.json", resolved)
+    atomic.write_json(home.configs / f"worker-{run_id}.json", worker_config)
+    atomic.write_json(directory.config, document)
+
+
+def first_event(
+    submission: Submission, config: TrainRunConfig, workers: dict[str, DiscoveredWorker]
+) -> dict[str, Any]:
+    """The data of the `submitted` event."""
+    worker, resources = config.metadata.worker, config.resources
+    known = workers[worker.type].capabilities
+    minutes = config.limits.max_wallclock_minutes
+    request = Request(
+        cpus=resources.cpus.requested,
+        gpus=resources.gpus.requested,
+        gpus_mandatory=resources.gpus.mandatory,
+        memory_mb=resources.memory_mb or 0,
+    )
+    fallback = "-".join(filter(None, (worker.type, worker.config.algo, worker.config.env_id)))
+    return {
+        "run_name": config.run_name or fallback,
+        "worker": worker.type,
+        "module": worker.module or (known.module if known else ""),
+        "algo": worker.config.algo,
+        "env_id": worker.config.env_id,
+        "seed": worker.config.seed,
+        "mode": worker.config.extras.mode,
+        "total_timesteps": worker.config.total_timesteps or 0,
+        "priority": submission.priority,
+        "parent_run_id": submission.parent_run_id,
+        "idempotency_key": submission.idempotency_key,
+        "cold": submission.cold,
+        "request": asdict(request),
+        "wallclock_s": minutes * 60 if minutes else None,
+        "tags": list(config.metadata.tags),
+        "notes": worker.config.extras.notes,
+    }
+
+
+def _worker_config(document: dict[str, Any], run_id: str, config: TrainRunConfig) -> dict[str, Any]:
+    """The worker's own fields as the worker reads them."""
+    fields: dict[str, Any] = dict(document["metadata"]["worker"]["config"])
+    fields["run_id"] = run_id
+    fields.setdefault("seed", config.worker.seed)
+    extras = dict(fields.get("extras", {}))
+    artifacts = config.artifacts
+    extras.setdefault("tensorboard_enabled", artifacts.tensorboard.enabled)
+    extras.setdefault("track_wandb", artifacts.wandb.enabled)
+    extras.setdefault("keep_checkpoints", artifacts.keep_checkpoints)
+    if config.resources.gpus.requested:
+        extras.setdefault("cuda", True)
+    fields["extras"] = extras
+    return fields
+
+
+def _validators(workers: dict[str, DiscoveredWorker]) -> dict[str, WorkerValidator | None]:
+    usable = {name: worker.capabilities for name, worker in workers.items() if worker.capabilities}
+    return {
+        name: load_hook(capabilities.validator) if capabilities.validator else None
+        for name, capabilities in usable.items()
+    }
+
+
+def _capacity_problems(config: TrainRunConfig, capacity: Capacity) -> list[Problem]:
+    problems = []
+    cpus, gpus = config.resources.cpus.requested, config.resources.gpus
+    if cpus > capacity.cpus:
+        text = f"{cpus} CPU slots were asked for, this machine has {capacity.cpus}"
+        problems.append(Problem("/resources/cpus/requested", OUT_OF_RANGE, text))
+    if gpus.mandatory > capacity.gpus:
+        text = (
+            f"{gpus.mandatory} GPUs are mandatory, this machine has {capacity.gpus}; "
+            "set it to 0 to train on the CPU"
+        )
+        problems.append(Problem("/resources/gpus/mandatory", OUT_OF_RANGE, text))
+    return problems

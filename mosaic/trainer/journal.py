@@ -1,0 +1,79 @@
+"""Recording what happened: event log first, then the row, then everybody who watches."""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mosaic.errors import StorageError
+from mosaic.runs import eventlog
+from mosaic.runs.eventlog import LogLine
+from mosaic.trainer.broadcast import Broadcaster
+from mosaic.trainer.registry import Registry, Vitals
+from mosaic.trainer.states import Event, Run, evolve
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What watchers hear about: a row that is new or changed, or an id that is gone."""
+
+    run_id: str
+    run: Run | None
+    vitals: Vitals
+
+
+class Journal:
+    """The only writer of rows."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self.changes: Broadcaster[Change] = Broadcaster()
+
+    def record(
+        self,
+        run: Run,
+        run_dir: Path,
+        happened: Sequence[tuple[str, Mapping[str, Any]]],
+        vitals: Vitals,
+    ) -> Run:
+        """Append events, fold them into the row, store and publish it.
+
+        Raises:
+            StorageError: The disk refuses; nothing was recorded.
+        """
+        wall, mono, changed = time.time(), time.monotonic(), run
+        lines = []
+        for offset, (kind, data) in enumerate(happened, start=1):
+            event = Event(run.version + offset, kind, wall, mono, data)
+            changed = evolve(changed, event)
+            lines.append(LogLine(event.seq, kind, wall, mono, dict(data)))
+        try:
+            eventlog.append(run_dir, lines)
+        except FileNotFoundError:
+            log.warning(
+                "the directory of run %s is gone; its events live on in the registry", run.run_id
+            )
+        except OSError as error:
+            raise StorageError(f"cannot write to {run_dir}: {error.strerror}") from error
+        self.publish(changed, vitals)
+        return changed
+
+    def publish(self, run: Run, vitals: Vitals) -> None:
+        """Store a row and tell the watchers."""
+        sequence = self._registry.put(run, vitals)
+        self.changes.publish(sequence, Change(run.run_id, run, vitals))
+
+    def publish_vitals(self, run: Run, vitals: Vitals, persist: bool) -> None:
+        """Tell the watchers about new vital signs; they are no event."""
+        if persist:
+            self._registry.put_vitals(run.run_id, vitals)
+        self.changes.publish(self._registry.sequence, Change(run.run_id, run, vitals))
+
+    def remove(self, run_id: str) -> None:
+        """Forget a run for good."""
+        sequence = self._registry.remove(run_id)
+        self.changes.publish(sequence, Change(run_id, None, Vitals()))

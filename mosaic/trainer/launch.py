@@ -1,0 +1,85 @@
+"""From a run to the exact command, environment and checks with which it is started."""
+
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from mosaic.config.paths import HOME_VARIABLE, Home
+from mosaic.config.secrets import SecretStore
+from mosaic.trainer import auth
+from mosaic.trainer.executor import LaunchSpec
+from mosaic.trainer.processes import MARKER, boot_id
+from mosaic.trainer.states import Run
+from mosaic.workers.discovery import DiscoveredWorker
+
+# What a worker must not inherit from whoever started the daemon.
+_PRIVATE_PREFIXES = ("MOSAIC_",)
+_NEVER_INHERITED = frozenset({"WANDB_API_KEY", "CLEANRL_BRIDGE_FD"})
+
+
+def build_spec(
+    run: Run,
+    home: Home,
+    token: bytes,
+    target: str,
+    environment: Mapping[str, str],
+) -> LaunchSpec:
+    """Everything the supervisor needs to start a run.
+
+    Args:
+        run: A run with its slots.
+        home: The home it belongs to.
+        token: The home's token, from which the launch key is derived.
+        target: The daemon's address.
+        environment: Extra variables of the run's own config.
+    """
+    run_dir = home.run_dir(run.run_id)
+    config = home.configs / f"worker-{run.run_id}.json"
+    argv = (sys.executable, "-m", run.module, "--config", str(config), "--grpc")
+    inherited = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(_PRIVATE_PREFIXES) and key not in _NEVER_INHERITED
+    }
+    gpus = [slot.removeprefix("gpu:") for slot in run.slots if slot.startswith("gpu:")]
+    contract = {
+        MARKER: run.run_id,
+        "MOSAIC_RUN_DIR": str(run_dir),
+        HOME_VARIABLE: str(home.root),
+        "MOSAIC_LAUNCH_KEY": auth.launch_key(token, run.run_id),
+        "CUDA_VISIBLE_DEVICES": ",".join(gpus),
+        "PYTHONUNBUFFERED": "1",
+    }
+    defaults = {"OMP_NUM_THREADS": "1", "MUJOCO_GL": "egl"}
+    secrets = SecretStore(home.secrets).environment(run.run_id)
+    env = {**defaults, **inherited, **environment, **secrets, **contract}
+    return LaunchSpec(
+        run_id=run.run_id,
+        run_dir=run_dir,
+        argv=(*argv, "--grpc-target", target),
+        env=env,
+        cwd=run_dir,
+        boot_id=boot_id(),
+    )
+
+
+def preflight(run: Run, worker: DiscoveredWorker | None) -> str:
+    """Why a run cannot be started at all, with the fix; empty when it can."""
+    if worker is None:
+        return f"no worker {run.worker!r} is installed any more; `mosaic workers` lists them"
+    if worker.capabilities is None:
+        return f"the worker {run.worker!r} cannot be used: {worker.problem}"
+    command = f"{sys.executable} -m {run.module}"
+    if not Path(sys.executable).exists() or shutil.which(sys.executable) is None:
+        return f"cannot run `{command}`: the interpreter is gone; run: make setup"
+    try:
+        found = importlib.util.find_spec(run.module)
+    except (ImportError, ValueError):
+        found = None
+    if found is None:
+        hint = worker.capabilities.install_hint or "make setup"
+        return f"cannot run `{command}`: no module named {run.module!r}; run: {hint}"
+    return ""

@@ -1,0 +1,229 @@
+"""Watching one run from outside: its log lines, its processes, its clocks.
+
+`observe` turns what is seen into stimuli. It changes nothing itself.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from mosaic.config.settings import Settings
+from mosaic.runs.directory import RunDirectory, read_json
+from mosaic.trainer.decisions import (
+    DeadlinePassed,
+    LaunchFailed,
+    Now,
+    ProcessEnded,
+    SignOfLife,
+    Spawned,
+    Stimulus,
+    StragglersFound,
+    WorkerSaid,
+)
+from mosaic.trainer.processes import ProcessKey, boot_id, is_alive, marked_processes
+from mosaic.trainer.recovery import process_keys
+from mosaic.trainer.registry import Vitals
+from mosaic.trainer.states import Run, State
+from mosaic.trainer.tailer import LineTailer
+from mosaic.workers.lifecycle import VITAL_SIGNS, LifecycleLine, QuarantinedLine, parse_line
+
+_LAUNCH_LIMIT_S = 90.0
+_MEMORY_MARKS = (b"MemoryError", b"std::bad_alloc", b"can't allocate memory", b"out of memory")
+_STDERR_TAIL = 16 * 1024
+
+
+@dataclass
+class Watch:
+    """What the daemon knows about a live run beyond its row.
+
+    Attributes:
+        vitals: Newest vital signs.
+        heartbeat_mono: When the worker was last heard.
+        wait_reason: Why it is not running yet.
+        vitals_dirty: Vital signs nobody has been told yet.
+        persisted_mono: When the vital signs were last stored.
+    """
+
+    directory: RunDirectory
+    vitals: Vitals
+    tailer: LineTailer
+    heartbeat_mono: float = field(default_factory=time.monotonic)
+    wait_reason: str = ""
+    vitals_dirty: bool = False
+    persisted_mono: float = 0.0
+    keys: list[ProcessKey] = field(default_factory=list)
+    rate: "StepRate" = field(default_factory=lambda: StepRate())
+
+    @classmethod
+    def of(cls, directory: RunDirectory, vitals: Vitals) -> "Watch":
+        """Begin where the last daemon stopped reading."""
+        return cls(directory, vitals, LineTailer(directory.stdout, offset=vitals.log_offset))
+
+    def worker_key(self) -> ProcessKey | None:
+        """The worker's process, once the supervisor has written it down."""
+        if not self.keys:
+            self.keys = process_keys(self.directory)
+        return self.keys[0] if self.keys else None
+
+    def anyone_alive(self) -> bool:
+        """Whether the worker or its supervisor runs."""
+        self.worker_key()
+        return any(is_alive(key) for key in self.keys)
+
+
+@dataclass
+class StepRate:
+    """Steps a second, smoothed, for the estimate of the time left."""
+
+    step: int = -1
+    mono: float = 0.0
+    value: float = 0.0
+
+    def update(self, step: int, mono: float) -> float:
+        """The rate after one more observation."""
+        if self.step >= 0 and mono > self.mono and step >= self.step:
+            fresh = (step - self.step) / (mono - self.mono)
+            self.value = fresh if self.value == 0 else 0.7 * self.value + 0.3 * fresh
+        self.step, self.mono = step, mono
+        return self.value
+
+
+def observe(run: Run, watch: Watch, settings: Settings, now: Now) -> Iterator[Stimulus]:
+    """Everything new about a run that has slots or processes.
+
+    A generator: the caller applies each stimulus before the next is looked for, and passes on
+    a `run` only for identity; `watch` is refreshed on the way.
+    """
+    yield from _launch_news(run, watch, now)
+    yield from _words(run, watch, now)
+    ended = read_json(watch.directory.exit)
+    if ended is not None or _vanished(run, watch):
+        yield from _words(run, watch, now, to_the_end=True)
+        yield _end(run, watch, ended, now)
+        return
+    yield from _deadlines(run, watch, settings, now)
+
+
+def _launch_news(run: Run, watch: Watch, now: Now) -> Iterator[Stimulus]:
+    if not run.launching:
+        return
+    ended = read_json(watch.directory.exit)
+    if ended and ended.get("error"):
+        yield LaunchFailed(f"the worker could not be started: {ended['error']}; run: mosaic doctor")
+        return
+    if watch.worker_key() is not None:
+        yield Spawned(watch.keys[1].pid, watch.keys[0].pid)
+    elif now.mono - run.launched_mono > _LAUNCH_LIMIT_S:
+        yield LaunchFailed("the supervisor never started the worker; run: mosaic doctor")
+
+
+def _words(run: Run, watch: Watch, now: Now, to_the_end: bool = False) -> Iterator[Stimulus]:
+    """What the worker said since last time."""
+    while True:
+        before = watch.tailer.offset, watch.tailer.oversized
+        for line in watch.tailer.poll():
+            parsed = parse_line(line, run.run_id, watch.vitals.log_seq)
+            if isinstance(parsed, QuarantinedLine):
+                watch.vitals = replace(watch.vitals, quarantined=watch.vitals.quarantined + 1)
+                watch.vitals_dirty = True
+            elif isinstance(parsed, LifecycleLine):
+                yield from _heard(run, watch, parsed, now)
+        oversized = watch.tailer.oversized - before[1]
+        watch.vitals = replace(
+            watch.vitals,
+            log_offset=watch.tailer.offset,
+            quarantined=watch.vitals.quarantined + oversized,
+        )
+        if not to_the_end or watch.tailer.offset == before[0]:
+            return
+
+
+def _heard(run: Run, watch: Watch, line: LifecycleLine, now: Now) -> Iterator[Stimulus]:
+    watch.heartbeat_mono = now.mono
+    watch.vitals = replace(watch.vitals, log_seq=line.seq, last_heartbeat=now.wall)
+    watch.vitals_dirty = True
+    if run.stalled:
+        yield SignOfLife()
+    if line.event == "metrics":
+        _take_metrics(watch, line, now)
+    elif line.event not in VITAL_SIGNS:
+        yield WorkerSaid(line.event, line.fields)
+
+
+def _take_metrics(watch: Watch, line: LifecycleLine, now: Now) -> None:
+    step, total = line.fields["step"], line.fields.get("total", 0)
+    rate = watch.rate.update(step, now.mono)
+    left = max(0, total - step)
+    watch.vitals = replace(
+        watch.vitals,
+        step=step,
+        total=total,
+        metrics={**watch.vitals.metrics, **line.fields["values"]},
+        eta_s=left / rate if rate > 0 else 0.0,
+    )
+
+
+def _vanished(run: Run, watch: Watch) -> bool:
+    """The run should have processes, and neither they nor a record of their end exist."""
+    expected = run.state not in (State.INIT, State.TERM)
+    if not expected or watch.anyone_alive():
+        return False
+    return not watch.directory.exit.exists()
+
+
+def _end(run: Run, watch: Watch, ended: dict[str, object] | None, now: Now) -> Stimulus:
+    supervisor = frozenset(key.pid for key in watch.keys[1:])
+    left = marked_processes(run.run_id, besides=supervisor)
+    if left:
+        return StragglersFound(len(left))
+    if ended is None:
+        rebooted = bool(run.boot_id) and run.boot_id != boot_id()
+        detail = (
+            "lost: the machine was restarted while it ran"
+            if rebooted
+            else "lost: the worker and its supervisor vanished without an exit record"
+        )
+        return ProcessEnded(None, None, now.wall, detail)
+    code, number = ended.get("code"), ended.get("signal")
+    memory = bool(ended.get("out_of_memory")) or (code != 0 and _memory_in_stderr(watch))
+    finished = ended.get("finished_at")
+    return ProcessEnded(
+        code=code if isinstance(code, int) else None,
+        signal=number if isinstance(number, int) else None,
+        finished_at=finished if isinstance(finished, float) else now.wall,
+        memory=memory,
+    )
+
+
+def _memory_in_stderr(watch: Watch) -> bool:
+    try:
+        with open(watch.directory.stderr, "rb") as handle:
+            handle.seek(0, 2)
+            handle.seek(max(0, handle.tell() - _STDERR_TAIL))
+            last_words = handle.read()
+    except OSError:
+        return False
+    return any(mark in last_words for mark in _MEMORY_MARKS)
+
+
+def _deadlines(run: Run, watch: Watch, settings: Settings, now: Now) -> Iterator[Stimulus]:
+    waited = now.mono - run.launched_mono
+    if run.state is State.HSHK and waited > settings.handshake_timeout_s:
+        limit = settings.handshake_timeout_s
+        yield DeadlinePassed("handshake", f"the worker did not register within {limit:g} s")
+    if run.wallclock_s is not None and not run.stopping and _active_s(run, now) > run.wallclock_s:
+        detail = f"the wall-clock limit of {run.wallclock_s / 60:g} min was reached"
+        yield DeadlinePassed("wallclock", detail, settings.grace_s)
+    if (run.stopping and now.mono > run.kill_at_mono) or run.state is State.FAULT:
+        yield DeadlinePassed("grace")
+    silent = now.mono - watch.heartbeat_mono
+    if run.state is State.EXEC and not run.stalled and silent > settings.stall_after_s:
+        yield DeadlinePassed("heartbeat", f"no sign of life for {silent:.0f} s")
+
+
+def _active_s(run: Run, now: Now) -> float:
+    """Time since the start, pauses left out."""
+    if not run.launched_mono:
+        return 0.0
+    pausing = now.mono - run.paused_mono if run.state is State.PAUSE else 0.0
+    return now.mono - run.launched_mono - run.paused_total_s - pausing

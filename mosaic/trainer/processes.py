@@ -1,0 +1,104 @@
+"""Evidence about processes, from `/proc` alone: never a pid without its start time and boot."""
+
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+BOOT_ID_VARIABLE = "MOSAIC_BOOT_ID_FILE"
+MARKER = "MOSAIC_RUN_ID"
+
+
+@dataclass(frozen=True)
+class ProcessKey:
+    """What makes a process the same process."""
+
+    pid: int
+    start_time: int
+    boot_id: str
+
+
+def boot_id() -> str:
+    """The identity of this boot (the file can be moved, so that a reboot can be rehearsed)."""
+    path = os.environ.get(BOOT_ID_VARIABLE, "/proc/sys/kernel/random/boot_id")
+    return Path(path).read_text().strip()
+
+
+def start_time(pid: int) -> int | None:
+    """When a process started, in clock ticks since boot; None when it is gone or a zombie."""
+    fields = _stat_fields(pid)
+    if fields is None or fields[0] in ("Z", "X"):
+        return None
+    return int(fields[19])
+
+
+def process_state(pid: int) -> str:
+    """The one-letter state of a process, empty when it is gone."""
+    fields = _stat_fields(pid)
+    return fields[0] if fields else ""
+
+
+def is_alive(key: ProcessKey) -> bool:
+    """Whether exactly this process runs."""
+    return key.boot_id == boot_id() and start_time(key.pid) == key.start_time
+
+
+def has_marker(pid: int, run_id: str) -> bool:
+    """Whether a process carries the run's marker in its environment."""
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
+    return f"{MARKER}={run_id}".encode() in environment.split(b"\0")
+
+
+def marked_processes(run_id: str, besides: frozenset[int] = frozenset()) -> list[int]:
+    """Every live process that carries the run's marker, whatever group it moved to."""
+    return [
+        pid
+        for pid in _all_pids()
+        if pid not in besides and has_marker(pid, run_id) and start_time(pid) is not None
+    ]
+
+
+def group_members(group: int) -> list[int]:
+    """Every live process of a process group."""
+    members = []
+    for pid in _all_pids():
+        fields = _stat_fields(pid)
+        if fields and fields[0] not in ("Z", "X") and int(fields[2]) == group:
+            members.append(pid)
+    return members
+
+
+def signal_group(group: int, number: int) -> bool:
+    """Signal a process group; False when nobody is left in it."""
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def kill_marked(run_id: str, besides: frozenset[int] = frozenset()) -> int:
+    """SIGKILL every process with the run's marker; how many there were."""
+    victims = marked_processes(run_id, besides)
+    for pid in victims:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    return len(victims)
+
+
+def _all_pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _stat_fields(pid: int) -> list[str] | None:
+    """The fields of /proc/PID/stat after the command name, which may contain anything."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    return text[text.rindex(")") + 2 :].split()

@@ -1,0 +1,405 @@
+"""The registry: an SQLite index over run directories, written by one thread.
+
+It can always be thrown away. An older or damaged file is set aside and built anew from the event
+logs; only a newer one is refused, because its writer may know more than we do.
+"""
+
+import base64
+import json
+import logging
+import queue
+import sqlite3
+import threading
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mosaic.errors import RegistryVersionError, StorageError
+from mosaic.trainer.states import Run, run_from_dict, run_to_dict
+
+SCHEMA_VERSION = 1
+_SCHEMA = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE runs (
+    run_id TEXT PRIMARY KEY, sequence INTEGER NOT NULL, state TEXT NOT NULL, outcome TEXT NOT NULL,
+    worker TEXT NOT NULL, algo TEXT NOT NULL, env_id TEXT NOT NULL, run_name TEXT NOT NULL,
+    created_at REAL NOT NULL, finished_at REAL NOT NULL, deleted INTEGER NOT NULL,
+    idempotency_key TEXT NOT NULL, search TEXT NOT NULL, row TEXT NOT NULL, vitals TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX runs_by_sequence ON runs (sequence);
+CREATE INDEX runs_by_state ON runs (state);
+CREATE INDEX runs_by_key ON runs (idempotency_key) WHERE idempotency_key != '';
+CREATE TABLE removed (run_id TEXT PRIMARY KEY, sequence INTEGER NOT NULL) WITHOUT ROWID;
+"""
+SORTABLE = ("created_at", "finished_at", "run_name", "algo", "env_id", "state")
+_BUSY_RETRY_S = 0.2
+_COLUMNS = "row, vitals, sequence"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Vitals:
+    """A run's newest vital signs and how far its log has been read."""
+
+    step: int = 0
+    total: int = 0
+    metrics: dict[str, float] = field(default_factory=dict)
+    last_heartbeat: float = 0.0
+    eta_s: float = 0.0
+    log_offset: int = 0
+    log_seq: int = 0
+    quarantined: int = 0
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """One row as clients may see it."""
+
+    run: Run
+    vitals: Vitals
+    sequence: int
+
+
+@dataclass(frozen=True)
+class Query:
+    """A page of runs somebody asks for."""
+
+    page_size: int = 50
+    page_token: str = ""
+    states: Sequence[str] = ()
+    outcomes: Sequence[str] = ()
+    worker: str = ""
+    algo: str = ""
+    env_id: str = ""
+    text: str = ""
+    sort: str = "-created_at"
+    deleted: bool = False
+
+
+@dataclass(frozen=True)
+class Page:
+    """What a query gave."""
+
+    runs: list[StoredRun]
+    next_page_token: str
+    total: int
+
+
+class Registry:
+    """All access to the registry file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.rebuilt = self._prepare()
+        self._reader = self._connect()
+        self._reader_lock = threading.Lock()
+        self._work: queue.Queue[_Work | None] = queue.Queue()
+        self._uncommitted: dict[str, StoredRun] = {}
+        self.generation = self._meta("generation")
+        self.sequence = self._newest_sequence()
+        self._writer = threading.Thread(target=self._write_forever, name="registry", daemon=True)
+        self._writer.start()
+
+    # ------------------------------------------------------------ writing
+
+    def put(self, run: Run, vitals: Vitals) -> int:
+        """Store a row; returns its new place in the sequence of changes."""
+        self.sequence += 1
+        search = " ".join((run.run_id, run.run_name, run.algo, run.env_id, *run.tags, run.notes))
+        values = (
+            run.run_id,
+            self.sequence,
+            str(run.state),
+            run.outcome,
+            run.worker,
+            run.algo,
+            run.env_id,
+            run.run_name,
+            run.created_at,
+            run.finished_at,
+            int(run.deleted),
+            run.idempotency_key,
+            search.lower(),
+            json.dumps(run_to_dict(run)),
+            json.dumps(vitals.__dict__),
+        )
+        marks = ",".join("?" * len(values))
+        self._uncommitted[run.run_id] = StoredRun(run, vitals, self.sequence)
+        self._enqueue(f"INSERT OR REPLACE INTO runs VALUES ({marks})", values)
+        return self.sequence
+
+    def put_vitals(self, run_id: str, vitals: Vitals) -> None:
+        """Store vital signs alone; this is no change anybody waits for."""
+        text = json.dumps(vitals.__dict__)
+        self._enqueue("UPDATE runs SET vitals = ? WHERE run_id = ?", (text, run_id))
+
+    def remove(self, run_id: str) -> int:
+        """Forget a row for good; returns the change's place in the sequence."""
+        self.sequence += 1
+        self._enqueue("DELETE FROM runs WHERE run_id = ?", (run_id,))
+        self._enqueue("INSERT OR REPLACE INTO removed VALUES (?, ?)", (run_id, self.sequence))
+        return self.sequence
+
+    def next_epoch(self) -> int:
+        """Count one more start of a daemon on this home."""
+        epoch = int(self._meta("epoch")) + 1
+        self._enqueue("UPDATE meta SET value = ? WHERE key = 'epoch'", (str(epoch),))
+        self.flush(timeout_s=10.0)
+        return epoch
+
+    def flush(self, timeout_s: float = 2.0) -> None:
+        """Wait until everything put so far can be read back.
+
+        Raises:
+            StorageError: Another program holds the file, or the disk refuses.
+        """
+        done = threading.Event()
+        self._work.put(_Work("", (), done))
+        if not done.wait(timeout_s):
+            raise StorageError(
+                "the registry is locked by another program or the disk is full; try again shortly"
+            )
+
+    def close(self) -> None:
+        """Write what is left and let go of the file."""
+        self._work.put(None)
+        self._writer.join(timeout=10.0)
+        with self._reader_lock:
+            self._reader.close()
+
+    # ------------------------------------------------------------ reading
+
+    def get(self, run_id: str) -> StoredRun | None:
+        """One row, also one still on its way to the file."""
+        waiting = self._uncommitted.get(run_id)
+        if waiting is not None:
+            return waiting
+        rows = self._read(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run_id,))
+        return _stored(rows[0]) if rows else None
+
+    def find_by_key(self, idempotency_key: str) -> str | None:
+        """The run submitted with this key."""
+        rows = self._read("SELECT run_id FROM runs WHERE idempotency_key = ?", (idempotency_key,))
+        return str(rows[0][0]) if rows else None
+
+    def ids(self) -> set[str]:
+        """Every run id."""
+        return {row[0] for row in self._read("SELECT run_id FROM runs", ())}
+
+    def ids_with_prefix(self, prefix: str, limit: int = 5) -> list[str]:
+        """Ids that begin so, newest first."""
+        sql = "SELECT run_id FROM runs WHERE run_id >= ? AND run_id < ? AND deleted = 0 "
+        sql += "ORDER BY run_id DESC LIMIT ?"
+        return [row[0] for row in self._read(sql, (prefix, prefix + "\x7f", limit))]
+
+    def newest(self) -> str | None:
+        """The run submitted last."""
+        rows = self._read(
+            "SELECT run_id FROM runs WHERE deleted = 0 ORDER BY run_id DESC LIMIT 1", ()
+        )
+        return str(rows[0][0]) if rows else None
+
+    def live(self) -> list[StoredRun]:
+        """Every run that has not ended."""
+        rows = self._read(f"SELECT {_COLUMNS} FROM runs WHERE state != 'TERM'", ())
+        return [_stored(row) for row in rows]
+
+    def deleted(self) -> list[StoredRun]:
+        """Everything in the trash."""
+        return [
+            _stored(row) for row in self._read(f"SELECT {_COLUMNS} FROM runs WHERE deleted = 1", ())
+        ]
+
+    def changes(self, since: int) -> tuple[list[StoredRun], list[tuple[str, int]]]:
+        """Rows changed and ids removed after a place in the sequence."""
+        changed = self._read(
+            f"SELECT {_COLUMNS} FROM runs WHERE sequence > ? ORDER BY sequence", (since,)
+        )
+        removed = self._read("SELECT run_id, sequence FROM removed WHERE sequence > ?", (since,))
+        return [_stored(row) for row in changed], [(row[0], row[1]) for row in removed]
+
+    def page(self, query: Query) -> Page:
+        """A page of runs."""
+        where, values = _conditions(query)
+        descending = query.sort.startswith("-")
+        column = query.sort.lstrip("-")
+        order = "DESC" if descending else "ASC"
+        total = self._read(f"SELECT COUNT(*) FROM runs WHERE {where}", values)[0][0]
+        after = _decode_token(query.page_token)
+        if after:
+            sign = "<" if descending else ">"
+            where += f" AND ({column}, run_id) {sign} (?, ?)"
+            values = [*values, *after]
+        sql = (
+            f"SELECT {_COLUMNS}, {column} FROM runs WHERE {where} "
+            f"ORDER BY {column} {order}, run_id {order} LIMIT ?"
+        )
+        rows = self._read(sql, (*values, query.page_size + 1))
+        more = len(rows) > query.page_size
+        rows = rows[: query.page_size]
+        runs = [_stored(row) for row in rows]
+        token = _encode_token(rows[-1][3], runs[-1].run.run_id) if more else ""
+        return Page(runs, token, total)
+
+    # ------------------------------------------------------------ inside
+
+    def _prepare(self) -> bool:
+        """Make sure a file of our schema is there; True when it was made anew."""
+        if self._path.exists():
+            version = _file_version(self._path)
+            if version is not None and version > SCHEMA_VERSION:
+                raise RegistryVersionError(
+                    f"{self._path} has schema {version}, this MOSAIC knows {SCHEMA_VERSION}: "
+                    "use the newer MOSAIC, or move the file away to build it anew from the runs"
+                )
+            if version == SCHEMA_VERSION:
+                return False
+            self._set_aside()
+        connection = self._connect()
+        connection.executescript(_SCHEMA)
+        facts = (("generation", uuid.uuid4().hex), ("epoch", "0"))
+        connection.executemany("INSERT INTO meta VALUES (?, ?)", facts)
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        connection.commit()
+        connection.close()
+        return True
+
+    def _set_aside(self) -> None:
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        for suffix in ("", "-wal", "-shm"):
+            part = self._path.with_name(self._path.name + suffix)
+            if part.exists():
+                part.rename(part.with_name(f"{part.name}.set-aside-{stamp}"))
+        log.warning("the registry was unreadable or old; it is set aside and built anew")
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self._path, timeout=1.0, isolation_level=None, check_same_thread=False
+        )
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        return connection
+
+    def _enqueue(self, sql: str, values: Sequence[Any]) -> None:
+        self._work.put(_Work(sql, values))
+
+    def _write_forever(self) -> None:
+        connection = self._connect()
+        try:
+            while True:
+                first = self._work.get()
+                batch = [first]
+                while not self._work.empty() and len(batch) < 500:
+                    batch.append(self._work.get())
+                work = [item for item in batch if item is not None]
+                self._commit(connection, work)
+                if len(work) < len(batch):
+                    return
+        finally:
+            connection.close()
+
+    def _commit(self, connection: sqlite3.Connection, work: Iterable["_Work"]) -> None:
+        """Write a batch in one transaction, for as long as it takes."""
+        items = list(work)
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                for item in items:
+                    if item.sql:
+                        connection.execute(item.sql, item.values)
+                connection.execute("COMMIT")
+                break
+            except sqlite3.OperationalError as error:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                log.warning("registry write postponed: %s", error)
+                time.sleep(_BUSY_RETRY_S)
+        for item in items:
+            if item.done:
+                item.done.set()
+        written = {item.values[0]: item.values[1] for item in items if len(item.values) > 2}
+        for run_id, sequence in written.items():
+            waiting = self._uncommitted.get(run_id)
+            if waiting is not None and waiting.sequence == sequence:
+                del self._uncommitted[run_id]
+
+    def _read(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        with self._reader_lock:
+            try:
+                return self._reader.execute(sql, values).fetchall()
+            except sqlite3.OperationalError as error:
+                raise StorageError(f"the registry cannot be read now: {error}") from error
+
+    def _meta(self, key: str) -> str:
+        return str(self._read("SELECT value FROM meta WHERE key = ?", (key,))[0][0])
+
+    def _newest_sequence(self) -> int:
+        sql = "SELECT MAX(COALESCE((SELECT MAX(sequence) FROM runs), 0), "
+        sql += "COALESCE((SELECT MAX(sequence) FROM removed), 0))"
+        return int(self._read(sql, ())[0][0])
+
+
+@dataclass(frozen=True)
+class _Work:
+    sql: str
+    values: Sequence[Any]
+    done: threading.Event | None = None
+
+
+def _file_version(path: Path) -> int | None:
+    """The schema version of a file; None when it is not a sound registry."""
+    try:
+        connection = sqlite3.connect(path, timeout=10.0)
+        try:
+            version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+            if version == SCHEMA_VERSION:
+                if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+                    return None
+                connection.execute("SELECT row FROM runs LIMIT 1")
+                if not connection.execute("SELECT value FROM meta WHERE key='epoch'").fetchone():
+                    return None
+            return version
+        finally:
+            connection.close()
+    except sqlite3.DatabaseError:
+        return None
+
+
+def _stored(row: Sequence[Any]) -> StoredRun:
+    return StoredRun(run_from_dict(json.loads(row[0])), Vitals(**json.loads(row[1])), row[2])
+
+
+def _conditions(query: Query) -> tuple[str, list[Any]]:
+    clauses, values = ["deleted = ?"], [int(query.deleted)]
+    parameters: list[Any] = list(values)
+    for column, wanted in (("state", query.states), ("outcome", query.outcomes)):
+        if wanted:
+            clauses.append(f"{column} IN ({','.join('?' * len(wanted))})")
+            parameters += list(wanted)
+    exact = (("worker", query.worker), ("algo", query.algo), ("env_id", query.env_id))
+    for column, value in exact:
+        if value:
+            clauses.append(f"{column} = ?")
+            parameters.append(value)
+    if query.text:
+        clauses.append("instr(search, ?) > 0")
+        parameters.append(query.text.lower())
+    return " AND ".join(clauses), parameters
+
+
+def _encode_token(value: Any, run_id: str) -> str:
+    return base64.urlsafe_b64encode(json.dumps([value, run_id]).encode()).decode()
+
+
+def _decode_token(token: str) -> list[Any]:
+    if not token:
+        return []
+    try:
+        pair = json.loads(base64.urlsafe_b64decode(token))
+    except ValueError:
+        return []
+    return pair if isinstance(pair, list) and len(pair) == 2 else []

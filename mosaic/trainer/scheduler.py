@@ -1,0 +1,131 @@
+"""Who may start now, and why the others wait. Pure.
+
+Runs go by priority, then by age. A run that does not fit earmarks what is free of the
+resources it needs, so that later ones cannot overtake it on these, only beside it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from mosaic.trainer.states import Request
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What there is, and who has it.
+
+    Attributes:
+        cpus: CPU slot ids.
+        gpus: GPU slot ids.
+        memory_mb: Memory that may be reserved.
+        held: Slot id to run id, for every slot in use.
+        draining: Slots whose device still shows a process of an ended run.
+        busy: GPU slots that somebody outside uses, with a sentence saying so.
+        memory_held_mb: Memory reserved by running runs.
+    """
+
+    cpus: tuple[str, ...]
+    gpus: tuple[str, ...] = ()
+    memory_mb: int = 0
+    held: Mapping[str, str] = field(default_factory=dict)
+    draining: frozenset[str] = frozenset()
+    busy: Mapping[str, str] = field(default_factory=dict)
+    memory_held_mb: int = 0
+
+    def free(self, slots: Sequence[str]) -> list[str]:
+        """Those of `slots` that nobody has."""
+        return [
+            slot
+            for slot in slots
+            if slot not in self.held and slot not in self.draining and slot not in self.busy
+        ]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A run that wants slots. `order` is its age: smaller is older."""
+
+    run_id: str
+    request: Request
+    priority: int = 0
+    order: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Slots for those who may start, a sentence for those who may not."""
+
+    grants: Mapping[str, tuple[str, ...]]
+    waits: Mapping[str, str]
+
+
+def plan(claims: Sequence[Claim], machine: Machine, hold: str = "") -> Plan:
+    """Give out the free slots.
+
+    Args:
+        claims: Every waiting run.
+        machine: The slots and who holds them.
+        hold: A sentence when nothing may start at all (draining, disk full).
+    """
+    cpus, gpus = machine.free(machine.cpus), machine.free(machine.gpus)
+    memory = machine.memory_mb - machine.memory_held_mb
+    grants: dict[str, tuple[str, ...]] = {}
+    waits: dict[str, str] = {}
+    ahead = 0
+    for claim in sorted(claims, key=lambda claim: (-claim.priority, claim.order)):
+        need = claim.request
+        gpus_wanted = max(need.gpus_mandatory, min(need.gpus, len(machine.gpus)))
+        lacking = hold or _lacking(need, gpus_wanted, cpus, gpus, memory, machine)
+        cpu_share, cpus = cpus[: need.cpus], cpus[need.cpus :]
+        gpu_share, gpus = gpus[:gpus_wanted], gpus[gpus_wanted:]
+        memory = max(0, memory - need.memory_mb)
+        if lacking:
+            queue = f" ({ahead} ahead in the queue)" if ahead else ""
+            waits[claim.run_id] = lacking + queue
+            ahead += 1
+        else:
+            grants[claim.run_id] = (*cpu_share, *gpu_share)
+    return Plan(grants, waits)
+
+
+def _lacking(
+    need: Request,
+    gpus_wanted: int,
+    cpus: Sequence[str],
+    gpus: Sequence[str],
+    memory: int,
+    machine: Machine,
+) -> str:
+    """Why a run cannot start, or nothing."""
+    if need.cpus > len(machine.cpus):
+        return f"needs {need.cpus} CPU slots, this machine has {len(machine.cpus)}"
+    if need.gpus_mandatory > len(machine.gpus):
+        return f"needs {need.gpus_mandatory} GPUs, this machine has {len(machine.gpus)}"
+    if gpus_wanted > len(gpus):
+        return f"waiting for {_count(gpus_wanted, 'GPU')}{_gpu_holders(machine)}"
+    if need.cpus > len(cpus):
+        return f"waiting for {_count(need.cpus, 'CPU slot')}{_holders(machine, machine.cpus)}"
+    if need.memory_mb > memory:
+        return f"waiting for {need.memory_mb:,} MB of memory, {max(0, memory):,} MB are free"
+    return ""
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _gpu_holders(machine: Machine) -> str:
+    for sentence in machine.busy.values():
+        return f"; {sentence}"
+    draining = sorted(machine.draining & set(machine.gpus))
+    if draining:
+        return f"; {', '.join(draining)} still shows a process of a run that ended"
+    return _holders(machine, machine.gpus)
+
+
+def _holders(machine: Machine, slots: Sequence[str]) -> str:
+    runs = sorted({machine.held[slot] for slot in slots if slot in machine.held})
+    if not runs:
+        return ""
+    shown = ", ".join(runs[:2]) + (" and others" if len(runs) > 2 else "")
+    return f"; held by {shown}"

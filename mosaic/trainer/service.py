@@ -1,0 +1,340 @@
+"""The gRPC handlers of clients. Thin: translate, hand to the engine, translate back."""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import grpc
+
+from mosaic import __version__
+from mosaic.errors import (
+    AmbiguousRunError,
+    InvalidConfigError,
+    InvalidRunIdError,
+    InvalidTransitionError,
+    MosaicError,
+    RunNotFoundError,
+    StorageError,
+)
+from mosaic.runs import eventlog
+from mosaic.trainer import auth, hardware, intake
+from mosaic.trainer.broadcast import Missed
+from mosaic.trainer.decisions import CancelRequested, PauseRequested, ResumeRequested, Stimulus
+from mosaic.trainer.engine import Engine, summary
+from mosaic.trainer.messages import run_message
+from mosaic.trainer.registry import SORTABLE, Query, StoredRun
+from mosaic.trainer.resolve import resolve_run
+from mosaic.trainer.states import Event, Run, evolve
+from mosaic.trainer.streams import StreamHandlers
+from mosaic.trainer.worker_service import WorkerHandlers
+from mosaic.wire import trainer_pb2 as pb
+from mosaic.wire import trainer_pb2_grpc
+from mosaic.workers.capabilities import PROTOCOL_VERSION
+
+_CODES: tuple[tuple[type[MosaicError], grpc.StatusCode], ...] = (
+    (InvalidConfigError, grpc.StatusCode.INVALID_ARGUMENT),
+    (InvalidRunIdError, grpc.StatusCode.INVALID_ARGUMENT),
+    (AmbiguousRunError, grpc.StatusCode.INVALID_ARGUMENT),
+    (RunNotFoundError, grpc.StatusCode.NOT_FOUND),
+    (InvalidTransitionError, grpc.StatusCode.FAILED_PRECONDITION),
+    (StorageError, grpc.StatusCode.UNAVAILABLE),
+)
+PROBLEMS_TRAILER = "mosaic-problems-bin"
+_RETRY_AFTER = ("retry-after", "1")
+_MAX_PAGE = 500
+
+Shutdown = Callable[["pb.ShutdownRequest.Runs"], None]
+
+
+class ErrorTranslator(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    """Turns our own errors into status codes whose text is the error's."""
+
+    async def intercept_service(
+        self, continuation: Callable[[Any], Awaitable[Any]], details: Any
+    ) -> Any:
+        handler = await continuation(details)
+        if handler is None:
+            return None
+        if handler.unary_unary:
+            inner = handler.unary_unary
+
+            async def call(request: Any, context: grpc.aio.ServicerContext) -> Any:
+                try:
+                    return await inner(request, context)
+                except (MosaicError, OSError) as error:
+                    await _abort(context, error)
+
+            return grpc.unary_unary_rpc_method_handler(
+                call, handler.request_deserializer, handler.response_serializer
+            )
+        if handler.unary_stream:
+            source = handler.unary_stream
+
+            async def stream(request: Any, context: grpc.aio.ServicerContext) -> Any:
+                try:
+                    async for item in source(request, context):
+                        yield item
+                except (MosaicError, OSError) as error:
+                    await _abort(context, error)
+
+            return grpc.unary_stream_rpc_method_handler(
+                stream, handler.request_deserializer, handler.response_serializer
+            )
+        return handler
+
+
+async def _abort(context: grpc.aio.ServicerContext, error: Exception) -> None:
+    code = next(
+        (code for kind, code in _CODES if isinstance(error, kind)),
+        grpc.StatusCode.UNAVAILABLE if isinstance(error, OSError) else grpc.StatusCode.INTERNAL,
+    )
+    trailers: list[tuple[str, str | bytes]] = []
+    if code is grpc.StatusCode.UNAVAILABLE:
+        trailers.append(_RETRY_AFTER)
+    if isinstance(error, InvalidConfigError):
+        reply = pb.ValidateRunReply(problems=_problem_messages(error))
+        trailers.append((PROBLEMS_TRAILER, reply.SerializeToString()[:7000]))
+    await context.abort(code, str(error)[:6000], tuple(trailers))
+
+
+def _problem_messages(error: InvalidConfigError) -> list[pb.Problem]:
+    return [
+        pb.Problem(pointer=item.pointer, code=item.code, message=item.message)
+        for item in error.problems
+    ]
+
+
+class TrainerService(
+    StreamHandlers,
+    WorkerHandlers,
+    trainer_pb2_grpc.TrainerServicer,
+):
+    """Everything a client may ask."""
+
+    def __init__(
+        self, engine: Engine, token: bytes, instance: str, epoch: int, shutdown: Shutdown
+    ) -> None:
+        self.engine = engine
+        self.token = token
+        self._instance = instance
+        self._epoch = epoch
+        self._shutdown = shutdown
+        self._started = time.monotonic()
+
+    # ------------------------------------------------------------ the daemon
+
+    async def GetHealth(self, request: pb.GetHealthRequest, _: Any) -> pb.Health:  # noqa: N802
+        return pb.Health(
+            proof=auth.proof(self.token, request.challenge[:64]),
+            instance=self._instance,
+            version=__version__,
+            protocol=PROTOCOL_VERSION,
+            epoch=self._epoch,
+            draining=self.engine.draining,
+            pid=os.getpid(),
+            uptime_s=time.monotonic() - self._started,
+            notice=self.engine.notice,
+        )
+
+    async def GetResources(self, _: Any, __: Any) -> pb.Resources:  # noqa: N802
+        machine = self.engine.machine()
+        names = {f"gpu:{gpu.index}": gpu.name for gpu in self.engine.slots.gpus}
+        queued, running = summary(self.engine.live_runs())
+        return pb.Resources(
+            slots=[
+                pb.Slot(
+                    id=slot,
+                    run_id=machine.held.get(slot, ""),
+                    draining=slot in machine.draining,
+                    detail=names.get(slot, machine.busy.get(slot, "")),
+                )
+                for slot in (*machine.cpus, *machine.gpus)
+            ],
+            cpus_total=len(machine.cpus),
+            cpus_free=len(machine.free(machine.cpus)),
+            memory_total_mb=machine.memory_mb,
+            memory_free_mb=hardware.memory_available_mb(),
+            disk_free_mb=hardware.disk_free_mb(self.engine.home.root),
+            queued=queued,
+            running=running,
+            cpu_percent=hardware.cpu_percent(),
+            memory_percent=hardware.memory_percent(),
+        )
+
+    async def ListWorkers(self, _: Any, __: Any) -> pb.ListWorkersReply:  # noqa: N802
+        return pb.ListWorkersReply(
+            workers=[
+                pb.Worker(
+                    type=worker.worker_type,
+                    display_name=worker.display_name,
+                    available=worker.capabilities is not None,
+                    problem=worker.problem,
+                    capabilities_json=worker.capabilities.to_json() if worker.capabilities else "",
+                )
+                for worker in self.engine.workers.values()
+            ]
+        )
+
+    async def Shutdown(self, request: pb.ShutdownRequest, _: Any) -> pb.ShutdownReply:  # noqa: N802
+        live = [run for run in self.engine.live_runs() if not run.queued]
+        self._shutdown(request.runs)
+        return pb.ShutdownReply(live_runs=len(live))
+
+    # ------------------------------------------------------------ runs
+
+    async def ValidateRun(  # noqa: N802
+        self, request: pb.SubmitRunRequest, _: Any
+    ) -> pb.ValidateRunReply:
+        machine = self.engine.machine()
+        capacity = intake.Capacity(len(machine.cpus), len(machine.gpus))
+        try:
+            await asyncio.to_thread(
+                intake.validate, request.config_json, self.engine.workers, capacity
+            )
+        except InvalidConfigError as error:
+            return pb.ValidateRunReply(problems=_problem_messages(error))
+        return pb.ValidateRunReply()
+
+    async def SubmitRun(self, request: pb.SubmitRunRequest, _: Any) -> pb.SubmitRunReply:  # noqa: N802
+        parent = request.parent_run_id
+        if parent:
+            parent = resolve_run(self.engine, parent).run.run_id
+        submission = intake.Submission(
+            config_json=request.config_json,
+            idempotency_key=request.idempotency_key[:200],
+            priority=request.priority,
+            cold=request.cold,
+            parent_run_id=parent,
+        )
+        stored, created = await self.engine.submit(submission)
+        return pb.SubmitRunReply(run=self._message(stored), created=created)
+
+    async def GetRun(self, request: pb.GetRunRequest, _: Any) -> pb.Run:  # noqa: N802
+        return self._message(resolve_run(self.engine, request.run_id))
+
+    async def ListRuns(  # noqa: N802
+        self, request: pb.ListRunsRequest, context: grpc.aio.ServicerContext
+    ) -> pb.ListRunsReply:
+        sort = request.sort or "-created_at"
+        if sort.lstrip("-") not in SORTABLE:
+            await context.abort(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                f"runs cannot be sorted by {sort!r}; allowed: {', '.join(SORTABLE)}",
+            )
+        query = Query(
+            page_size=min(request.page_size or 50, _MAX_PAGE),
+            page_token=request.page_token,
+            states=tuple(request.states),
+            outcomes=tuple(request.outcomes),
+            worker=request.worker,
+            algo=request.algo,
+            env_id=request.env_id,
+            text=request.text,
+            sort=sort,
+            deleted=request.deleted,
+        )
+        await asyncio.to_thread(self.engine.registry.flush)
+        page = await asyncio.to_thread(self.engine.registry.page, query)
+        return pb.ListRunsReply(
+            runs=[self._message(self.engine.fresh(stored)) for stored in page.runs],
+            next_page_token=page.next_page_token,
+            total=page.total,
+        )
+
+    async def WatchRuns(  # noqa: N802
+        self, request: pb.WatchRunsRequest, _: Any
+    ) -> AsyncIterator[pb.RunChange]:
+        registry, changes = self.engine.registry, self.engine.journal.changes
+        since = request.since if request.generation == registry.generation else 0
+        start = registry.sequence
+        subscription = changes.subscribe(start)
+
+        def change(**fields: Any) -> pb.RunChange:
+            return pb.RunChange(generation=registry.generation, **fields)
+
+        try:
+            await asyncio.to_thread(registry.flush)
+            changed, removed = await asyncio.to_thread(registry.changes, since)
+            for stored in changed:
+                message = self._message(self.engine.fresh(stored))
+                yield change(sequence=stored.sequence, run=message)
+            for run_id, sequence in removed if since else ():
+                yield change(sequence=sequence, removed=run_id)
+            yield change(sequence=start, snapshot_end=pb.SnapshotEnd())
+            while True:
+                news = await subscription.next()
+                if isinstance(news, Missed):
+                    gap = pb.Gap(to=news.to)
+                    setattr(gap, "from", news.from_)
+                    yield change(sequence=news.to, gap=gap)
+                    continue
+                sequence, item = news
+                if item.run is None:
+                    yield change(sequence=sequence, removed=item.run_id)
+                else:
+                    stored = StoredRun(item.run, item.vitals, sequence)
+                    yield change(sequence=sequence, run=self._message(stored))
+        finally:
+            changes.unsubscribe(subscription)
+
+    async def UpdateRun(self, request: pb.UpdateRunRequest, _: Any) -> pb.Run:  # noqa: N802
+        changes: dict[str, Any] = {}
+        if request.HasField("run_name"):
+            changes["run_name"] = request.run_name[:200]
+        if request.HasField("notes"):
+            changes["notes"] = request.notes[:20_000]
+        if request.set_tags:
+            changes["tags"] = [tag[:100] for tag in request.tags][:50]
+        stored = resolve_run(self.engine, request.run_id)
+        return self._message(self.engine.annotate(stored.run.run_id, changes))
+
+    async def CancelRun(self, request: pb.CancelRunRequest, _: Any) -> pb.Run:  # noqa: N802
+        patient = self.engine.settings.grace_s
+        grace = max(0.0, request.grace_s) if request.HasField("grace_s") else patient
+        return self._apply(request.run_id, CancelRequested(grace))
+
+    async def PauseRun(self, request: pb.PauseRunRequest, _: Any) -> pb.Run:  # noqa: N802
+        return self._apply(request.run_id, PauseRequested(request.release))
+
+    async def ResumeRun(self, request: pb.ResumeRunRequest, _: Any) -> pb.Run:  # noqa: N802
+        return self._apply(request.run_id, ResumeRequested())
+
+    async def DeleteRun(self, request: pb.DeleteRunRequest, _: Any) -> pb.DeleteRunReply:  # noqa: N802
+        stored = resolve_run(self.engine, request.run_id)
+        self.engine.delete(stored.run.run_id, request.purge)
+        return pb.DeleteRunReply()
+
+    async def RestoreRun(self, request: pb.RestoreRunRequest, _: Any) -> pb.Run:  # noqa: N802
+        stored = resolve_run(self.engine, request.run_id)
+        return self._message(self.engine.restore(stored.run.run_id))
+
+    async def ListRunEvents(  # noqa: N802
+        self, request: pb.ListRunEventsRequest, _: Any
+    ) -> pb.ListRunEventsReply:
+        stored = resolve_run(self.engine, request.run_id)
+        lines = await asyncio.to_thread(eventlog.read, self.engine.run_dir(stored).path)
+        run, events = Run(stored.run.run_id), []
+        for line in lines:
+            run = evolve(run, Event(line.seq, line.kind, line.at, line.mono, line.data))
+            if line.seq > request.after:
+                data = json.dumps(line.data)
+                events.append(
+                    pb.RunEvent(
+                        seq=line.seq, at=line.at, kind=line.kind, state=run.state, data_json=data
+                    )
+                )
+        return pb.ListRunEventsReply(events=events)
+
+    # ------------------------------------------------------------ inside
+
+    def _apply(self, run_id: str, stimulus: Stimulus) -> pb.Run:
+        stored = resolve_run(self.engine, run_id)
+        return self._message(self.engine.apply(stored.run.run_id, stimulus))
+
+    def _message(self, stored: StoredRun) -> pb.Run:
+        run_id = stored.run.run_id
+        directory = str(self.engine.run_dir(stored).path)
+        return run_message(stored, directory, self.engine.wait_reason(run_id))

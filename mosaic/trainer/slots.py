@@ -1,0 +1,66 @@
+"""The slot table: which run holds what, freed only on proof that its processes are dead."""
+
+from collections.abc import Iterable
+
+from mosaic.config.settings import Settings
+from mosaic.trainer import hardware
+from mosaic.trainer.scheduler import Machine
+from mosaic.trainer.states import Run
+
+
+class SlotTable:
+    """Follows the hardware and the runs; hands the scheduler a picture of both."""
+
+    def __init__(self, settings: Settings, probe: hardware.GpuProbe = hardware.probe_gpus) -> None:
+        self._settings = settings
+        self._probe = probe
+        self._cpus = tuple(f"cpu:{i}" for i in range(settings.cpu_slots or hardware.cpu_count()))
+        self._memory_mb = hardware.memory_total_mb()
+        self._draining: dict[str, frozenset[int]] = {}
+        self.gpus = probe()
+
+    def picture(self, runs: Iterable[Run]) -> Machine:
+        """The machine as the scheduler must see it now."""
+        held: dict[str, str] = {}
+        memory = 0
+        for run in runs:
+            held.update(dict.fromkeys(run.slots, run.run_id))
+            memory += run.request.memory_mb if run.slots else 0
+        if self.gpus or self._draining:
+            self.gpus = self._probe()
+        return Machine(
+            cpus=self._cpus,
+            gpus=tuple(f"gpu:{gpu.index}" for gpu in self.gpus),
+            memory_mb=self._memory_mb,
+            held=held,
+            draining=self._still_draining(),
+            busy=self._busy(held),
+            memory_held_mb=memory,
+        )
+
+    def drain(self, slots: Iterable[str], pids: Iterable[int]) -> None:
+        """Hold an ended run's GPUs back until the device shows none of its processes."""
+        for slot in slots:
+            if slot.startswith("gpu:"):
+                self._draining[slot] = frozenset(pids)
+
+    def _still_draining(self) -> frozenset[str]:
+        on_device = {f"gpu:{gpu.index}": gpu.pids for gpu in self.gpus}
+        self._draining = {
+            slot: pids
+            for slot, pids in self._draining.items()
+            if on_device.get(slot, frozenset()) & pids
+        }
+        return frozenset(self._draining)
+
+    def _busy(self, held: dict[str, str]) -> dict[str, str]:
+        limit = self._settings.gpu_idle_memory_mb
+        if limit is None:
+            return {}
+        return {
+            f"gpu:{gpu.index}": (
+                f"gpu:{gpu.index} is used by another program ({gpu.memory_used_mb:,} MB)"
+            )
+            for gpu in self.gpus
+            if f"gpu:{gpu.index}" not in held and gpu.memory_used_mb > limit
+        }

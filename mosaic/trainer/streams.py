@@ -1,0 +1,101 @@
+"""Handlers that stream what a run leaves behind: logs and metrics."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+
+import grpc
+
+from mosaic.runs import logs
+from mosaic.runs.metrics import MetricReader
+from mosaic.trainer.engine import Engine
+from mosaic.trainer.registry import StoredRun
+from mosaic.trainer.resolve import resolve_run
+from mosaic.wire import trainer_pb2 as pb
+from mosaic.workers.lifecycle import MARK
+
+_FOLLOW_S = 0.25
+_METRIC_CHUNK = 20_000
+_LIFECYCLE = MARK.decode()
+
+
+class StreamHandlers:
+    """StreamRunLogs and StreamRunMetrics."""
+
+    engine: Engine
+
+    async def StreamRunLogs(  # noqa: N802
+        self, request: pb.StreamRunLogsRequest, context: grpc.aio.ServicerContext
+    ) -> AsyncIterator[pb.LogChunk]:
+        stored = resolve_run(self.engine, request.run_id)
+        try:
+            pattern = re.compile(request.grep) if request.grep else None
+        except re.error as error:
+            await context.abort(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                f"{request.grep!r} is not a regular expression: {error}",
+            )
+            return
+        directory = self.engine.run_dir(stored)
+        paths = {"stdout": directory.stdout, "stderr": directory.stderr}
+        names = [request.stream] if request.stream in paths else list(paths)
+        single = len(names) == 1
+        offsets = dict.fromkeys(names, request.offset if single else 0)
+        if request.tail_lines:
+            for name in names:
+                offsets[name] = await asyncio.to_thread(
+                    logs.tail_offset, paths[name], request.tail_lines
+                )
+        while True:
+            over = not self._still_live(stored)
+            moved = False
+            for name in names:
+                block = await asyncio.to_thread(logs.read_lines, paths[name], offsets[name], over)
+                moved = moved or block.offset != offsets[name]
+                offsets[name] = block.offset
+                wanted = [
+                    line
+                    for line in block.lines
+                    if (request.lifecycle or _LIFECYCLE not in line)
+                    and (pattern is None or pattern.search(line))
+                ]
+                if wanted:
+                    text = "\n".join(wanted) + "\n"
+                    yield pb.LogChunk(stream=name, offset=block.offset, text=text)
+            if not moved:
+                if over or not request.follow:
+                    return
+                await asyncio.sleep(_FOLLOW_S)
+
+    async def StreamRunMetrics(  # noqa: N802
+        self, request: pb.StreamRunMetricsRequest, context: grpc.aio.ServicerContext
+    ) -> AsyncIterator[pb.MetricBatch]:
+        stored = resolve_run(self.engine, request.run_id)
+        reader = MetricReader(self.engine.run_dir(stored).path)
+        read: dict[str, int] = {}
+        while True:
+            over = not self._still_live(stored)
+            for tag in list(request.tags) or await asyncio.to_thread(reader.tags):
+                start = read.get(tag, 0)
+                points = await asyncio.to_thread(reader.read, tag, start)
+                if not len(points):
+                    continue
+                read[tag] = start + len(points)
+                shown = points
+                if request.max_points and start == 0:
+                    shown = await asyncio.to_thread(reader.read, tag, 0, request.max_points)
+                for first in range(0, len(shown), _METRIC_CHUNK):
+                    part = shown[first : first + _METRIC_CHUNK]
+                    yield pb.MetricBatch(
+                        tag=tag,
+                        steps=part["step"].tolist(),
+                        values=part["value"].tolist(),
+                        wall_times=part["wall"].tolist(),
+                        total_points=read[tag],
+                    )
+            if over or not request.follow:
+                return
+            await asyncio.sleep(_FOLLOW_S * 2)
+
+    def _still_live(self, stored: StoredRun) -> bool:
+        return self.engine.stored(stored.run.run_id).run.live

@@ -1,0 +1,259 @@
+"""The shim between daemon and worker: starts it, outlives the daemon, writes down how it ended.
+
+Standard library only, and run by path, so that it starts in milliseconds. It leads a session of
+its own, adopts every descendant of the worker that loses its parent (sub-reaper), and holds a
+lock for as long as it lives, so that a run can never have two of them. The order of its writes is
+the protocol: `supervisor.json` before the worker's first instruction, `exit.json` only when the
+worker and all it left behind are dead.
+
+The worker's environment arrives on standard input and is never written anywhere.
+"""
+
+import ctypes
+import fcntl
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+ALREADY_SUPERVISED = 75
+EXEC_FAILED = 127
+_PR_SET_CHILD_SUBREAPER = 36
+_NATURAL_END_S = 0.5
+_IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
+
+Spec = dict[str, Any]
+
+
+def supervise(spec: Spec, become_worker: Callable[[Spec], NoReturn]) -> int:
+    """Start the worker of `spec`, wait for its end, write it down.
+
+    Args:
+        spec: `run_id`, `run_dir`, `argv`, `env`, `cwd`, `boot_id`.
+        become_worker: Turns the forked child into the worker; never returns.
+
+    Returns:
+        The exit status of the supervisor itself.
+    """
+    run_dir = spec["run_dir"]
+    lock = os.open(os.path.join(run_dir, "supervisor.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+    if not _take(lock) or os.path.exists(os.path.join(run_dir, "supervisor.json")):
+        return ALREADY_SUPERVISED
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    memory_kills = _memory_kills()
+    pid, failed = _start(spec, become_worker, lock)
+    status, usage = _wait_for(pid)
+    stragglers = _end_descendants(pid)
+    end = {
+        "run_id": spec["run_id"],
+        "code": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
+        "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
+        "finished_at": time.time(),
+        "finished_mono": time.monotonic(),
+        "stragglers": stragglers,
+        "out_of_memory": os.WIFSIGNALED(status) and _memory_kills() > memory_kills,
+        "error": failed(),
+        "usage": {
+            "user_s": usage.ru_utime,
+            "system_s": usage.ru_stime,
+            "max_rss_mb": usage.ru_maxrss // 1024,
+        },
+    }
+    _write_json(os.path.join(run_dir, "exit.json"), end)
+    return 0
+
+
+def exec_worker(spec: Spec) -> NoReturn:
+    """Become the worker by starting its program."""
+    os.execvpe(spec["argv"][0], spec["argv"], spec["env"])
+
+
+def _take(lock: int) -> bool:
+    """Lock; a daemon that looks whether the lock is held may hold it itself for a moment."""
+    for _ in range(20):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            time.sleep(0.01)
+        else:
+            return True
+    return False
+
+
+def _start(
+    spec: Spec, become_worker: Callable[[Spec], NoReturn], lock: int
+) -> tuple[int, Callable[[], str]]:
+    """Fork the worker, held back until `supervisor.json` is on disk."""
+    go_read, go_write = os.pipe()
+    error_read, error_write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(lock)
+        os.close(go_write)
+        os.close(error_read)
+        _become_child(spec, become_worker, go_read, error_write)
+    os.close(go_read)
+    os.close(error_write)
+    os.setpgid(pid, pid)
+    identity = {
+        "run_id": spec["run_id"],
+        "pid": pid,
+        "start_time": _start_time(pid),
+        "boot_id": spec["boot_id"],
+        "supervisor_pid": os.getpid(),
+        "supervisor_start_time": _start_time(os.getpid()),
+        "argv": spec["argv"],
+        "warm": become_worker is not exec_worker,
+        "started_at": time.time(),
+    }
+    _write_json(os.path.join(spec["run_dir"], "supervisor.json"), identity)
+    os.write(go_write, b"go")
+    os.close(go_write)
+
+    def failure() -> str:
+        with os.fdopen(error_read, "rb") as report:
+            return report.read().decode(errors="replace")
+
+    return pid, failure
+
+
+def _become_child(
+    spec: Spec, become_worker: Callable[[Spec], NoReturn], go_read: int, error_write: int
+) -> NoReturn:
+    try:
+        for number in _IGNORED:
+            signal.signal(number, signal.SIG_DFL)
+        try:
+            os.setpgid(0, 0)
+        except PermissionError:  # the parent was quicker
+            pass
+        if os.read(go_read, 2) != b"go":
+            os._exit(EXEC_FAILED)
+        os.close(go_read)
+        logs = os.path.join(spec["run_dir"], "logs")
+        for target, name in ((1, "stdout.log"), (2, "stderr.log")):
+            log = os.open(os.path.join(logs, name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            os.dup2(log, target)
+            os.close(log)
+        null = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(null, 0)
+        os.close(null)
+        os.chdir(spec["cwd"])
+        become_worker(spec)
+    except OSError as error:
+        os.write(error_write, f"{spec['argv'][0]}: {error.strerror}".encode())
+    finally:
+        os._exit(EXEC_FAILED)
+
+
+def _wait_for(pid: int) -> tuple[int, resource.struct_rusage]:
+    """Reap everything that ends until `pid` does."""
+    while True:
+        ended, status, usage = os.wait4(-1, 0)
+        if ended == pid:
+            return status, usage
+
+
+def _end_descendants(group: int) -> int:
+    """Give what the worker left behind a moment, then kill it; how many had to be killed."""
+    killed: set[int] = set()
+    deadline = time.monotonic() + _NATURAL_END_S
+    while True:
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return len(killed)
+        if time.monotonic() >= deadline:
+            for pid in _descendants():
+                killed.add(pid)
+                _kill(pid)
+            try:
+                os.killpg(group, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+        time.sleep(0.02)
+
+
+def _descendants() -> list[int]:
+    """Live processes below this one. Nothing below it can escape: it is their sub-reaper."""
+    parents: dict[int, int] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            fields = _stat_fields(int(name))
+            if fields and fields[0] != "Z":
+                parents[int(name)] = int(fields[1])
+    mine, found = os.getpid(), set[int]()
+    grew = True
+    while grew:
+        fresh = {
+            pid
+            for pid, parent in parents.items()
+            if pid not in found and (parent == mine or parent in found)
+        }
+        found |= fresh
+        grew = bool(fresh)
+    return sorted(found)
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def _stat_fields(pid: int) -> list[str]:
+    try:
+        with open(f"/proc/{pid}/stat", errors="replace") as handle:
+            text = handle.read()
+    except OSError:
+        return []
+    return text[text.rindex(")") + 2 :].split()
+
+
+def _start_time(pid: int) -> int:
+    fields = _stat_fields(pid)
+    return int(fields[19]) if fields else 0
+
+
+def _memory_kills() -> int:
+    """How many processes the kernel has killed for memory since boot."""
+    try:
+        with open("/proc/vmstat") as handle:
+            return next((int(line.split()[1]) for line in handle if line[:8] == "oom_kill"), 0)
+    except OSError:
+        return 0
+
+
+def _write_json(path: str, document: dict[str, Any]) -> None:
+    temporary = f"{path}.{os.getpid()}.tmp"
+    with open(temporary, "w") as handle:
+        json.dump(document, handle)
+        handle.flush()
+        os.fsync(handle.fileno())
+    os.replace(temporary, path)
+    folder = os.open(os.path.dirname(path), os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
+
+
+def ignore_polite_signals() -> None:
+    """Only SIGKILL ends a supervisor: a polite signal meant for the worker must not."""
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def main() -> int:
+    """Read a spec from standard input and supervise it."""
+    ignore_polite_signals()
+    spec = json.load(sys.stdin)
+    return supervise(spec, exec_worker)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

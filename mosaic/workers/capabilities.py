@@ -1,0 +1,62 @@
+"""What a worker says about itself, so that nothing has to know its name."""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+PROTOCOL_VERSION = 1
+
+
+@dataclass(frozen=True)
+class WorkerCapabilities:
+    """The descriptor a worker's entry point returns.
+
+    Attributes:
+        worker_type: The name in configs and on the command line.
+        display_name: The name people see.
+        module: What `python -m` starts.
+        requires_live_telemetry: It lives in the telemetry lane (per-step records).
+        provides_fast_analytics: It lives in the analytics lane (TensorBoard and its kind).
+        supports_pause: It obeys PAUSE and RESUME on the control stream.
+        supports_checkpointing: It writes checkpoints a later run can continue from.
+        warm_modules: Heavy modules a warm-start process may import for it.
+        validator: `package.module:function` taking a TrainRunConfig, returning Problems.
+        algorithms: `package.module:function` returning the names of its algorithms.
+        check_config: A small flat config with which `mosaic check-worker` can run it.
+        install_hint: The command that installs it or what it lacks.
+    """
+
+    worker_type: str
+    module: str
+    display_name: str = ""
+    supported_paradigms: tuple[str, ...] = ("sequential",)
+    env_families: tuple[str, ...] = ()
+    action_spaces: tuple[str, ...] = ()
+    observation_spaces: tuple[str, ...] = ()
+    max_agents: int = 1
+    supports_checkpointing: bool = False
+    supports_pause: bool = False
+    requires_gpu: bool = False
+    requires_live_telemetry: bool = False
+    provides_fast_analytics: bool = False
+    estimated_memory_mb: int = 256
+    warm_modules: tuple[str, ...] = ()
+    validator: str = ""
+    algorithms: str = ""
+    check_config: str = ""
+    install_hint: str = ""
+
+    def to_json(self) -> str:
+        """As sent over the wire."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "WorkerCapabilities":
+        """From the wire; fields of a newer version are left out."""
+        known = {item.name for item in fields(cls)}
+        data: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value
+            for key, value in json.loads(text).items()
+            if key in known
+        }
+        return cls(**data)

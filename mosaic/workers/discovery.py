@@ -1,0 +1,53 @@
+"""Finding workers: every entry point of the group `mosaic.workers`, broken ones included."""
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Any
+
+from mosaic.workers.capabilities import WorkerCapabilities
+
+GROUP = "mosaic.workers"
+# Workers of this project that may not be installed, with the command that installs them.
+BUNDLED = {
+    "cleanrl": ("CleanRL Worker", "make setup"),
+    "spade_bdi": ("Spade BDI Worker", "make setup-spade"),
+    "llm": ("LLM Multi-Step Worker", "make setup-llm"),
+}
+
+
+@dataclass(frozen=True)
+class DiscoveredWorker:
+    """A worker that is installed, or should be; `problem` says why it cannot be used."""
+
+    worker_type: str
+    display_name: str
+    capabilities: WorkerCapabilities | None
+    problem: str = ""
+
+
+def discover() -> dict[str, DiscoveredWorker]:
+    """Every worker by type, without importing more of it than its descriptor."""
+    found: dict[str, DiscoveredWorker] = {}
+    for point in entry_points(group=GROUP):
+        try:
+            capabilities = point.load()()
+        except Exception as error:
+            problem = f"its package cannot be loaded: {type(error).__name__}: {error}"
+            found[point.name] = DiscoveredWorker(point.name, point.name, None, problem)
+            continue
+        name = capabilities.display_name or capabilities.worker_type
+        found[point.name] = DiscoveredWorker(point.name, name, capabilities)
+    for worker_type, (name, command) in BUNDLED.items():
+        if worker_type not in found:
+            problem = f"not installed; run: {command}"
+            found[worker_type] = DiscoveredWorker(worker_type, name, None, problem)
+    return found
+
+
+def load_hook(reference: str) -> Callable[..., Any]:
+    """The function behind `package.module:function`."""
+    module, _, name = reference.partition(":")
+    hook: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return hook

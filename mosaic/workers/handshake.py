@@ -1,0 +1,196 @@
+"""A worker's side of the conversation with the daemon: register, beat, obey.
+
+gRPC is imported when a session is opened, not before, so that a worker may fork until then.
+"""
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import Empty, Queue
+from typing import Any
+
+from mosaic.errors import HandshakeRefusedError
+from mosaic.workers.capabilities import PROTOCOL_VERSION
+
+Obey = Callable[[str], None]
+_RECONNECT_S = (0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+class WorkerSession:
+    """A registered worker's connection; it survives restarts of the daemon.
+
+    Use `register` to make one. Commands arrive on a thread of the session.
+    """
+
+    def __init__(self, run_id: str, target: str, launch_key: str, home: str = "") -> None:
+        self._run_id = run_id
+        self._target = target
+        self._launch_key = launch_key
+        self._endpoint = Path(home) / "trainer" / "daemon.json" if home else None
+        self._session = ""
+        self._reports: Queue[tuple[int, str, str] | None] = Queue()
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._call: Any = None
+        self._channel: Any = None
+
+    @classmethod
+    def register(
+        cls,
+        target: str,
+        worker_kind: str,
+        capabilities: dict[str, Any],
+        environment: dict[str, str] | None = None,
+    ) -> "WorkerSession":
+        """Shake hands with the daemon that started this process.
+
+        Args:
+            target: The daemon's address.
+            worker_kind: The worker's type.
+            capabilities: `algo`, `env_id`, `supports_pause`, `supports_checkpoint`, `extras`.
+            environment: Where the contract's variables are; the process's own by default.
+
+        Raises:
+            HandshakeRefusedError: The daemon does not want this worker.
+        """
+        variables = environment or dict(os.environ)
+        session = cls(
+            variables.get("MOSAIC_RUN_ID", ""),
+            target,
+            variables.get("MOSAIC_LAUNCH_KEY", ""),
+            variables.get("MOSAIC_HOME", ""),
+        )
+        session._shake_hands(worker_kind, capabilities)
+        return session
+
+    def listen(self, obey: Obey) -> None:
+        """Receive `pause`, `resume`, `checkpoint`, `stop`; `obey` runs on the session's thread."""
+        self._thread = threading.Thread(
+            target=self._listen_forever, args=(obey,), name="mosaic-control", daemon=True
+        )
+        self._thread.start()
+
+    def report(self, status: str, detail: str = "") -> None:
+        """Answer a command: `paused`, `resumed`, `checkpointed`, `refused`."""
+        self._reports.put((0, status, detail))
+
+    def heartbeat(self) -> str:
+        """Say that this worker lives; the run's state as the daemon sees it."""
+        from mosaic.wire import trainer_pb2 as pb
+
+        request = pb.HeartbeatRequest(run_id=self._run_id)
+        reply = self._stub().Heartbeat(request, metadata=self._metadata(), timeout=5.0)
+        return str(reply.state)
+
+    @property
+    def token(self) -> str:
+        """The session token, needed on every later call."""
+        return self._session
+
+    def close(self) -> None:
+        """End the conversation."""
+        self._closed.set()
+        self._reports.put(None)
+        if self._call is not None:
+            self._call.cancel()
+        if self._thread is not None:
+            self._thread.join(timeout=2.0)
+        if self._channel is not None:
+            self._channel.close()
+
+    def _shake_hands(self, worker_kind: str, capabilities: dict[str, Any]) -> None:
+        import grpc
+
+        from mosaic.wire import trainer_pb2 as pb
+
+        request = pb.RegisterWorkerRequest(
+            run_id=self._run_id,
+            worker_kind=worker_kind,
+            protocol_version=PROTOCOL_VERSION,
+            capabilities_json=json.dumps(capabilities),
+            pid=os.getpid(),
+        )
+        patience = time.monotonic() + 30.0
+        for attempt in range(1000):
+            try:
+                reply = self._stub().RegisterWorker(
+                    request, metadata=self._metadata(self._launch_key), timeout=10.0
+                )
+            except grpc.RpcError as error:
+                absent = error.code() is grpc.StatusCode.UNAVAILABLE
+                if not absent or time.monotonic() > patience:
+                    raise HandshakeRefusedError(
+                        f"the daemon at {self._target} refused the handshake: {error.details()}"
+                    ) from None
+                self._reconnect(attempt)
+            else:
+                self._session = reply.session_token
+                return
+
+    def _listen_forever(self, obey: Obey) -> None:
+        import grpc
+
+        attempt = 0
+        while not self._closed.is_set():
+            try:
+                self._call = self._stub().ControlStream(
+                    self._report_stream(), metadata=self._metadata()
+                )
+                for command in self._call:
+                    attempt = 0
+                    obey(type(command).Kind.Name(command.kind).lower())
+            except (grpc.RpcError, ValueError):
+                # A daemon that is gone, or a channel closed under our feet: try again.
+                pass
+            if not self._closed.is_set():
+                self._reconnect(attempt)
+                attempt += 1
+
+    def _report_stream(self) -> Iterator[Any]:
+        from mosaic.wire import trainer_pb2 as pb
+
+        yield pb.ControlReport(run_id=self._run_id, status="ready")
+        while not self._closed.is_set():
+            try:
+                item = self._reports.get(timeout=30.0)
+            except Empty:
+                continue
+            if item is None:
+                return
+            number, status, detail = item
+            yield pb.ControlReport(
+                run_id=self._run_id, command_id=number, status=status, detail=detail
+            )
+
+    def _stub(self) -> Any:
+        import grpc
+
+        from mosaic.wire import trainer_pb2_grpc
+
+        if self._channel is None:
+            self._channel = grpc.insecure_channel(self._target)
+        return trainer_pb2_grpc.TrainerStub(self._channel)
+
+    def _reconnect(self, attempt: int) -> None:
+        """Wait a little, then look where the daemon lives now: a new one may use another port."""
+        self._closed.wait(_RECONNECT_S[min(attempt, len(_RECONNECT_S) - 1)])
+        if self._endpoint is None:
+            return
+        try:
+            endpoint = json.loads(self._endpoint.read_text())
+            target = f"{endpoint['host']}:{endpoint['port']}"
+        except (OSError, ValueError, KeyError):
+            return
+        if target != self._target and self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        self._target = target
+
+    def _metadata(self, key: str = "") -> tuple[tuple[str, str], ...]:
+        return (
+            ("authorization", f"Bearer {key or self._session}"),
+            ("mosaic-run-id", self._run_id),
+        )

@@ -1,0 +1,180 @@
+"""One run from the worker's side: arguments, handshake, heartbeat, pause, stop.
+
+A worker written with it is a loop:
+
+    with WorkerProcess.start("example", capabilities) as worker:
+        for step in range(total):
+            if not worker.safe_point():
+                break
+            ...
+            worker.emit.metrics(step, total, {"estimate": value})
+"""
+
+import argparse
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+from mosaic.errors import HandshakeRefusedError
+from mosaic.workers.handshake import WorkerSession
+from mosaic.workers.lifecycle import LifecycleEmitter
+
+EXIT_FAILED = 1
+EXIT_REFUSED = 2
+EXIT_TERMINATED = 128 + signal.SIGTERM
+HEARTBEAT_S = 10.0
+
+
+class WorkerProcess:
+    """The plumbing of a worker; the work itself stays with its author.
+
+    Attributes:
+        config: The worker's own fields from the config file.
+        run_dir: Where everything it produces goes.
+        emit: The lifecycle channel.
+    """
+
+    def __init__(self, config: dict[str, Any], run_id: str, run_dir: Path) -> None:
+        self.config = config
+        self.run_id = run_id
+        self.run_dir = run_dir
+        self.emit = LifecycleEmitter(run_id)
+        self.session: WorkerSession | None = None
+        self._stop = threading.Event()
+        self._going_on = threading.Event()
+        self._going_on.set()
+        self._ended = threading.Event()
+        self._save: Callable[[], None] | None = None
+        self._beat: threading.Thread | None = None
+
+    @classmethod
+    def start(
+        cls,
+        worker_kind: str,
+        capabilities: dict[str, Any],
+        arguments: Sequence[str] | None = None,
+        save: Callable[[], None] | None = None,
+    ) -> "WorkerProcess":
+        """Read the command line and the config, shake hands, announce the start.
+
+        Args:
+            worker_kind: The worker's type.
+            capabilities: What RegisterWorker is told.
+            arguments: The command line, `sys.argv` by default.
+            save: Writes a checkpoint; called at a safe point before a pause.
+
+        Raises:
+            SystemExit: The daemon refused the handshake (2).
+        """
+        options = parse_arguments(worker_kind, arguments)
+        config = load_config(options.config) if options.config else {}
+        run_id = os.environ.get("MOSAIC_RUN_ID") or str(config.get("run_id", "standalone"))
+        run_dir = Path(os.environ.get("MOSAIC_RUN_DIR", "."))
+        process = cls(config, run_id, run_dir)
+        process._save = save
+        signal.signal(signal.SIGTERM, process._terminated)
+        if options.grpc:
+            process._connect(options.grpc_target, worker_kind, capabilities)
+        process.emit.run_started(worker=worker_kind, total=config.get("total_timesteps") or 0)
+        process._beat = threading.Thread(target=process._beat_forever, daemon=True)
+        process._beat.start()
+        return process
+
+    def safe_point(self) -> bool:
+        """Call often. Blocks while paused; False once the worker is asked to stop."""
+        if not self._going_on.is_set() and not self._stop.is_set():
+            if self._save is not None:
+                self._save()
+            self._report("paused")
+            while not self._going_on.wait(timeout=0.5) and not self._stop.is_set():
+                pass
+            self._report("resumed")
+        return not self._stop.is_set()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the worker is asked to stop."""
+        return self._stop.is_set()
+
+    def __enter__(self) -> "WorkerProcess":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Say how it ended and exit with the code that the contract asks for."""
+        self._ended.set()
+        code = self._last_words(error)
+        if self.session is not None:
+            self.session.close()
+        if code and error is None:
+            sys.exit(code)
+
+    def _last_words(self, error: BaseException | None) -> int:
+        if isinstance(error, SystemExit):
+            return 0
+        if error is not None:
+            self.emit.run_failed(f"{type(error).__name__}: {error}")
+            return EXIT_FAILED
+        if self._stop.is_set():
+            self.emit.run_failed("terminated")
+            return EXIT_TERMINATED
+        self.emit.run_completed()
+        return 0
+
+    def _connect(self, target: str, worker_kind: str, capabilities: dict[str, Any]) -> None:
+        try:
+            self.session = WorkerSession.register(target, worker_kind, capabilities)
+        except HandshakeRefusedError as error:
+            self.emit.run_failed(str(error))
+            sys.exit(EXIT_REFUSED)
+        self.session.listen(self._obey)
+
+    def _obey(self, command: str) -> None:
+        match command:
+            case "pause":
+                self._going_on.clear()
+            case "resume":
+                was_paused = not self._going_on.is_set()
+                self._going_on.set()
+                if not was_paused:
+                    self._report("resumed")
+            case "stop":
+                self._stop.set()
+
+    def _report(self, status: str) -> None:
+        if self.session is not None:
+            self.session.report(status)
+
+    def _terminated(self, number: int, frame: FrameType | None) -> None:
+        self._stop.set()
+
+    def _beat_forever(self) -> None:
+        self.emit.heartbeat()
+        while not self._ended.wait(HEARTBEAT_S):
+            self.emit.heartbeat()
+
+
+def parse_arguments(program: str, arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line every worker understands."""
+    parser = argparse.ArgumentParser(prog=program)
+    parser.add_argument("--config", type=Path)
+    parser.add_argument("--grpc", action="store_true")
+    parser.add_argument("--grpc-target", default="127.0.0.1:50055")
+    return parser.parse_args(arguments)
+
+
+def load_config(path: Path) -> dict[str, Any]:
+    """The worker's own fields, from the nested or the flat shape."""
+    document: dict[str, Any] = json.loads(path.read_text())
+    nested = document.get("metadata", {}).get("worker", {}).get("config")
+    return nested if isinstance(nested, dict) else document
