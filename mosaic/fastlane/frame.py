@@ -15,8 +15,7 @@ class FrameMetrics:
 
     Attributes:
         last_reward: Reward of the newest step; NaN when there was none.
-        rolling_return: Exponentially smoothed episode return; NaN until an episode that began
-            under the eyes of a reader has ended.
+        rolling_return: Exponentially smoothed episode return; NaN until an episode has ended.
         step_rate_hz: Environment steps a second of the writing process.
         step: Environment steps of the writing process so far.
         capped: The share of time allowed for rendering holds the frame rate down.

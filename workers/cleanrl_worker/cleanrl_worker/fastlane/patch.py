@@ -12,16 +12,15 @@ from gymnasium.envs import registration
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 from cleanrl_worker.fastlane.cameras import RGB
-from cleanrl_worker.fastlane.settings import read_settings, say_once
+from cleanrl_worker.fastlane.settings import Settings, read_settings, say_once
 from cleanrl_worker.fastlane.wrappers import FastLaneVectorWrapper, FastLaneWrapper
 
 _tapping: ContextVar[bool] = ContextVar("fastlane_tapping", default=True)
 
-# What `make` itself puts around an environment. The tap goes below these, so that the outermost
-# object has the type that the script expects; but above the checker, which is to see the real one.
-_STANDARD_WRAPPERS = (
+# What `make` puts around the order-enforcing wrapper, whose place the tap takes: the outermost
+# object keeps the type that the script expects.
+_ABOVE_THE_TAP = (
     gym.wrappers.HumanRendering,
-    gym.wrappers.OrderEnforcing,
     gym.wrappers.RenderCollection,
     gym.wrappers.TimeLimit,
 )
@@ -56,7 +55,7 @@ def _tapping_make(original: Callable[..., Any]) -> Callable[..., Any]:
         env = original(id, *positional, **options)
         if hidden:
             _restore_render_mode(env)
-        return _insert_tap(env, lambda inner: FastLaneWrapper(inner, settings))
+        return _insert_tap(env, settings)
 
     make.fastlane = True  # type: ignore[attr-defined]
     return make
@@ -131,11 +130,15 @@ def _restore_render_mode(env: Any) -> None:
         base.spec.kwargs.pop("render_mode", None)
 
 
-def _insert_tap(env: Any, tap: Callable[[Any], Any]) -> Any:
+def _insert_tap(env: Any, settings: Settings) -> Any:
     above, inner = None, env
-    while type(inner) in _STANDARD_WRAPPERS:
+    while type(inner) in _ABOVE_THE_TAP:
         above, inner = inner, inner.env
+    if type(inner) is gym.wrappers.OrderEnforcing:
+        tap = FastLaneWrapper(inner.env, settings, enforces_order=True)
+    else:
+        tap = FastLaneWrapper(inner, settings)
     if above is None:
-        return tap(env)
-    above.env = tap(inner)
+        return tap
+    above.env = tap
     return env

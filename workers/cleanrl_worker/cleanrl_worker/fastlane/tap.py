@@ -11,7 +11,7 @@ from cleanrl_worker.fastlane.pacing import FramePacer
 from cleanrl_worker.fastlane.settings import Settings, read_settings, say_once
 from mosaic.fastlane import FastLaneError, FrameMetrics, LaneWriter, as_rgb, shrink, tile
 
-_MOST_STEPS_BETWEEN_LOOKS = 128
+_MOST_STEPS_BETWEEN_LOOKS = 256
 _LOOK_UNWATCHED_NS = 20_000_000
 _LOOK_WATCHED_NS = 4_000_000
 _CLAIM_EVERY_NS = 1_000_000_000
@@ -72,10 +72,10 @@ class FrameTap:
 
     def episode(self, episode_return: float) -> None:
         """Say that an episode has ended, for the return shown with the frames."""
-        if math.isfinite(episode_return):
-            known = self._rolling_return
-            known = episode_return if math.isnan(known) else known
-            self._rolling_return = known + _RETURN_SMOOTHING * (episode_return - known)
+        value = _as_number(episode_return, 0)
+        if math.isfinite(value):
+            known = value if math.isnan(self._rolling_return) else self._rolling_return
+            self._rolling_return = known + _RETURN_SMOOTHING * (value - known)
 
     def close(self) -> None:
         """Stop showing; readers see that the writer is gone."""

@@ -7,75 +7,50 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import VectorEnv, VectorWrapper
+from gymnasium.wrappers import OrderEnforcing
 
 from cleanrl_worker.fastlane.cameras import photograph
 from cleanrl_worker.fastlane.settings import Settings
 from cleanrl_worker.fastlane.tap import FrameTap
 from mosaic.fastlane import BadFrameError
 
+# A zero of its own: adding any reward to it, even nothing, gives another object.
+_NOT_STEPPED = float("0")
 
-class FastLaneWrapper(gym.Wrapper[Any, Any, Any, Any]):
+
+class FastLaneWrapper(OrderEnforcing[Any, Any]):
     """Shows an environment to whoever watches the run.
 
-    While nobody watches, `step` counts down and passes on. While somebody does, the object turns
-    into a `WatchedFastLaneWrapper`, which also adds up rewards: asking a flag in every step
-    would cost the unwatched run as much as the counting.
+    Stands in for the order-enforcing wrapper that `make` puts around most environments and does
+    its duty too. One wrapper more would cost the fastest environments a percent of their speed
+    in every unwatched run; this way there is not one more.
+
+    Args:
+        env: The environment to show.
+        settings: How to show it.
+        enforces_order: Whether `step` before `reset` is an error.
     """
 
-    def __init__(self, env: gym.Env[Any, Any], settings: Settings) -> None:
-        super().__init__(env)
+    def __init__(
+        self, env: gym.Env[Any, Any], settings: Settings, *, enforces_order: bool = False
+    ) -> None:
+        super().__init__(env, disable_render_order_enforcing=not enforces_order)
+        self._fastlane_enforces_order = enforces_order
+        self._has_reset = not enforces_order
         self._fastlane_tap = FrameTap(settings=settings)
         self._fastlane_left = 0
         self._fastlane_stride = 0
-        self._fastlane_return = 0.0
-        self._fastlane_whole_episode = False
+        self._fastlane_return = _NOT_STEPPED
 
     @property
     def spec(self) -> Any:
-        """The environment's own spec: making it anew must not stack wrappers."""
-        return self.env.spec
+        """The spec the environment would have without this wrapper."""
+        return super().spec if self._fastlane_enforces_order else self.env.spec
 
     def step(self, action: Any) -> Any:
         """Step the environment."""
-        self._fastlane_left -= 1
-        if self._fastlane_left < 0:
-            result = self.env.step(action)
-            self._fastlane_look(result[1])
-            return result
-        return self.env.step(action)
-
-    def reset(self, **options: Any) -> Any:
-        """Reset the environment."""
-        if self._fastlane_whole_episode:
-            self._fastlane_tap.episode(self._fastlane_return)
-        self._fastlane_whole_episode = self._fastlane_tap.watched
-        self._fastlane_return = 0.0
-        return self.env.reset(**options)
-
-    def close(self) -> None:
-        """Close the environment."""
-        self._fastlane_tap.close()
-        self.env.close()
-
-    def _fastlane_look(self, reward: Any) -> None:
-        tap = self._fastlane_tap
-        self._fastlane_stride = tap.look(self._fastlane_stride + 1, self._fastlane_camera, reward)
-        self._fastlane_left = self._fastlane_stride
-        wanted = WatchedFastLaneWrapper if tap.watched else FastLaneWrapper
-        if type(self) is not wanted:
-            self._fastlane_whole_episode = False
-            self.__class__ = wanted
-
-    def _fastlane_camera(self, wanted: Sequence[int]) -> Sequence[Any]:
-        picture = photograph(self.env)
-        return picture[-1:] if isinstance(picture, list | tuple) else [picture]
-
-
-class WatchedFastLaneWrapper(FastLaneWrapper):
-    """The same wrapper while somebody watches."""
-
-    def step(self, action: Any) -> Any:
-        """Step the environment and add up its rewards."""
+        if not self._has_reset:
+            return super().step(action)
         result = self.env.step(action)
         try:
             self._fastlane_return += result[1]
@@ -85,6 +60,29 @@ class WatchedFastLaneWrapper(FastLaneWrapper):
         if self._fastlane_left < 0:
             self._fastlane_look(result[1])
         return result
+
+    def reset(self, **options: Any) -> Any:
+        """Reset the environment."""
+        if self._fastlane_return is not _NOT_STEPPED:
+            self._fastlane_tap.episode(self._fastlane_return)
+            self._fastlane_return = _NOT_STEPPED
+        if self._fastlane_enforces_order:
+            return super().reset(**options)
+        return self.env.reset(**options)
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._fastlane_tap.close()
+        self.env.close()
+
+    def _fastlane_look(self, reward: Any) -> None:
+        taken = self._fastlane_stride + 1
+        self._fastlane_stride = self._fastlane_tap.look(taken, self._fastlane_camera, reward)
+        self._fastlane_left = self._fastlane_stride
+
+    def _fastlane_camera(self, wanted: Sequence[int]) -> Sequence[Any]:
+        picture = photograph(self.env)
+        return picture[-1:] if isinstance(picture, list | tuple) else [picture]
 
 
 class FastLaneVectorWrapper(VectorWrapper):
