@@ -137,7 +137,7 @@ def to_plain(value: Any) -> Any:
         small = value.untyped_storage().nbytes() > value.numel() * value.element_size()
         return value.detach().clone() if small else value.detach()
     if isinstance(value, np.ndarray):
-        return torch.from_numpy(np.ascontiguousarray(value))
+        return torch.from_numpy(value if value.flags.c_contiguous else value.copy())
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, dict):

@@ -33,11 +33,15 @@ class RunningMeanStd:
 
     def state_dict(self) -> dict[str, Any]:
         """The statistics."""
-        return {"mean": self.mean, "var": self.var, "count": float(self.count)}
+        return {
+            "mean": np.asarray(self.mean),
+            "var": np.asarray(self.var),
+            "count": float(self.count),
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Put the statistics back."""
-        mean, var = np.array(state["mean"]), np.array(state["var"])
+        mean, var = state["mean"].numpy().copy(), state["var"].numpy().copy()
         if mean.shape != self.mean.shape:
             raise ValueError(f"statistics of shape {mean.shape}, not {self.mean.shape}")
         self.mean, self.var, self.count = mean, var, float(state["count"])

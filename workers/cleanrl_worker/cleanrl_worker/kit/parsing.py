@@ -38,12 +38,22 @@ def parse(args_type: type[ArgsType], script: Path, command_line: Sequence[str]) 
 
         tyro.cli(args_type, args=["--help"], prog=f"python -m cleanrl_worker.cleanrl.{script.stem}")
     schema = read_schema(script)
+    given = read_flags(schema, command_line)
+    defaults = schema.smoke if given.get("smoke") else {}
+    return args_type(**{**defaults, **given})
+
+
+def read_flags(schema: ScriptSchema, command_line: Sequence[str]) -> dict[str, Any]:
+    """The values that a command line gives to a script's arguments.
+
+    Raises:
+        UsageError: for an unknown flag or a value that does not fit, all problems at once.
+    """
     given, problems = _read(schema, list(command_line))
     problems += check_values(schema, given)
     if problems:
         raise UsageError("\n".join(problems))
-    defaults = schema.smoke if given.get("smoke") else {}
-    return args_type(**{**defaults, **given})
+    return given
 
 
 def check_values(schema: ScriptSchema, values: dict[str, Any]) -> list[str]:

@@ -1,0 +1,1 @@
+"""Learning records: what each algorithm reaches, and the page made from them."""

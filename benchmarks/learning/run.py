@@ -1,0 +1,126 @@
+"""Trains algorithms for real and records how well they learned.
+
+    python -m benchmarks.learning.run ppo dqn        (all settings without names)
+
+Each algorithm's record goes to ``benchmarks/results/learning/<algorithm>.json``: the curve,
+returns, evaluation, seeds, speed, the commands, and whether resume was exact.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from benchmarks.learning.settings import SETTINGS, Setting
+from cleanrl_worker.kit.evaluation import evaluate
+from cleanrl_worker.kit.verification import resume_differences, smoke_flags
+
+RESULTS = Path(__file__).resolve().parents[1] / "results" / "learning"
+_CURVE_POINTS = 60
+_LAST_EPISODES = 100
+_EVALUATION_EPISODES = 50
+
+
+def main() -> None:
+    """Record the algorithms named on the command line."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    for algorithm in sys.argv[1:] or list(SETTINGS):
+        record = record_algorithm(algorithm, SETTINGS[algorithm])
+        path = RESULTS / f"{algorithm}.json"
+        path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        print(f"{algorithm}: {record['training_return']} evaluation {record['evaluation']}")
+
+
+def record_algorithm(algorithm: str, setting: Setting) -> dict[str, Any]:
+    """Train one algorithm with every seed and put its record together."""
+    runs = [_train(algorithm, setting, seed) for seed in setting.seeds]
+    training = [run["training_return"] for run in runs]
+    evaluated = [run["evaluation_return"] for run in runs]
+    flags, half = smoke_flags(algorithm)
+    with tempfile.TemporaryDirectory() as folder:
+        differences = resume_differences(algorithm, half, flags, Path(folder))
+    return {
+        "algorithm": algorithm,
+        "env_id": setting.env_id,
+        "total_timesteps": setting.total_timesteps,
+        "flags": setting.flags,
+        "seeds": list(setting.seeds),
+        "training_return": _summary(training),
+        "evaluation": _summary(evaluated),
+        "evaluation_episodes": _EVALUATION_EPISODES,
+        "random_return": setting.random_return,
+        "published": None if setting.published is None else vars(setting.published),
+        "meets_published": _meets(setting, training, evaluated),
+        "resumes_exactly": not differences,
+        "sps": _summary([run["sps"] for run in runs]),
+        "runs": runs,
+        "machine": {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count()},
+        "recorded_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "command": f"python -m benchmarks.learning.run {algorithm}",
+    }
+
+
+def _train(algorithm: str, setting: Setting, seed: int) -> dict[str, Any]:
+    values = {"env_id": setting.env_id, "total_timesteps": setting.total_timesteps}
+    command = ["-m", f"cleanrl_worker.cleanrl.{algorithm}"]
+    for name, value in {**values, "seed": seed, **setting.flags}.items():
+        command += [f"--{name.replace('_', '-')}", str(value)]
+    with tempfile.TemporaryDirectory() as folder:
+        run_dir = Path(folder) / "run"
+        began = time.monotonic()
+        subprocess.run([sys.executable, *command, "--run-dir", str(run_dir)], check=True)
+        seconds = time.monotonic() - began
+        steps, returns, sps = _read_curve(run_dir / "tensorboard")
+        episodes = evaluate(run_dir, episodes=_EVALUATION_EPISODES, seed=10_000 + seed)
+    return {
+        "seed": seed,
+        "command": " ".join(["python", *command]),
+        "training_return": round(float(returns[-_LAST_EPISODES:].mean()), 2),
+        "evaluation_return": round(float(np.mean([e.episodic_return for e in episodes])), 2),
+        "sps": round(sps),
+        "wall_s": round(seconds, 1),
+        "episodes": len(returns),
+        "curve": _thin(steps, returns),
+    }
+
+
+def _read_curve(folder: Path) -> tuple[np.ndarray, np.ndarray, float]:
+    events = EventAccumulator(str(folder), size_guidance={"scalars": 0})
+    events.Reload()
+    points = events.Scalars("charts/episodic_return")
+    steps, returns = [p.step for p in points], [p.value for p in points]
+    return np.array(steps), np.array(returns), events.Scalars("charts/SPS")[-1].value
+
+
+def _thin(steps: np.ndarray, returns: np.ndarray) -> list[list[float]]:
+    """Mean return in equal stretches of the run."""
+    edges = np.linspace(0, steps[-1] + 1, _CURVE_POINTS + 1)
+    where = np.digitize(steps, edges) - 1
+    filled = [index for index in range(_CURVE_POINTS) if (where == index).any()]
+    return [[int(edges[i + 1]), round(float(returns[where == i].mean()), 2)] for i in filled]
+
+
+def _summary(values: list[float]) -> dict[str, float]:
+    return {"mean": round(float(np.mean(values)), 2), "std": round(float(np.std(values)), 2)}
+
+
+def _meets(setting: Setting, training: list[float], evaluated: list[float]) -> bool | None:
+    """Whether the mean is no more than one published standard deviation below."""
+    if setting.published is None:
+        return None
+    reached = evaluated if setting.published.of == "evaluation" else training
+    return bool(np.mean(reached) >= setting.published.mean - setting.published.std)
+
+
+if __name__ == "__main__":
+    main()

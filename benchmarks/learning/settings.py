@@ -1,0 +1,98 @@
+"""What each algorithm is trained on for its learning record, and what others reached.
+
+Settings that are not listed are the script's defaults. `published` is the figure that the
+record is held against; `None` where nobody published one for that environment and budget.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+CLEANRL = "https://docs.cleanrl.dev/rl-algorithms"
+ZOO = "https://github.com/DLR-RM/rl-baselines3-zoo/blob/master/benchmark.md"
+
+
+@dataclass(frozen=True)
+class Published:
+    """A figure from somebody else."""
+
+    mean: float
+    std: float
+    source: str
+    of: str = "training"
+    """``training``: average return at the end of training; ``evaluation``: greedy policy"""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One algorithm's learning record."""
+
+    env_id: str
+    total_timesteps: int
+    flags: dict[str, object] = field(default_factory=dict)
+    seeds: tuple[int, ...] = (1, 2, 3)
+    published: Published | None = None
+    random_return: float | None = None
+    """what a random policy gets, for scale"""
+
+
+_PENDULUM_OFF_POLICY: dict[str, object] = {
+    "learning_rate": 1e-3,
+    "learning_starts": 1000,
+    "gamma": 0.98,
+}
+
+SETTINGS: dict[str, Setting] = {
+    "ppo": Setting(
+        "CartPole-v1",
+        500_000,
+        published=Published(490.04, 6.12, f"{CLEANRL}/ppo/"),
+        random_return=22,
+    ),
+    "dqn": Setting(
+        "CartPole-v1",
+        500_000,
+        published=Published(488.69, 16.11, f"{CLEANRL}/dqn/"),
+        random_return=22,
+    ),
+    "c51": Setting(
+        "CartPole-v1",
+        500_000,
+        published=Published(481.20, 20.53, f"{CLEANRL}/c51/"),
+        random_return=22,
+    ),
+    "pqn": Setting(
+        "CartPole-v1",
+        500_000,
+        published=Published(408.14, 128.42, f"{CLEANRL}/pqn/"),
+        random_return=22,
+    ),
+    "ddpg_continuous_action": Setting(
+        "Pendulum-v1",
+        20_000,
+        _PENDULUM_OFF_POLICY,
+        published=Published(-152.10, 94.28, ZOO, of="evaluation"),
+        random_return=-1230,
+    ),
+    "td3_continuous_action": Setting(
+        "Pendulum-v1",
+        20_000,
+        _PENDULUM_OFF_POLICY,
+        published=Published(-151.86, 90.23, ZOO, of="evaluation"),
+        random_return=-1230,
+    ),
+    "sac_continuous_action": Setting(
+        "Pendulum-v1",
+        20_000,
+        {"learning_starts": 1000},
+        published=Published(-157.00, 88.71, ZOO, of="evaluation"),
+        random_return=-1230,
+    ),
+    "ppo_continuous_action": Setting(
+        "HalfCheetah-v5",
+        1_000_000,
+        published=Published(1442.64, 46.03, f"{CLEANRL}/ppo/ (HalfCheetah-v4)"),
+        random_return=-280,
+    ),
+    "rpo_continuous_action": Setting("InvertedPendulum-v5", 300_000, random_return=6),
+}

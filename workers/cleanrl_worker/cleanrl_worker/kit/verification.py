@@ -1,0 +1,128 @@
+"""Proves that an algorithm file resumes exactly: ``python -m cleanrl_worker.kit.verification ppo``.
+
+Three runs: the whole schedule at once; the first half, stopped; the second half, resumed.
+Everything in the two final full-state checkpoints must be equal to the last bit.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import runpy
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from cleanrl_worker.kit import checkpoints
+from cleanrl_worker.kit.schema import SCRIPTS, read_schema, script_names
+
+# Processes that have imported the slow parts already start in a twentieth of the time.
+_WARM = multiprocessing.get_context("forkserver")
+_WARM.set_forkserver_preload(["torch", "gymnasium", "cleanrl_worker.kit.script"])
+
+
+def run_script(algorithm: str, flags: Sequence[str], output: Path) -> int:
+    """Run an algorithm file as a program in a warm process of its own.
+
+    Args:
+        algorithm: the algorithm file's name.
+        flags: its command line.
+        output: the file that takes what it prints.
+
+    Returns:
+        Its exit status.
+    """
+    output.parent.mkdir(parents=True, exist_ok=True)
+    process = _WARM.Process(target=_as_program, args=(algorithm, list(flags), str(output)))
+    process.start()
+    process.join()
+    status = process.exitcode
+    process.close()
+    return status
+
+
+def _as_program(algorithm: str, flags: list[str], output: str) -> None:
+    with open(output, "wb") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    sys.argv = [algorithm, *flags]
+    runpy.run_module(f"cleanrl_worker.cleanrl.{algorithm}", run_name="__main__", alter_sys=True)
+
+
+def train(algorithm: str, run_dir: Path, *flags: str) -> None:
+    """Train into a run directory.
+
+    Raises:
+        RuntimeError: with the output, when it fails.
+    """
+    output = run_dir.with_suffix(".log")
+    status = run_script(algorithm, [*flags, "--run-dir", str(run_dir)], output)
+    if status:
+        raise RuntimeError(f"{algorithm} {' '.join(flags)} exited {status}:\n{output.read_text()}")
+
+
+def resume_differences(algorithm: str, half: int, flags: Sequence[str], folder: Path) -> list[str]:
+    """Train at once and in two halves, and compare everything.
+
+    Args:
+        algorithm: the algorithm file's name.
+        half: the step at which to stop; the whole schedule is twice as long.
+        flags: further flags for all runs.
+        folder: where the three runs go.
+
+    Returns:
+        The names of all values that differ; empty when resume is exact.
+    """
+    schedule = [*flags, "--total-timesteps", str(2 * half)]
+    train(algorithm, folder / "whole", *schedule)
+    train(algorithm, folder / "first", *schedule, "--stop-at", str(half))
+    train(algorithm, folder / "second", *schedule, "--resume", str(folder / "first"))
+    whole, second = (_newest(folder / name) for name in ("whole", "second"))
+    if whole["step"] != second["step"] or not half <= _newest(folder / "first")["step"] < 2 * half:
+        return ["step"]
+    return [
+        name
+        for key in ("policy", "objects", "random")
+        for name in _differences(whole[key], second[key], key)
+    ]
+
+
+def _newest(run_dir: Path) -> dict[str, Any]:
+    return checkpoints.load(checkpoints.find(run_dir)[0])
+
+
+def _differences(one: Any, other: Any, name: str) -> list[str]:
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        return [n for key in one for n in _differences(one[key], other[key], f"{name}.{key}")]
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        pairs = enumerate(zip(one, other, strict=True))
+        return [n for index, (a, b) in pairs for n in _differences(a, b, f"{name}[{index}]")]
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return [] if torch.equal(one, other) else [name]
+    return [] if type(one) is type(other) and one == other else [name]
+
+
+def smoke_flags(algorithm: str) -> tuple[list[str], int]:
+    """The flags of a quick run and half the steps it takes."""
+    smoke = read_schema(SCRIPTS / f"{algorithm}.py").smoke
+    return ["--smoke"], int(smoke["total_timesteps"]) // 2
+
+
+def main() -> int:
+    """Check the algorithms named on the command line, or all of them."""
+    failed = False
+    for algorithm in sys.argv[1:] or script_names():
+        flags, half = smoke_flags(algorithm)
+        with tempfile.TemporaryDirectory() as folder:
+            differences = resume_differences(algorithm, half, flags, Path(folder))
+        failed |= bool(differences)
+        print(f"{algorithm}: {'differs in ' + ', '.join(differences) if differences else 'exact'}")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
