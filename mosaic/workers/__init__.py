@@ -1,1 +1,26 @@
-"""The worker contract: what a worker promises, and the tools that keep the promise."""
+"""The worker contract: what a worker promises, and the tools that keep the promise.
+
+A worker needs nothing of MOSAIC but this package, `mosaic.fastlane` and `mosaic.runs`.
+"""
+
+from mosaic.config.secrets import resolve as resolve_secret
+from mosaic.config.suggest import allowed_names, did_you_mean
+from mosaic.errors import HandshakeRefusedError, Problem
+from mosaic.workers.capabilities import PROTOCOL_VERSION, WorkerCapabilities
+from mosaic.workers.handshake import WorkerSession
+from mosaic.workers.lifecycle import LifecycleEmitter
+from mosaic.workers.process import WorkerProcess, load_config
+
+__all__ = [
+    "PROTOCOL_VERSION",
+    "HandshakeRefusedError",
+    "LifecycleEmitter",
+    "Problem",
+    "WorkerCapabilities",
+    "WorkerProcess",
+    "WorkerSession",
+    "allowed_names",
+    "did_you_mean",
+    "load_config",
+    "resolve_secret",
+]

@@ -22,6 +22,10 @@ class WorkerCapabilities:
         warm_modules: Heavy modules a warm-start process may import for it.
         validator: `package.module:function` taking a TrainRunConfig, returning Problems.
         algorithms: `package.module:function` returning the names of its algorithms.
+        describe: `package.module:function` taking an algorithm's name, returning its arguments
+            and what it can act on, as plain data for forms and help.
+        environments: `package.module:function` returning the environments it can run.
+        dry_run: `package.module:function` taking a config, returning (fits, text).
         check_config: A small flat config with which `mosaic check-worker` can run it.
         install_hint: The command that installs it or what it lacks.
     """
@@ -43,6 +47,9 @@ class WorkerCapabilities:
     warm_modules: tuple[str, ...] = ()
     validator: str = ""
     algorithms: str = ""
+    describe: str = ""
+    environments: str = ""
+    dry_run: str = ""
     check_config: str = ""
     install_hint: str = ""
 

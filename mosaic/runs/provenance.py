@@ -1,0 +1,87 @@
+"""`provenance.json`: what a result depends on, written down when the run starts."""
+
+import hashlib
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any
+
+from mosaic.runs import atomic
+
+_LARGEST_DIFF = 200_000
+_GIT_LIMIT_S = 5.0
+
+
+def collect(command: Sequence[str], seeds: Mapping[str, int], env_id: str) -> dict[str, Any]:
+    """Code, packages, machine and seeds of this moment."""
+    source = Path(__file__).resolve().parents[2]
+    return {
+        "schema_version": 1,
+        "command": list(command),
+        "seeds": dict(seeds),
+        "environment": {"id": env_id, "package": _environment_package(env_id)},
+        "git": _git(source),
+        "python": sys.version,
+        "platform": platform.platform(),
+        "cpu_count": os.cpu_count(),
+        "devices": os.environ.get("CUDA_VISIBLE_DEVICES", ""),
+        "packages": {dist.metadata["Name"]: dist.version for dist in distributions()},
+    }
+
+
+def write_provenance(
+    run_dir: Path, command: Sequence[str], seeds: Mapping[str, int], env_id: str
+) -> Path:
+    """Write `provenance.json` of a run."""
+    path = run_dir / "provenance.json"
+    atomic.write_json(path, collect(command, seeds, env_id))
+    return path
+
+
+def add_facts(run_dir: Path, **facts: Any) -> None:
+    """Add what only the training process knows: wrapper chain, ROM hash, devices."""
+    from mosaic.runs.directory import read_json
+
+    path = run_dir / "provenance.json"
+    atomic.write_json(path, {**(read_json(path) or {}), **facts})
+
+
+def _git(folder: Path) -> dict[str, Any] | None:
+    commit = _git_output(folder, "rev-parse", "HEAD")
+    if not commit:
+        return None
+    diff = _git_output(folder, "diff", "HEAD")
+    return {
+        "commit": commit.strip(),
+        "clean": not diff,
+        "diff": diff[:_LARGEST_DIFF],
+        "diff_sha256": hashlib.sha256(diff.encode()).hexdigest() if diff else None,
+    }
+
+
+def _git_output(folder: Path, *arguments: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_GIT_LIMIT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""
+
+
+def _environment_package(env_id: str) -> str:
+    prefixes = {"ALE/": "ale-py", "MiniGrid-": "minigrid", "BabyAI-": "minigrid"}
+    name = next(
+        (name for prefix, name in prefixes.items() if env_id.startswith(prefix)), "gymnasium"
+    )
+    versions = {dist.metadata["Name"]: dist.version for dist in distributions()}
+    return f"{name}=={versions[name]}" if name in versions else name

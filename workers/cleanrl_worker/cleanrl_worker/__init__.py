@@ -1,0 +1,59 @@
+"""CleanRL-style single-file algorithms as a MOSAIC worker.
+
+This module is what discovery loads: it imports neither torch nor gymnasium.
+"""
+
+from __future__ import annotations
+
+import json
+
+from mosaic.workers import WorkerCapabilities
+
+__version__ = "0.1.0"
+
+
+def get_worker_metadata() -> WorkerCapabilities:
+    """What the platform learns about this worker."""
+    return WorkerCapabilities(
+        worker_type="cleanrl",
+        module="cleanrl_worker.cli",
+        display_name="CleanRL Worker",
+        supported_paradigms=("sequential",),
+        env_families=(
+            "gymnasium",
+            "atari",
+            "procgen",
+            "mujoco",
+            "dm_control",
+            "minigrid",
+            "babyai",
+        ),
+        action_spaces=("discrete", "continuous"),
+        observation_spaces=("vector", "image"),
+        max_agents=1,
+        supports_checkpointing=True,
+        supports_pause=True,
+        requires_gpu=False,
+        requires_live_telemetry=False,
+        provides_fast_analytics=True,
+        estimated_memory_mb=512,
+        warm_modules=(
+            "torch",
+            "numpy",
+            "gymnasium",
+            "gymnasium.envs.classic_control",
+            "cleanrl_worker.kit.script",
+            "cleanrl_worker.kit.evaluation",
+            "cleanrl_worker.agents.mlp",
+            "cleanrl_worker.cli",
+        ),
+        validator="cleanrl_worker.validation:validate_config",
+        algorithms="cleanrl_worker.catalog:algorithms",
+        describe="cleanrl_worker.catalog:describe",
+        environments="cleanrl_worker.catalog:environments",
+        dry_run="cleanrl_worker.dry_run:dry_run_in_subprocess",
+        check_config=json.dumps(
+            {"algo": "ppo", "env_id": "CartPole-v1", "total_timesteps": 100_000_000}
+        ),
+        install_hint="make setup",
+    )

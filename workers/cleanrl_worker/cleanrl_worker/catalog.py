@@ -1,0 +1,96 @@
+"""What can be trained: algorithms and environments as plain data, without torch in this process."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict
+from functools import cache
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any
+
+from cleanrl_worker.resolution import DEFAULT_ALGO_REGISTRY, resolve
+from mosaic.runs import atomic
+
+# Packages that register environments; their versions make the key of the cached list.
+_PACKAGES = ("gymnasium", "ale-py", "minigrid", "mujoco", "shimmy", "dm-control", "box2d")
+_LISTING_LIMIT_S = 120.0
+
+
+def algorithms() -> list[str]:
+    """The names of the bundled algorithms."""
+    return list(DEFAULT_ALGO_REGISTRY)
+
+
+def describe(algo: str) -> dict[str, Any]:
+    """An algorithm's arguments and what it can act on, for forms, help and documentation.
+
+    Raises:
+        UnknownAlgorithmError: There is no such algorithm.
+    """
+    schema = resolve(algo).schema
+    arguments = [
+        {
+            "name": argument.name,
+            "type": argument.type,
+            "default": argument.default,
+            "help": argument.help,
+            "range": asdict(argument.range) if argument.range else None,
+        }
+        for argument in schema.arguments.values()
+    ]
+    return {**schema.algorithm, "arguments": arguments, "smoke": schema.smoke}
+
+
+def environments() -> list[dict[str, str]]:
+    """Every environment that is installed: id, family, kind of actions and observations."""
+    return list(_listing(_fingerprint()))
+
+
+def environment(env_id: str) -> dict[str, str] | None:
+    """What is known about one environment."""
+    return {item["id"]: item for item in environments()}.get(env_id)
+
+
+@cache
+def _listing(fingerprint: str) -> tuple[dict[str, str], ...]:
+    path = _cache_folder() / f"environments-{fingerprint}.json"
+    try:
+        return tuple(json.loads(path.read_text()))
+    except (OSError, ValueError):
+        pass
+    listed = subprocess.run(
+        [sys.executable, "-m", "cleanrl_worker.tools.list_environments"],
+        capture_output=True,
+        text=True,
+        timeout=_LISTING_LIMIT_S,
+        check=True,
+    )
+    items = json.loads(listed.stdout)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    atomic.write_json(path, items)
+    return tuple(items)
+
+
+def _fingerprint() -> str:
+    installed = {
+        dist.metadata["Name"].lower(): dist.version
+        for dist in distributions()
+        if (dist.metadata["Name"] or "").lower() in _PACKAGES
+    }
+    text = json.dumps([sys.version, sorted(installed.items())])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _cache_folder() -> Path:
+    """Beside the packages that the list is about, or in the user's cache when that is read-only."""
+    beside = Path(sys.prefix) / "share" / "mosaic"
+    try:
+        beside.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "mosaic"
+    return beside

@@ -1,0 +1,62 @@
+"""The training process: makes a script importable, waits for nobody, runs it as a program.
+
+`python -m cleanrl_worker.launcher MODULE_OR_FILE [flags of the script]`. Bundled scripts talk over
+the bridge by themselves; for any other script its summary writer is listened to.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+BUNDLED_PREFIX = "cleanrl_worker.cleanrl."
+
+
+def run(target: str, arguments: Sequence[str]) -> None:
+    """Run a script in this process as `__main__`."""
+    sys.argv = [target, *arguments]
+    _show_frames()
+    if target.startswith(BUNDLED_PREFIX):
+        runpy.run_module(target, run_name="__main__", alter_sys=True)
+        return
+    from cleanrl_worker.telemetry import listen_to_summary_writers, wait_for_go
+
+    signal.signal(signal.SIGTERM, _leave)
+    bridge = wait_for_go()
+    listen_to_summary_writers(bridge, _total_timesteps(arguments))
+    if target.endswith(".py"):
+        path = Path(target)
+        sys.path.insert(0, str(path.parent))
+        sys.path.insert(0, str(path.parent.parent))
+        runpy.run_path(str(path), run_name="__main__")
+    else:
+        runpy.run_module(target, run_name="__main__", alter_sys=True)
+
+
+def _show_frames() -> None:
+    if os.environ.get("CLEANRL_FASTLANE_MODE", "off") != "off":
+        from cleanrl_worker.fastlane import install
+
+        install()
+
+
+def _total_timesteps(arguments: Sequence[str]) -> int:
+    for flag, value in zip(arguments, arguments[1:], strict=False):
+        if flag == "--total-timesteps" and value.isdigit():
+            return int(value)
+    return 0
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    """Unwind instead of dying, so that the script's writers are flushed."""
+    sys.exit(128 + number)
+
+
+if __name__ == "__main__":
+    run(sys.argv[1], sys.argv[2:])

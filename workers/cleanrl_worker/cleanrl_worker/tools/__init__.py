@@ -1,0 +1,1 @@
+"""Commands beside the worker: listing environments, installing extras."""

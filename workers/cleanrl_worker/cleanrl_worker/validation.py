@@ -1,0 +1,153 @@
+"""Everything that can be known to be wrong before a run starts, all at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from cleanrl_worker import catalog
+from cleanrl_worker.config import CleanRLWorkerConfig, problem
+from cleanrl_worker.kit.schema import Argument, ScriptSchema
+from cleanrl_worker.resolution import Script, UnknownAlgorithmError, resolve
+from mosaic.workers import Problem, did_you_mean
+
+UNKNOWN_ALGORITHM, UNKNOWN_ENVIRONMENT = "CFG106", "CFG107"
+UNKNOWN_PARAMETER, BAD_PARAMETER = "CFG113", "CFG114"
+SPACES_DO_NOT_FIT, MISSING_STEPS = "CFG115", "CFG116"
+
+# Families that bring their own ids; their scripts check these themselves.
+_OWN_IDS = frozenset({"envpool", "procgen", "pettingzoo"})
+_FAMILIES = (
+    (re.compile(r"ALE/|.*NoFrameskip-v4"), "atari"),
+    (re.compile(r"MiniGrid-|BabyAI-"), "minigrid"),
+    (re.compile(r"dm_control/"), "dm_control"),
+    (
+        re.compile(r"(Ant|HalfCheetah|Hopper|Humanoid|Walker2d|Swimmer|Reacher|Pusher)\w*-v"),
+        "mujoco",
+    ),
+)
+_KINDS: dict[str, tuple[type, ...]] = {
+    "int": (int,),
+    "float": (int, float),
+    "str": (str,),
+    "bool": (bool,),
+}
+
+
+def validate_config(config: Any) -> list[Problem]:
+    """The daemon's hook: check a `TrainRunConfig`."""
+    worker = config.worker
+    document = worker.model_dump(exclude_unset=True)
+    return list(find_problems(CleanRLWorkerConfig.from_document(document)))
+
+
+def find_problems(config: CleanRLWorkerConfig) -> Iterator[Problem]:
+    """Every problem of a worker's config."""
+    if config.mode == "script":
+        return
+    try:
+        script = resolve(config.algo) if config.algo or config.mode != "policy_eval" else None
+    except UnknownAlgorithmError as error:
+        yield problem("algo", UNKNOWN_ALGORITHM, str(error))
+        script = None
+    if script is not None:
+        yield from _parameter_problems(config, script.schema)
+    if config.env_id or config.mode == "train":
+        yield from _environment_problems(config, script)
+    needs_steps = config.mode in ("train", "resume_training") and "smoke" not in _flags(config)
+    if needs_steps and not config.total_timesteps:
+        yield problem(
+            "total_timesteps", MISSING_STEPS, "'total_timesteps' is required: how long to train"
+        )
+
+
+def _flags(config: CleanRLWorkerConfig) -> dict[str, Any]:
+    return config.script_parameters()
+
+
+def _parameter_problems(config: CleanRLWorkerConfig, schema: ScriptSchema) -> Iterator[Problem]:
+    for name, value in _flags(config).items():
+        inside = name in (config.extras.get("algo_params") or {})
+        field = f"extras/algo_params/{name}" if inside else f"extras/{name}"
+        argument = schema.arguments.get(name)
+        if argument is None:
+            text = f"{config.algo} has no argument {name!r}{did_you_mean(name, schema.arguments)}"
+            yield problem(field, UNKNOWN_PARAMETER, text)
+        else:
+            sentence = argument_problem(argument, value)
+            if sentence:
+                yield problem(field, BAD_PARAMETER, sentence)
+
+
+def argument_problem(argument: Argument, value: Any) -> str:
+    """Why a value does not fit an argument; empty when it does."""
+    kinds = [kind.strip() for kind in argument.type.split("|")]
+    if value is None:
+        return "" if "None" in kinds else f"{argument.name} must be given as {kinds[0]}, not null"
+    expected = _KINDS.get(kinds[0])
+    is_flag = isinstance(value, bool)
+    if expected and (is_flag != (kinds[0] == "bool") or not isinstance(value, expected)):
+        return f"{argument.name} must be {kinds[0]}, not {value!r}"
+    if argument.range is not None and not argument.range.allows(value):
+        return f"{argument.name} must be {argument.range}, not {value!r}"
+    return ""
+
+
+def _environment_problems(config: CleanRLWorkerConfig, script: Script | None) -> Iterator[Problem]:
+    algorithm = script.schema.algorithm if script else {}
+    if _OWN_IDS & set(algorithm.get("requires", ())):
+        return
+    if not config.env_id:
+        yield problem("env_id", UNKNOWN_ENVIRONMENT, "'env_id' is required: what to train in")
+        return
+    known = {item["id"]: item for item in catalog.environments()}
+    entry = known.get(config.env_id) or _other_version(config.env_id, known)
+    if entry is None:
+        yield problem("env_id", UNKNOWN_ENVIRONMENT, _unknown_environment(config.env_id, known))
+    elif script is not None and algorithm:
+        sentence = _space_problem(script.name, algorithm, entry)
+        if sentence:
+            yield problem("env_id", SPACES_DO_NOT_FIT, sentence)
+
+
+def _other_version(env_id: str, known: dict[str, dict[str, str]]) -> dict[str, str] | None:
+    """An older version of a known environment: Gymnasium itself says whether it still exists."""
+    match = re.match(r"(.+)-v(\d+)$", env_id)
+    if not match:
+        return None
+    for other in known.values():
+        newest = re.match(r"(.+)-v(\d+)$", other["id"])
+        if newest and newest[1] == match[1] and int(match[2]) < int(newest[2]):
+            return other if other["family"] in ("classic_control", "mujoco") else None
+    return None
+
+
+def _unknown_environment(env_id: str, known: dict[str, dict[str, str]]) -> str:
+    families = {item["family"] for item in known.values()}
+    for pattern, extra in _FAMILIES:
+        if pattern.match(env_id) and extra not in families:
+            return (
+                f"{env_id!r} needs the {extra} set, which is not installed; run: "
+                f"python -m cleanrl_worker.tools.install_extras --set {extra}"
+            )
+    return f"there is no environment {env_id!r}{did_you_mean(env_id, known)}"
+
+
+def _space_problem(name: str, algorithm: dict[str, Any], entry: dict[str, str]) -> str:
+    env_id, actions, observations = entry["id"], entry["actions"], entry["observations"]
+    if actions not in algorithm["actions"]:
+        return (
+            f"{name} acts on {' or '.join(algorithm['actions'])} actions, but {env_id} has "
+            f"{actions} ones; try {_alternative(actions)}, or {algorithm['default_env']}"
+        )
+    if observations not in (*algorithm["observations"], "other"):
+        return (
+            f"{name} learns from {' or '.join(algorithm['observations'])} observations, but "
+            f"{env_id} gives {observations} ones; try {algorithm['default_env']}"
+        )
+    return ""
+
+
+def _alternative(actions: str) -> str:
+    return "sac_continuous_action" if actions == "continuous" else "ppo"
