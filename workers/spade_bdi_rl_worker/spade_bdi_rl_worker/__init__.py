@@ -1,0 +1,32 @@
+"""SPADE-BDI agents over tabular Q-learning, as a MOSAIC worker."""
+
+import json
+
+from mosaic.workers.capabilities import WorkerCapabilities
+
+
+def get_worker_metadata() -> WorkerCapabilities:
+    """What discovery learns about this worker."""
+    return WorkerCapabilities(
+        worker_type="spade_bdi",
+        module="spade_bdi_rl_worker.cli",
+        display_name="Spade BDI Worker",
+        env_families=("toy_text", "minigrid"),
+        action_spaces=("Discrete",),
+        observation_spaces=("Discrete", "MiniGrid"),
+        max_agents=2,
+        supports_checkpointing=True,
+        supports_pause=True,
+        requires_live_telemetry=True,
+        estimated_memory_mb=200,
+        validator="spade_bdi_rl_worker.validation:problems",
+        algorithms="spade_bdi_rl_worker.validation:algorithms",
+        check_config=json.dumps(
+            {
+                "algo": "spade_bdi",
+                "env_id": "FrozenLake-v1",
+                "extras": {"episodes": 1000000, "checkpoint_every": 50},
+            }
+        ),
+        install_hint="pip install -r requirements/spade_bdi_worker.txt",
+    )

@@ -1,0 +1,212 @@
+"""The SPADE agents: a learner whose mind decides how to act, and a coach that advises it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from spade.agent import AuthenticationFailure, DisconnectedException
+from spade.behaviour import OneShotBehaviour
+from spade.container import Container
+from spade.message import Message
+from spade_bdi.bdi import BDIAgent
+from spade_bdi.bdi_behaviour import BDIBehaviour
+
+from spade_bdi_rl_worker.errors import XmppError
+from spade_bdi_rl_worker.mind import Mind
+
+CONNECT_S = 15.0
+
+
+class PatientBDIBehaviour(BDIBehaviour):
+    """A BDI cycle that sleeps while there is nothing to reason about.
+
+    The original asks its mailbox without waiting, over and over, and burns a third of a core for
+    an agent that does nothing. This one waits for a message, for the deadline of a waiting
+    intention, or to be woken.
+    """
+
+    def __init__(self, replaced: tuple[str, ...] = ()) -> None:
+        super().__init__()
+        self._replaced = replaced
+        self.cycles = 0
+        self.heard = 0
+
+    async def receive(self, timeout: float | None = None) -> Message | None:
+        """The next message; waits for one unless the mind has work to do."""
+        if timeout != 0 or self._has_work():
+            message = await super().receive(timeout)
+        else:
+            message = await self._wait_for_message()
+        if message is not None:
+            self._replace_older(message)
+        return message
+
+    async def run(self) -> None:
+        """One cycle of the BDI interpreter."""
+        self.cycles += 1
+        await super().run()
+
+    def wake(self) -> None:
+        """End the waiting: something was added to the mind from outside."""
+        self.queue.put_nowait(None)
+
+    def kill(self, exit_code: Any = None) -> None:
+        """Stop the behaviour, also when it is asleep."""
+        super().kill(exit_code)
+        if self.queue is not None:
+            self.wake()
+
+    def _has_work(self) -> bool:
+        ready = (stack[-1].waiter is None for stack in self.agent.bdi_agent.intentions if stack)
+        return bool(self.agent.bdi_intention_buffer) or any(ready)
+
+    async def _wait_for_message(self) -> Message | None:
+        deadline = self.agent.bdi_agent.shortest_deadline()
+        patience = None if deadline is None else max(0.0, deadline - time.time()) + 0.001
+        try:
+            return await asyncio.wait_for(self.queue.get(), patience)
+        except TimeoutError:
+            return None
+
+    def _replace_older(self, message: Message) -> None:
+        self.heard += 1
+        functor = (message.body or "").partition("(")[0].strip()
+        if message.get_metadata("ilf_type") == "tell" and functor in self._replaced:
+            for (name, _arity), beliefs in self.agent.bdi_agent.beliefs.items():
+                if name == functor:
+                    beliefs.clear()
+
+
+class LinkedAgent(BDIAgent):
+    """A BDI agent that knows its server's address and notices when the link breaks."""
+
+    replaced: tuple[str, ...] = ()
+
+    def __init__(self, jid: str, password: str, plan: Path, host: str, port: int) -> None:
+        self._xmpp_host = self._address = host
+        self.lost = asyncio.Event()
+        super().__init__(jid, password, str(plan), port=port)
+        # Agents of one process would bypass the server; ours talk over XMPP like any others.
+        Container().unregister(str(self.jid))
+
+    def add_behaviour(self, behaviour: Any, template: Any = None) -> None:
+        """Use the patient cycle in place of the restless one."""
+        if type(behaviour) is BDIBehaviour:
+            behaviour = PatientBDIBehaviour(self.replaced)
+        super().add_behaviour(behaviour, template)
+
+    async def connect(self, register: bool) -> None:
+        """Go online.
+
+        Raises:
+            XmppError: The server refuses the password or cannot be reached.
+        """
+        where = f"{self._xmpp_host}:{self.xmpp_port}"
+        try:
+            self._address = await _resolve(self._xmpp_host, self.xmpp_port)
+            await asyncio.wait_for(self.start(auto_register=register), CONNECT_S)
+        except AuthenticationFailure as error:
+            raise XmppError(
+                f"the XMPP server at {where} refused {self.jid.bare}: wrong JID or password",
+                "check jid and password; the account must exist, or the server must allow "
+                "registration with a JID that is still free",
+            ) from error
+        except (DisconnectedException, OSError, TimeoutError) as error:
+            raise XmppError(
+                f"no XMPP server answers at {where}",
+                "start it, or correct xmpp_host and xmpp_port, or leave jid out to use the "
+                "embedded server",
+            ) from error
+        self.client.add_event_handler("disconnected", lambda _: self.lost.set())
+
+    async def reconnect(self, within_s: float) -> bool:
+        """Try to come back online; False when the server stays away."""
+        deadline = time.monotonic() + within_s
+        while time.monotonic() < deadline:
+            self.client.connected_event.clear()
+            self.client.connect(host=self._address, port=self.xmpp_port)
+            try:
+                await asyncio.wait_for(
+                    self.client.connected_event.wait(),
+                    max(0.1, min(2.0, deadline - time.monotonic())),
+                )
+            except TimeoutError:
+                self.client.cancel_connection_attempt()
+                continue
+            self.lost.clear()
+            return True
+        return False
+
+    async def _async_connect(self) -> None:
+        connect = self.client.connect
+        self.client.connect = lambda host, port: connect(host=self._address, port=port)
+        await super()._async_connect()
+        self.client.connect = connect
+
+    async def say(self, to: str, performative: str, content: str) -> None:
+        """Send an AgentSpeak message to another agent over XMPP."""
+        metadata = {"performative": "BDI", "ilf_type": performative}
+        await self.bdi.send(Message(to=to, body=content, metadata=metadata))
+
+
+async def _resolve(host: str, port: int) -> str:
+    """The address of a server by the system's resolver; slixmpp's own asks the network first."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, family=socket.AF_INET)
+    return str(found[0][4][0])
+
+
+class CoachAgent(LinkedAgent):
+    """Hears reports and answers with advice, as its own plan says."""
+
+    replaced = ("report",)
+
+
+class LearnerAgent(LinkedAgent):
+    """Acts in the world; its mind decides each step."""
+
+    replaced = ("advice",)
+
+    def __init__(
+        self, jid: str, password: str, plan: Path, host: str, port: int, mind: Mind
+    ) -> None:
+        self.mind = mind
+        super().__init__(jid, password, plan, host, port)
+        mind.attach(self.bdi_agent)
+
+    def add_custom_actions(self, actions: Any) -> None:
+        """Teach the plans the decisions they can take."""
+        self.mind.register(actions)
+
+    async def ask_coach(self, coach: str, report: str, patience_s: float) -> bool:
+        """Report to the coach and wait for its advice; False when none came in time."""
+        heard = self.bdi.heard
+        await self.say(coach, "tell", report)
+        deadline = time.monotonic() + patience_s
+        while self.bdi.heard == heard:
+            if self.lost.is_set() or time.monotonic() > deadline:
+                return False
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
+        self.mind.run()
+        return True
+
+
+class LearningBehaviour(OneShotBehaviour):
+    """Runs the training as a behaviour of the learner; its result or error is `outcome`."""
+
+    def __init__(self, train: Callable[[], Awaitable[Any]]) -> None:
+        super().__init__()
+        self._train = train
+        self.outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    async def run(self) -> None:
+        """Train to the end."""
+        try:
+            self.outcome.set_result(await self._train())
+        except Exception as error:
+            self.outcome.set_exception(error)

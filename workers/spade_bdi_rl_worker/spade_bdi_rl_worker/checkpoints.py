@@ -1,0 +1,100 @@
+"""Checkpoints and policies as JSON: whole, checksummed, the last few kept, never a pickle."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from mosaic.runs import atomic
+from spade_bdi_rl_worker.errors import CheckpointError
+
+FORMAT = "spade-bdi-checkpoint"
+VERSION = 1
+FOLDER = "checkpoints"
+POLICY_FILE = f"{FOLDER}/policy.json"
+
+
+def write(run_dir: Path, name: str, kind: str, content: dict[str, Any]) -> tuple[str, str]:
+    """Write a document with its checksum inside; returns its relative path and file checksum."""
+    folder = run_dir / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    body = json.dumps(content, sort_keys=True)
+    document = {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": kind,
+        "sha256": hashlib.sha256(body.encode()).hexdigest(),
+        "content": body,
+    }
+    data = json.dumps(document).encode()
+    atomic.write_bytes(folder / name, data)
+    return f"{FOLDER}/{name}", hashlib.sha256(data).hexdigest()
+
+
+def read(path: Path, kind: str) -> dict[str, Any]:
+    """A document written by `write`.
+
+    Raises:
+        CheckpointError: It is missing, damaged, of another kind, or from a newer worker.
+    """
+    try:
+        document = json.loads(path.read_bytes())
+        body = document["content"]
+        if document["format"] != FORMAT:
+            raise KeyError("format")
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"{path} is no checkpoint of this worker", "give the path of one of its .json files"
+        ) from error
+    if document["version"] > VERSION:
+        raise CheckpointError(
+            f"{path} was written by a newer worker (version {document['version']})"
+        )
+    if hashlib.sha256(body.encode()).hexdigest() != document["sha256"]:
+        raise CheckpointError(f"{path} is damaged: its checksum does not match")
+    if document["kind"] != kind:
+        raise CheckpointError(f"{path} is a {document['kind']}, a {kind} is needed here")
+    content: dict[str, Any] = json.loads(body)
+    return content
+
+
+def newest(run_dir: Path) -> Path:
+    """The newest full checkpoint of a run that is whole.
+
+    Raises:
+        CheckpointError: There is none.
+    """
+    for path in sorted((run_dir / FOLDER).glob("full-*.json"), reverse=True):
+        try:
+            read(path, "full")
+        except CheckpointError:
+            continue
+        return path
+    raise CheckpointError(
+        f"there is no usable checkpoint in {run_dir / FOLDER}", "give checkpoint_path"
+    )
+
+
+def prune(run_dir: Path, keep: int) -> None:
+    """Remove all but the newest full checkpoints."""
+    for path in sorted((run_dir / FOLDER).glob("full-*.json"))[:-keep]:
+        path.unlink(missing_ok=True)
+
+
+def check_fits(content: dict[str, Any], path: Path, **expected: Any) -> None:
+    """Refuse a checkpoint of another environment, table or mode.
+
+    Raises:
+        CheckpointError: Naming each difference.
+    """
+    differences = [
+        f"{name} is {content.get(name)!r} there and {value!r} here"
+        for name, value in expected.items()
+        if content.get(name) != value
+    ]
+    if differences:
+        raise CheckpointError(f"{path} does not fit this run: {'; '.join(differences)}")

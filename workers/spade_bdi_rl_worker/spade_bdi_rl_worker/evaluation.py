@@ -1,0 +1,106 @@
+"""Evaluation of a saved policy: greedy, seeded, with a summary file."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+from mosaic.runs import atomic
+from spade_bdi_rl_worker import checkpoints
+from spade_bdi_rl_worker.errors import CheckpointError
+from spade_bdi_rl_worker.process import SpadeProcess
+from spade_bdi_rl_worker.settings import Settings
+from spade_bdi_rl_worker.worlds import World
+
+SUMMARY_FILE = "eval_summary.json"
+# Evaluation episodes have numbers, and so seeds, that no training episode has.
+FIRST_EPISODE = 1_000_000_000
+
+
+def evaluate(process: SpadeProcess, settings: Settings) -> None:
+    """Play the policy, write `eval_summary.json`, report the result."""
+    path = Path(settings.policy_path)
+    policy = checkpoints.read(path, "policy")
+    checkpoints.check_fits(policy, path, env_id=settings.env_id)
+    frames = settings.frames and process.telemetry is not None
+    kwargs = settings.env_kwargs or policy["env_kwargs"]
+    # MiniGrid has one layout a seed, and the policy knows only the one it was trained on.
+    seed = policy["seed"] if policy["numbering"] else settings.seed
+    world = World(settings.env_id, seed, settings.max_steps, kwargs, frames)
+    try:
+        if world.actions != policy["actions"]:
+            raise CheckpointError(f"{path} was made for {policy['actions']} actions")
+        world.recall(policy["numbering"])
+        results = _play(process, settings, world, policy["table"])
+    finally:
+        world.close()
+    if not results:
+        return
+    returns = [total for total, _, _ in results]
+    summary = {
+        "env_id": settings.env_id,
+        "policy": path.name,
+        "episodes": len(results),
+        "mean": statistics.fmean(returns),
+        "std": statistics.pstdev(returns),
+        "min": min(returns),
+        "max": max(returns),
+        "median": statistics.median(returns),
+        "success_rate": sum(won for _, _, won in results) / len(results),
+        "mean_length": statistics.fmean(length for _, length, _ in results),
+    }
+    atomic.write_json(process.run_dir / SUMMARY_FILE, summary)
+    process.summary = summary
+
+
+def _play(
+    process: SpadeProcess, settings: Settings, world: World, table: list[list[float]]
+) -> list[tuple[float, int, bool]]:
+    results: list[tuple[float, int, bool]] = []
+    for number in range(settings.eval_episodes):
+        if not process.safe_point_now(lambda: None):
+            break
+        results.append(_episode(process, world, table, number))
+        done = len(results)
+        process.emit.metrics(
+            done,
+            settings.eval_episodes,
+            {
+                "episodic_return": results[-1][0],
+                "episodic_length": results[-1][1],
+                "success_rate": sum(won for _, _, won in results) / done,
+            },
+        )
+    return results
+
+
+def _episode(
+    process: SpadeProcess, world: World, table: list[list[float]], number: int
+) -> tuple[float, int, bool]:
+    state = world.reset(FIRST_EPISODE + number)
+    total, length, reward, terminated, truncated = 0.0, 0, 0.0, False, False
+    while not (terminated or truncated):
+        row: list[Any] = table[state] if state < len(table) else [0.0]
+        action = row.index(max(row))
+        seen, picture = world.observation, world.picture()
+        state, reward, terminated, truncated = world.step(action)
+        if process.telemetry is not None:
+            process.telemetry.step(
+                episode=number,
+                step=length,
+                observation=seen,
+                action=action,
+                reward=reward,
+                terminated=terminated,
+                truncated=truncated,
+                frame=picture,
+            )
+        total += reward
+        length += 1
+    won = world.won(terminated, reward)
+    if process.telemetry is not None:
+        process.telemetry.episode(
+            episode=number, length=length, total_reward=total, outcome="won" if won else "lost"
+        )
+    return total, length, won

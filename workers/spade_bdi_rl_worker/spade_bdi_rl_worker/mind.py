@@ -1,0 +1,177 @@
+"""The reasoning of one agent: percepts in, one decision out, by the user's AgentSpeak plans."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import agentspeak
+import agentspeak.lexer
+import agentspeak.parser
+import agentspeak.runtime
+
+from spade_bdi_rl_worker.errors import PlanError
+from spade_bdi_rl_worker.plans import DECISIONS, captured_log
+
+MAX_CYCLES = 1000
+_PERCEPT = frozenset([agentspeak.Literal("source", (agentspeak.Literal("percept"),))])
+_ACT = agentspeak.Literal("act", ())
+
+
+class Mind:
+    """Beliefs and plans of an AgentSpeak agent, stepped only when there is something to decide.
+
+    `register` must run before the agent is built (its plans look the actions up by name); `attach`
+    gives the mind the built agent.
+    """
+
+    def __init__(self, chance: Callable[[], float]) -> None:
+        self._chance = chance
+        self._agent: Any = None
+        self._percepts: dict[str, Any] = {}
+        self._labels: dict[int, str] = {}
+        self._decision = ""
+        self._reports = _Reports()
+        self.plan = ""
+
+    def register(self, actions: Any) -> None:
+        """Add the decisions, and `.random` from the run's own random numbers."""
+        for name in DECISIONS:
+            actions.add(f".{name}", 0)(self._decider(name))
+        actions.add_function(".random", (), self._chance)
+
+    def attach(self, agent: Any) -> None:
+        """Take a built AgentSpeak agent."""
+        self._agent = agent
+        for plans in agent.plans.values():
+            for plan in plans:
+                label = plan.annotation.functor if plan.annotation else plan.name()
+                self._labels[id(plan.body)] = str(label)
+
+    def perceive(self, percepts: dict[str, Any]) -> None:
+        """Bring beliefs about the world up to date; `None` means there is none."""
+        for name, value in percepts.items():
+            known = self._percepts.get(name)
+            if known is not None and value == known.args[0]:
+                continue
+            if known is not None:
+                self._agent.beliefs[(name, 1)].discard(known)
+                del self._percepts[name]
+            if value is None:
+                continue
+            belief = agentspeak.Literal(name, (value,), _PERCEPT)
+            self._percepts[name] = belief
+            self._call(agentspeak.GoalType.belief, belief)
+
+    def decide(self) -> str:
+        """Pursue the goal `!act` until a plan has decided.
+
+        Raises:
+            PlanError: No plan applies, a plan fails, or none of them decides.
+        """
+        self._decision = ""
+        self._call(agentspeak.GoalType.achievement, _ACT)
+        chosen = self._agent.intentions[-1][-1]
+        self.plan = self._labels.get(id(chosen.instr), "")
+        self.run()
+        if not self._decision:
+            raise PlanError(
+                f"the plan {self.plan!r} for +!act decided nothing",
+                "let every plan for +!act end in .explore, .exploit or .retreat, without .wait",
+            )
+        return self._decision
+
+    def run(self) -> None:
+        """Let every intention that is ready go on until none is."""
+        with captured_log(self._reports):
+            try:
+                for _ in range(MAX_CYCLES):
+                    if not self._agent.step():
+                        return
+            except agentspeak.AggregatedError:
+                raise PlanError(self._reports.take()) from None
+        raise PlanError(
+            f"the plans ran {MAX_CYCLES} steps without an end",
+            "a plan probably calls itself; use beliefs instead of recursion",
+        )
+
+    def beliefs(self) -> list[str]:
+        """Every belief as AgentSpeak text, percepts without their source."""
+        texts = []
+        for group in self._agent.beliefs.values():
+            for belief in group:
+                if belief.annots == _PERCEPT:
+                    texts.append(f"{belief.functor}({_short(belief.args[0])})")
+                else:
+                    texts.append(agentspeak.asl_str(belief))
+        return sorted(texts)
+
+    def own_beliefs(self) -> list[str]:
+        """Beliefs that are not percepts: what a checkpoint has to keep."""
+        return sorted(
+            agentspeak.asl_str(belief)
+            for group in self._agent.beliefs.values()
+            for belief in group
+            if belief.annots != _PERCEPT
+        )
+
+    def recall(self, beliefs: list[str]) -> None:
+        """Replace every belief that is not a percept, without waking any plan."""
+        for group in self._agent.beliefs.values():
+            group.difference_update([b for b in group if b.annots != _PERCEPT])
+        for text in beliefs:
+            belief = _parse_belief(text)
+            self._agent.beliefs[belief.literal_group()].add(belief)
+
+    def forget(self, functor: str) -> None:
+        """Drop all beliefs of that name: a newer one replaces them."""
+        for (name, _arity), group in self._agent.beliefs.items():
+            if name == functor:
+                group.clear()
+
+    def _decider(self, name: str) -> Callable[..., Iterator[None]]:
+        def decide(*_: Any) -> Iterator[None]:
+            self._decision = name
+            yield
+
+        return decide
+
+    def _call(self, goal_type: Any, term: Any) -> None:
+        try:
+            self._agent.call(
+                agentspeak.Trigger.addition, goal_type, term, agentspeak.runtime.Intention(), True
+            )
+        except agentspeak.AslError as error:
+            raise PlanError(
+                str(error),
+                "add a last plan without a condition, such as:  +!act <- .exploit.",
+            ) from error
+
+
+class _Reports(logging.Handler):
+    """What AgentSpeak says when a plan fails while it runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        place = getattr(record, "loc", None)
+        where = f"line {place.lineno}, column {place.startcol + 1}: " if place else ""
+        self._texts.append(f"{where}{record.getMessage()}")
+
+    def take(self) -> str:
+        texts, self._texts = self._texts, []
+        return "a plan failed: " + ("; ".join(texts) or "no reason given")
+
+
+def _short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _parse_belief(text: str) -> Any:
+    log = agentspeak.Log(logging.getLogger(__name__), 1)
+    tokens = agentspeak.lexer.TokenStream(agentspeak.StringSource("beliefs", f"{text}."), log)
+    ast = agentspeak.parser.parse("beliefs", tokens, log)
+    return ast.beliefs[0].accept(agentspeak.runtime.BuildTermVisitor({}))

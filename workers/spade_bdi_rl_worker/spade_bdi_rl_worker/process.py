@@ -1,0 +1,129 @@
+"""The worker's process: handshake, lifecycle lines, signals, pause and stop, telemetry."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mosaic.workers.process import EXIT_FAILED, WorkerProcess
+from spade_bdi_rl_worker.errors import WorkerError
+from spade_bdi_rl_worker.settings import Settings
+
+if TYPE_CHECKING:
+    from mosaic.telemetry.emitter import TelemetryEmitter
+
+WORKER = "spade_bdi"
+
+
+class SpadeProcess(WorkerProcess):
+    """One run of this worker; works with and without a daemon."""
+
+    def __init__(self, config: dict[str, Any], run_id: str, run_dir: Path) -> None:
+        super().__init__(config, run_id, run_dir)
+        self.summary: dict[str, Any] = {}
+        self.telemetry: TelemetryEmitter | None = None
+        self._checkpoint_wanted = threading.Event()
+
+    def begin(self, settings: Settings, target: str) -> None:
+        """Shake hands when there is a daemon, then announce the start."""
+        signal.signal(signal.SIGTERM, self._terminated)
+        capabilities = {
+            "algo": "q_learning",
+            "env_id": settings.env_id,
+            "supports_pause": True,
+            "supports_checkpoint": True,
+            "extras": {"mode": settings.mode, "headless": settings.headless},
+        }
+        if target:
+            self._connect(target, WORKER, capabilities)
+            self.telemetry = self._open_telemetry(settings, target)
+        self.emit.run_started(
+            worker=WORKER,
+            algo="q_learning",
+            env_id=settings.env_id,
+            total=settings.total_timesteps or settings.planned_episodes,
+        )
+        self._beat = threading.Thread(target=self._beat_forever, daemon=True)
+        self._beat.start()
+
+    def safe_point_now(self, save: Callable[[], None]) -> bool:
+        """A safe point for plain code: saves when asked, waits while paused."""
+        self._save = save
+        self._checkpoint_if_wanted(save)
+        return self.safe_point()
+
+    async def safe_point_async(self, save: Callable[[], None]) -> bool:
+        """A safe point that keeps the event loop, and so the XMPP link, alive while paused."""
+        self._checkpoint_if_wanted(save)
+        if self._is_paused():
+            save()
+            self._report("paused")
+            while self._is_paused():
+                await asyncio.sleep(0.1)
+            self._report("resumed")
+        return not self.stopping
+
+    def finish_telemetry(self) -> None:
+        """Deliver what is left, and say so when something stays behind."""
+        if self.telemetry is None:
+            return
+        left = self.telemetry.close()
+        dropped = sum(stats.dropped for stats in self.telemetry.stats().values())
+        if left or dropped:
+            self.emit.note(
+                "note", {"text": f"telemetry: {left} records spooled, {dropped} dropped"}
+            )
+
+    def _open_telemetry(self, settings: Settings, target: str) -> TelemetryEmitter:
+        from mosaic.telemetry.emitter import TelemetryEmitter
+
+        session = self.session
+        assert session is not None
+        return TelemetryEmitter(
+            self.run_id,
+            self.run_dir,
+            lambda: (daemon_address(target), session.token),
+            policy=settings.telemetry_policy,
+            minimal=settings.minimal_telemetry or settings.headless,
+        )
+
+    def _is_paused(self) -> bool:
+        return not self._going_on.is_set() and not self._stop.is_set()
+
+    def _checkpoint_if_wanted(self, save: Callable[[], None]) -> None:
+        if self._checkpoint_wanted.is_set():
+            self._checkpoint_wanted.clear()
+            save()
+            self._report("checkpointed")
+
+    def _obey(self, command: str) -> None:
+        if command == "checkpoint":
+            self._checkpoint_wanted.set()
+        else:
+            super()._obey(command)
+
+    def _last_words(self, error: BaseException | None) -> int:
+        self.finish_telemetry()
+        if isinstance(error, WorkerError):
+            self.emit.run_failed(str(error), error.hint)
+            return EXIT_FAILED
+        if error is None and not self.stopping:
+            self.emit.run_completed(**self.summary)
+            return 0
+        return super()._last_words(error)
+
+
+def daemon_address(fallback: str) -> str:
+    """Where the daemon of this home listens now; a new one may use another port."""
+    home = os.environ.get("MOSAIC_HOME", "")
+    try:
+        endpoint = json.loads((Path(home) / "trainer" / "daemon.json").read_text())
+        return f"{endpoint['host']}:{endpoint['port']}"
+    except (OSError, ValueError, KeyError):
+        return fallback

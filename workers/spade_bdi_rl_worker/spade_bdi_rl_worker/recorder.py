@@ -1,0 +1,84 @@
+"""What every kind of training reports: headline numbers, checkpoints, the policy, the manifest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from spade_bdi_rl_worker import checkpoints
+from spade_bdi_rl_worker.process import WORKER, SpadeProcess
+from spade_bdi_rl_worker.settings import Settings
+
+
+class Recorder:
+    """Keeps the books of one run.
+
+    Args:
+        process: The run.
+        settings: Its settings.
+        snapshot: Gives the complete state for a checkpoint.
+        policy: Gives the policy document.
+    """
+
+    def __init__(
+        self,
+        process: SpadeProcess,
+        settings: Settings,
+        snapshot: Callable[[], dict[str, Any]],
+        policy: Callable[[], dict[str, Any]],
+    ) -> None:
+        self._process = process
+        self._settings = settings
+        self._snapshot = snapshot
+        self._policy = policy
+        self._began = time.monotonic()
+        self._steps_before: int | None = None
+        self._saved_at = -1
+
+    def metrics(self, episode: int, steps: int, values: dict[str, float]) -> None:
+        """Headline numbers; the channel itself limits them to one line a second."""
+        if self._steps_before is None:
+            self._steps_before = steps
+        elapsed = max(1e-9, time.monotonic() - self._began)
+        limit = self._settings.total_timesteps
+        self._process.emit.metrics(
+            steps if limit else episode,
+            limit or self._settings.planned_episodes,
+            {**values, "episodes": episode, "sps": (steps - self._steps_before) / elapsed},
+        )
+
+    def save(self) -> None:
+        """Write a full checkpoint and the policy, unless nothing happened since the last one."""
+        content = self._snapshot()
+        episode = content["learner"]["episode"]
+        if episode == self._saved_at:
+            return
+        self._saved_at = episode
+        run_dir, emit = self._process.run_dir, self._process.emit
+        path, digest = checkpoints.write(run_dir, f"full-{episode:010d}.json", "full", content)
+        emit.checkpoint_saved(path, content["learner"]["steps"], digest, "full")
+        name = checkpoints.POLICY_FILE.rpartition("/")[2]
+        path, digest = checkpoints.write(run_dir, name, "policy", self._policy())
+        emit.checkpoint_saved(path, content["learner"]["steps"], digest, "policy")
+        checkpoints.prune(run_dir, self._settings.keep_checkpoints)
+
+    def due(self, episode: int) -> bool:
+        """Whether the schedule asks for a checkpoint after this episode."""
+        every = self._settings.checkpoint_every
+        return bool(every) and episode % every == 0
+
+
+def policy_document(
+    settings: Settings, actions: int, table: list[list[float]], numbering: dict[str, int]
+) -> dict[str, Any]:
+    """A policy that `policy_eval` can load."""
+    return {
+        "worker": WORKER,
+        "env_id": settings.env_id,
+        "actions": actions,
+        "table": table,
+        "numbering": numbering,
+        "env_kwargs": settings.env_kwargs,
+        "seed": settings.seed,
+    }

@@ -1,0 +1,168 @@
+"""What a run of this worker can be told, and everything that is wrong with what it was told."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any
+
+from spade_bdi_rl_worker.errors import SettingsError
+
+MODES = ("train", "resume_training", "policy_eval")
+POLICIES = ("slow", "sample", "spool")
+# Extras of other workers and of the platform that mean nothing here and do no harm.
+COMMON_EXTRAS = frozenset(
+    {
+        "cuda", "use_cuda", "tensorboard_dir", "track_wandb", "wandb_project_name",
+        "wandb_entity", "wandb_run_name", "wandb_api_key", "wandb_email",
+        "wandb_use_vpn_proxy", "wandb_http_proxy", "wandb_https_proxy",
+        "curriculum_schedule", "fastlane_video_mode", "fastlane_slot", "fastlane_grid_limit",
+        "capture_video", "repeat", "requirements", "notes",
+    }
+)  # fmt: skip
+DEFAULT_EPISODES = 2000
+DEFAULT_HEADLESS_EPISODES = 20000
+
+
+def _option(default: Any, text: str, low: float | None = None, high: float | None = None) -> Any:
+    return field(default=default, metadata={"help": text, "low": low, "high": high})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One run. The field documentation drives `--help`, the checks and the form."""
+
+    env_id: str = _option("FrozenLake-v1", "FrozenLake-v1, Taxi-v4, CliffWalking-v1 or MiniGrid-*")
+    seed: int = _option(1, "random seed", 0, 2**32 - 1)
+    episodes: int = _option(0, "episodes to train for; 0 takes the mode's default", 0)
+    total_timesteps: int = _option(0, "stop after this many steps as well; 0: no limit", 0)
+    mode: str = _option("train", "train, resume_training or policy_eval")
+    headless: bool = _option(False, "fast Q-learning without agents, telemetry by summary")
+    plan: str = _option(
+        "balanced", "the learner's plan: a shipped name or the path of an .asl file"
+    )
+    coach_plan: str = _option("coach", "the coach's plan: a shipped name or a path")
+    report_every: int = _option(20, "episodes between two reports to the coach; 0: no coach", 0)
+    jid: str = _option("", "the learner's JID on an external server; empty: embedded server")
+    password: str = _option("", "the JID's password")
+    coach_jid: str = _option("", "the coach's JID on an external server; empty: <jid>-coach")
+    xmpp_host: str = _option("", "the external server's address; empty: the JID's domain")
+    xmpp_port: int = _option(5222, "the external server's client port", 1, 65535)
+    reconnect_s: float = _option(10.0, "how long to wait for a lost XMPP server", 0.0, 3600.0)
+    alpha: float = _option(0.1, "step size at the beginning", 0.0, 1.0)
+    alpha_end: float = _option(0.01, "step size at the end", 0.0, 1.0)
+    gamma: float = _option(0.99, "discount", 0.0, 1.0)
+    epsilon_start: float = _option(1.0, "exploration at the beginning", 0.0, 1.0)
+    epsilon_end: float = _option(0.05, "exploration at the end", 0.0, 1.0)
+    exploration_fraction: float = _option(0.5, "share of the run until epsilon_end", 0.0, 1.0)
+    max_steps: int = _option(0, "longest episode; 0: the environment's own limit", 0)
+    lanes: int = _option(0, "headless: episodes side by side; 0: chosen by their number", 0, 4096)
+    env_kwargs: dict[str, Any] = field(
+        default_factory=dict, metadata={"help": "arguments for the environment"}
+    )
+    frames: bool = _option(True, "record a picture of each step")
+    minimal_telemetry: bool = _option(False, "send summaries instead of each step")
+    telemetry_policy: str = _option("spool", "without credit: slow, sample or spool")
+    checkpoint_every: int = _option(500, "episodes between checkpoints; 0: only at the end", 0)
+    keep_checkpoints: int = _option(3, "full checkpoints to keep", 1)
+    checkpoint_path: str = _option("", "the checkpoint to resume from")
+    policy_path: str = _option("", "the policy to evaluate")
+    eval_episodes: int = _option(100, "episodes of an evaluation", 1)
+
+    @property
+    def planned_episodes(self) -> int:
+        """How many episodes this run is about."""
+        return self.episodes or (DEFAULT_HEADLESS_EPISODES if self.headless else DEFAULT_EPISODES)
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the worker brings its own XMPP server."""
+        return not self.jid
+
+
+def names() -> list[str]:
+    """Every setting's name."""
+    return [item.name for item in fields(Settings)]
+
+
+def from_config(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> Settings:
+    """Settings from a worker config (its extras and algo_params included) and the command line.
+
+    Raises:
+        SettingsError: With every problem found: unknown names, wrong types, values out of range.
+    """
+    given: dict[str, Any] = {}
+    problems: list[str] = []
+    extras = dict(config.get("extras") or {})
+    params = extras.pop("algo_params", None) or {}
+    own = {k: v for k, v in config.items() if k in ("env_id", "seed", "total_timesteps") and v}
+    for source in (own, extras, params, overrides):
+        for name, value in source.items():
+            if name in names():
+                given[name] = value
+            elif name not in COMMON_EXTRAS:
+                problems.append(_unknown(name))
+    # Fields that the platform writes as null or leaves at its own default are not given.
+    given = {name: value for name, value in given.items() if value is not None}
+    checked = {}
+    for item in fields(Settings):
+        if item.name in given:
+            value, problem = _check(item, given[item.name])
+            checked[item.name] = value
+            problems += [problem] if problem else []
+    if not problems:
+        settings = Settings(**checked)
+        problems = _semantic_problems(settings)
+        if not problems:
+            return settings
+    raise SettingsError("; ".join(problems), "see: python -m spade_bdi_rl_worker.cli --help")
+
+
+def resolve_secret(value: str) -> str:
+    """The secret behind a `secret://` reference, from the run's environment."""
+    prefix = "secret://"
+    if not value.startswith(prefix):
+        return value
+    variable = f"MOSAIC_SECRET_{value.removeprefix(prefix).upper()}"
+    if variable not in os.environ:
+        raise SettingsError(
+            f"the secret {value.removeprefix(prefix)!r} was not handed to this run",
+            "submit the run again with the password",
+        )
+    return os.environ[variable]
+
+
+def _unknown(name: str) -> str:
+    near = difflib.get_close_matches(name, names(), 1)
+    guess = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(names())}"
+    return f"there is no setting {name!r}{guess}"
+
+
+def _check(item: Any, value: Any) -> tuple[Any, str]:
+    kind = type(item.default) if item.default is not MISSING else dict
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if type(value) is not kind:
+        return value, f"{item.name} must be {kind.__name__}, not {value!r}"
+    low, high = item.metadata.get("low"), item.metadata.get("high")
+    if (low is not None and value < low) or (high is not None and value > high):
+        bounds = f"at least {low}" if high is None else f"between {low} and {high}"
+        return value, f"{item.name} must be {bounds}, not {value}"
+    return value, ""
+
+
+def _semantic_problems(settings: Settings) -> list[str]:
+    problems = []
+    for name, allowed in (("mode", MODES), ("telemetry_policy", POLICIES)):
+        value = getattr(settings, name)
+        if value not in allowed:
+            problems.append(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+    if settings.jid and ("@" not in settings.jid or settings.jid.startswith("@")):
+        problems.append(f"jid must look like name@server, not {settings.jid!r}")
+    if settings.jid and not settings.password:
+        problems.append("an external XMPP server needs a password for the jid")
+    if settings.mode == "policy_eval" and not settings.policy_path:
+        problems.append("policy_eval needs policy_path, the policy.json of an earlier run")
+    return problems

@@ -1,0 +1,158 @@
+"""Gymnasium environments as worlds of numbered states: toy text as it is, MiniGrid by discovery."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from typing import Any
+
+from mosaic.telemetry.pictures import encode_png
+from spade_bdi_rl_worker.errors import WorldError
+
+DEFAULT_MAX_STEPS = 200
+_MANY_SEEDS = 2**31 - 1
+
+
+class World:
+    """One environment with discrete states and actions.
+
+    Every episode is seeded by its own number, so an episode can be repeated, and a resumed run
+    needs nothing of the environment's past. MiniGrid keeps one layout (that of the run's seed).
+    """
+
+    def __init__(
+        self,
+        env_id: str,
+        seed: int,
+        max_steps: int | None = None,
+        kwargs: dict[str, Any] | None = None,
+        frames: bool = False,
+    ) -> None:
+        self.env_id = env_id
+        self._seed = seed
+        self._env = make_env(env_id, max_steps, kwargs, "rgb_array" if frames else None)
+        self.actions = int(self._env.action_space.n)
+        self._frames = frames
+        self._pictures: dict[tuple[int, int], bytes] = {}
+        self._numbers: dict[str, int] = {}
+        self._grid = hasattr(self._env.unwrapped, "agent_pos")
+        self._state = 0
+        self._last_action = -1
+        self.observation: Any = None
+
+    def reset(self, episode: int) -> int:
+        """Begin the episode with that number; returns the state."""
+        seed = self._seed if self._grid else (self._seed * 1_000_003 + episode) % _MANY_SEEDS
+        observation, _ = self._env.reset(seed=seed)
+        self._last_action = -1
+        return self._arrive(observation)
+
+    def step(self, action: int) -> tuple[int, float, bool, bool]:
+        """Act; returns (state, reward, terminated, truncated)."""
+        observation, reward, terminated, truncated, _ = self._env.step(action)
+        self._last_action = action
+        return self._arrive(observation), float(reward), bool(terminated), bool(truncated)
+
+    def won(self, terminated: bool, last_reward: float) -> bool:
+        """Whether an episode that ended like this reached its goal."""
+        # CliffWalking pays -1 at its goal too, and ends nowhere else.
+        return terminated and (last_reward > 0 or self.env_id.startswith("CliffWalking"))
+
+    def picture(self) -> bytes:
+        """The current frame as PNG; each place is drawn once."""
+        if not self._frames:
+            return b""
+        place = self._state, self._last_action
+        if place not in self._pictures:
+            self._pictures[place] = encode_png(self._env.render())
+        return self._pictures[place]
+
+    def numbering(self) -> dict[str, int]:
+        """Which discovered state has which number; empty where the environment numbers them."""
+        return dict(self._numbers)
+
+    def recall(self, numbering: dict[str, int]) -> None:
+        """Use the numbers of an earlier run."""
+        self._numbers = dict(numbering)
+
+    def close(self) -> None:
+        """Let the environment go."""
+        self._env.close()
+
+    def _arrive(self, observation: Any) -> int:
+        if self._grid:
+            self.observation = self._grid_place()
+            key = self._grid_key()
+            self._state = self._numbers.setdefault(key, len(self._numbers))
+        else:
+            self._state = self.observation = int(observation)
+        return self._state
+
+    def _grid_place(self) -> dict[str, Any]:
+        env = self._env.unwrapped
+        carrying = env.carrying
+        return {
+            "position": [int(x) for x in env.agent_pos],
+            "direction": int(env.agent_dir),
+            "carrying": f"{carrying.color} {carrying.type}" if carrying else "",
+        }
+
+    def _grid_key(self) -> str:
+        env = self._env.unwrapped
+        place = repr(self.observation)
+        cells = env.grid.encode().tobytes()
+        return hashlib.sha256(place.encode() + cells).hexdigest()[:24]
+
+
+def make_env(
+    env_id: str, max_steps: int | None, kwargs: dict[str, Any] | None, render_mode: str | None
+) -> Any:
+    """The environment, if a table can learn it.
+
+    Raises:
+        WorldError: It is unknown, not installed, or its states cannot be numbered.
+    """
+    import gymnasium
+
+    if env_id.startswith(("MiniGrid-", "BabyAI-")):
+        _import_minigrid()
+    if env_id not in gymnasium.registry:
+        near = difflib.get_close_matches(env_id, gymnasium.registry, 1)
+        guess = f"; did you mean {near[0]!r}?" if near else ""
+        raise WorldError(
+            f"there is no environment {env_id!r}{guess}",
+            "this worker learns FrozenLake-v1, FrozenLake8x8-v1, Taxi-v4, CliffWalking-v1 "
+            "and MiniGrid-*",
+        )
+    limit = max_steps or gymnasium.spec(env_id).max_episode_steps or DEFAULT_MAX_STEPS
+    try:
+        env = gymnasium.make(
+            env_id, render_mode=render_mode, max_episode_steps=limit, **(kwargs or {})
+        )
+    except (TypeError, gymnasium.error.Error) as error:
+        raise WorldError(f"{env_id} cannot be made: {error}") from error
+    discrete = gymnasium.spaces.Discrete
+    tabular = isinstance(env.observation_space, discrete) or hasattr(env.unwrapped, "agent_pos")
+    if not tabular or not isinstance(env.action_space, discrete):
+        env.close()
+        raise WorldError(
+            f"{env_id} has no states to number: observations {env.observation_space}, "
+            f"actions {env.action_space}",
+            "a Q-table needs discrete states and actions: FrozenLake-v1, Taxi-v4, "
+            "CliffWalking-v1, MiniGrid-*",
+        )
+    return env
+
+
+def episode_limit(env: Any) -> int:
+    """The longest episode of an environment made by `make_env`."""
+    return int(env.get_wrapper_attr("_max_episode_steps"))
+
+
+def _import_minigrid() -> None:
+    try:
+        import minigrid  # noqa: F401  (registers its environments)
+    except ImportError as error:
+        raise WorldError(
+            "the MiniGrid environments are not installed", "run: pip install minigrid"
+        ) from error
