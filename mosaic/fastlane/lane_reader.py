@@ -85,12 +85,14 @@ class LaneReader:
         now = time.monotonic_ns()
         if now - self._alive_checked >= _ALIVE_CHECK_NS:
             self._alive_checked = now
-            words = self._words
-            owner = ProcessIdentity(
-                words[Control.PID], words[Control.START_TICKS], words[Control.BOOT]
-            )
-            self._alive = not words[Control.CLOSED] and is_running(owner)
+            self._alive = self.check_alive()
         return self._alive
+
+    def check_alive(self) -> bool:
+        """The same as `alive`, looked up now."""
+        words = self._words
+        owner = ProcessIdentity(words[Control.PID], words[Control.START_TICKS], words[Control.BOOT])
+        return not words[Control.CLOSED] and is_running(owner)
 
     @property
     def notice(self) -> str:

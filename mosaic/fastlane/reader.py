@@ -46,10 +46,10 @@ class FrameReader:
     def read(self) -> Frame | None:
         """Return the newest frame if it is newer than the last one returned, else None."""
         now = time.monotonic_ns()
-        if now >= self._scan_at:
-            self._scan()
-            self._scan_at = now + _SCAN_NS
         news = False
+        if now >= self._scan_at:
+            news = self._scan()
+            self._scan_at = now + _SCAN_NS
         for number, lane in self._lanes.items():
             lane.stamp(now)
             frame = lane.read()
@@ -90,7 +90,7 @@ class FrameReader:
 
     def close(self) -> None:
         """Let go. What a dead writer left behind is removed."""
-        abandoned = any(not lane.alive for lane in self._lanes.values())
+        abandoned = any(not lane.check_alive() for lane in self._lanes.values())
         for lane in self._lanes.values():
             lane.close()
         self._lanes.clear()
@@ -108,8 +108,12 @@ class FrameReader:
     ) -> None:
         self.close()
 
-    def _scan(self) -> None:
-        """Attach to lanes that appeared, or were made anew under the same name."""
+    def _scan(self) -> bool:
+        """Attach to lanes that appeared, or were made anew under the same name.
+
+        Returns:
+            Whether an environment has disappeared from the picture.
+        """
         found = find_lanes(self._run_id, self._folders)
         for number, path in found.items():
             current = self._lanes.get(number)
@@ -121,7 +125,9 @@ class FrameReader:
                     current.close()
         # The last picture of a run stays; one closed environment among others disappears.
         gone = [number for number, lane in self._lanes.items() if not lane.alive]
-        if len(gone) < len(self._lanes):
-            for number in gone:
-                self._lanes.pop(number).close()
-                self._pictures.pop(number, None)
+        if len(gone) == len(self._lanes):
+            return False
+        for number in gone:
+            self._lanes.pop(number).close()
+        lost = [self._pictures.pop(number, None) for number in gone]
+        return any(lost) and bool(self._pictures)
