@@ -57,6 +57,7 @@ class LaneReader:
         self._stamped = 0
         self._alive = True
         self._alive_checked = 0
+        self._checked_writer = 0
 
     def stamp(self, now_ns: int) -> None:
         """Tell the writer that somebody is watching."""
@@ -82,9 +83,9 @@ class LaneReader:
     @property
     def alive(self) -> bool:
         """Whether the process that writes this lane lives and has not closed it."""
-        now = time.monotonic_ns()
-        if now - self._alive_checked >= _ALIVE_CHECK_NS:
-            self._alive_checked = now
+        now, writer = time.monotonic_ns(), self._words[Control.PID]
+        if now - self._alive_checked >= _ALIVE_CHECK_NS or writer != self._checked_writer:
+            self._alive_checked, self._checked_writer = now, writer
             self._alive = self.check_alive()
         return self._alive
 
