@@ -133,9 +133,8 @@ def train(args: Args, run: Run) -> None:
             ends[t] = terminated | truncated
             if info:
                 # A truncated episode would have gone on: count the value it still had.
-                rewards[t] += (
-                    args.gamma * truncated * ~terminated * value(info["final_obs"]).ravel()
-                )
+                cut_off = truncated & ~terminated
+                rewards[t] += args.gamma * cut_off * value(info["final_obs"]).ravel()
                 run.log_episodes(global_step, info)
 
         # Advantages and returns

@@ -95,6 +95,18 @@ def _in_torch(network: nn.Module) -> Forward:
     return forward
 
 
+def numpy_outputs(network: nn.Module) -> Callable[[np.ndarray], tuple[np.ndarray, ...]]:
+    """Like `numpy_forward` for a network with several outputs: runs in torch, gives arrays."""
+    device = next(network.parameters()).device
+
+    def forward(rows: np.ndarray) -> tuple[np.ndarray, ...]:
+        with torch.inference_mode():
+            outputs = network(torch.from_numpy(rows).to(device))
+            return tuple(output.cpu().numpy() for output in outputs)
+
+    return forward
+
+
 class Policy(Protocol):
     """What evaluation asks of a trained policy: actions for a batch of observations.
 

@@ -73,10 +73,14 @@ class Run:
 
     def make_envs(self, num_envs: int, **options: Any) -> Envs:
         """Build the environments and refuse those that the algorithm cannot act in."""
-        video_dir = str(self.run_dir / "videos") if self.args.capture_video else None
-        envs = Envs(self.args.env_id, num_envs, video_dir=video_dir, **options)
+        envs = Envs(self.args.env_id, num_envs, video_dir=self.video_dir, **options)
         self.check_spaces(envs)
         return envs
+
+    @property
+    def video_dir(self) -> str | None:
+        """Where videos go, or ``None`` when none are wanted."""
+        return str(self.run_dir / "videos") if self.args.capture_video else None
 
     def check_spaces(self, envs: Any) -> None:
         """Refuse environments whose spaces do not fit the algorithm's declaration."""

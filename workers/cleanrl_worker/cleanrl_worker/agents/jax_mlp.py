@@ -1,0 +1,38 @@
+"""Fully connected networks for JAX: parameters are plain lists of arrays."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from cleanrl_worker.kit.jax_backend import jax, jnp
+
+Layers = list[dict[str, Any]]
+
+
+def init_mlp(key: Any, sizes: tuple[int, ...]) -> Layers:
+    """Parameters of a network with layers of these sizes, the inputs first.
+
+    Weights are drawn by LeCun's rule (variance one over the number of inputs), biases are
+    zero.
+    """
+    draw = jax.nn.initializers.lecun_normal()
+    keys = jax.random.split(key, len(sizes) - 1)
+    return [
+        {"kernel": draw(key, shape), "bias": jnp.zeros(shape[1])}
+        for key, shape in zip(keys, pairwise(sizes), strict=True)
+    ]
+
+
+def mlp(layers: Layers, rows: Any) -> Any:
+    """Apply the network, with ReLU between its layers.
+
+    NumPy arrays are computed with NumPy, which for the few rows of an environment step is
+    several times quicker than a call into JAX; everything else with JAX.
+    """
+    xp = np if isinstance(rows, np.ndarray) else jnp
+    for layer in layers[:-1]:
+        rows = xp.maximum(rows @ layer["kernel"] + layer["bias"], 0.0)
+    return rows @ layers[-1]["kernel"] + layers[-1]["bias"]

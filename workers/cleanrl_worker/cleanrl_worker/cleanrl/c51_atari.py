@@ -1,0 +1,205 @@
+"""Categorical DQN, C51 (Bellemare et al., 2017), for Atari games.
+
+Learn the whole distribution of the return of each action, as probabilities over fixed
+atoms. The Bellman update moves the atoms; the result is projected back onto the fixed ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cleanrl_worker.agents.nature_cnn import nature_cnn
+from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.atari import AtariEnvs
+from cleanrl_worker.kit.errors import UsageError
+from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
+from cleanrl_worker.kit.inference import Forward, Policy, greedy_policy, numpy_forward
+from cleanrl_worker.kit.optim import Adam
+from cleanrl_worker.kit.run import Run
+from cleanrl_worker.kit.schedules import linear_schedule
+from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.targets import follow
+
+ALGORITHM = {
+    "title": "Categorical DQN (C51), Atari",
+    "paper": "Bellemare et al. 2017, https://arxiv.org/abs/1707.06887",
+    "family": "distributional",
+    "actions": ["discrete"],
+    "observations": ["image"],
+    "default_env": "BreakoutNoFrameskip-v4",
+    "requires": ["base", "atari"],
+}
+SMOKE = {"total_timesteps": 320, "learning_starts": 100, "buffer_size": 400, "batch_size": 8}
+
+
+@dataclass
+class Args(RunArgs):
+    exp_name: str = "c51_atari"
+    """the name of this experiment"""
+
+    # Algorithm specific arguments
+    env_id: str = "BreakoutNoFrameskip-v4"
+    """the id of the environment"""
+    total_timesteps: int = 10000000
+    """total timesteps of the experiment [>=1]"""
+    learning_rate: float = 2.5e-4
+    """the learning rate of the optimizer [>0]"""
+    num_envs: int = 1
+    """the number of parallel environments [>=1]"""
+    n_atoms: int = 51
+    """the number of atoms of the return distribution [>=2]"""
+    v_min: float = -10.0
+    """the smallest return the atoms cover"""
+    v_max: float = 10.0
+    """the largest return the atoms cover"""
+    buffer_size: int = 1000000
+    """the number of transitions in the replay memory [>=1]"""
+    gamma: float = 0.99
+    """the discount factor [0,1]"""
+    target_network_frequency: int = 10000
+    """steps between two updates of the target network [>=1]"""
+    batch_size: int = 32
+    """the number of transitions in an update [>=1]"""
+    start_e: float = 1.0
+    """the probability of a random action at the start [0,1]"""
+    end_e: float = 0.01
+    """the probability of a random action at the end [0,1]"""
+    exploration_fraction: float = 0.1
+    """the share of total-timesteps in which exploration falls from start-e to end-e (0,1]"""
+    learning_starts: int = 80000
+    """the step at which learning starts [>=0]"""
+    train_frequency: int = 4
+    """steps between two updates [>=1]"""
+
+
+class QNetwork(nn.Module):
+    """From an observation to a distribution over returns for each action."""
+
+    def __init__(self, envs: AtariEnvs, args: Args) -> None:
+        super().__init__()
+        self.n_actions = int(envs.single_action_space.n)
+        self.n_atoms = args.n_atoms
+        self.register_buffer("atoms", torch.linspace(args.v_min, args.v_max, args.n_atoms))
+        self.network = nn.Sequential(
+            nature_cnn(envs.single_observation_space.shape[0], orthogonal=False),
+            nn.Linear(512, self.n_actions * self.n_atoms),
+        )
+
+    def forward(self, obs: Tensor) -> Tensor:
+        """Logits of the atoms, ``(batch, actions, atoms)``."""
+        return self.network(obs).view(len(obs), self.n_actions, self.n_atoms)
+
+    def action_values(self) -> Forward:
+        """The expected return of each action, for acting."""
+        forward, atoms = numpy_forward(self.network), self.atoms.cpu().numpy()
+
+        def values(obs: np.ndarray) -> np.ndarray:
+            logits = forward(obs).reshape(len(obs), self.n_actions, self.n_atoms)
+            weights = np.exp(logits - logits.max(axis=2, keepdims=True))
+            return (weights @ atoms) / weights.sum(axis=2)
+
+        return values
+
+
+def project(
+    next_pmfs: Tensor, rewards: Tensor, dones: Tensor, gamma: float, atoms: Tensor
+) -> Tensor:
+    """Move the atoms by the Bellman update and share each one's mass with its neighbours."""
+    v_min, v_max = atoms[0], atoms[-1]
+    delta_z = (v_max - v_min) / (len(atoms) - 1)
+    next_atoms = rewards.unsqueeze(1) + gamma * atoms * (1 - dones).unsqueeze(1)
+    b = (next_atoms.clamp(v_min, v_max) - v_min) / delta_z
+    lower = b.floor().clamp(0, len(atoms) - 1)
+    upper = (lower + 1).clamp(max=len(atoms) - 1)
+    to_upper = (b - lower) * next_pmfs
+    target = torch.zeros_like(next_pmfs)
+    target.scatter_add_(1, lower.long(), next_pmfs - to_upper)
+    target.scatter_add_(1, upper.long(), to_upper)
+    return target
+
+
+def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> AtariEnvs:
+    """Whole games with their true score."""
+    return AtariEnvs(args.env_id, num_envs, learning=False, video_dir=video_dir)
+
+
+def make_policy(envs: AtariEnvs, args: Args, model: dict) -> Policy:
+    """Rebuild the trained policy for evaluation."""
+    q_network = QNetwork(envs, args)
+    q_network.load_state_dict(model["q_network"])
+    return greedy_policy(q_network.action_values(), epsilon=args.end_e)
+
+
+def train(args: Args, run: Run) -> None:
+    if args.v_min >= args.v_max:
+        raise UsageError(f"--v-min {args.v_min} must be below --v-max {args.v_max}.")
+    envs = AtariEnvs(args.env_id, args.num_envs, video_dir=run.video_dir)
+    run.check_spaces(envs)
+    q_network = QNetwork(envs, args).to(run.device)
+    target_network = QNetwork(envs, args).to(run.device)
+    optimizer = Adam(q_network.parameters(), args.learning_rate, eps=0.01 / args.batch_size)
+    update_target = follow(target_network, q_network)
+    memory = FrameReplayBuffer(args.buffer_size, envs, run.device)
+    q_values = q_network.action_values()
+    each = torch.arange(args.batch_size, device=run.device)
+
+    envs.reset(seed=args.seed)
+    run.remember(
+        {"q_network": q_network},
+        target_network=target_network,
+        optimizer=optimizer,
+        memory=memory,
+        envs=envs,
+    )
+    obs = envs.obs
+    for global_step in run.steps(args.num_envs):
+        # Act: at random with probability epsilon, else greedily
+        epsilon = linear_schedule(
+            args.start_e, args.end_e, args.exploration_fraction * args.total_timesteps, global_step
+        )
+        if run.rng.random() < epsilon:
+            actions = envs.sample_actions(run.rng)
+        else:
+            actions = q_values(obs).argmax(axis=1)
+        next_obs, rewards, terminated, _, info = envs.step(actions)
+        if info:
+            run.log_episodes(global_step, info)
+
+        memory.add(obs, actions, rewards, terminated, info)
+        obs = next_obs
+
+        if global_step < args.learning_starts:
+            continue
+        if global_step % args.train_frequency < args.num_envs:
+            data = memory.sample(args.batch_size, run.rng)
+            with torch.no_grad():
+                next_pmfs = target_network(data.next_obs).softmax(dim=2)
+                best = (next_pmfs @ target_network.atoms).argmax(dim=1)
+                target_pmfs = project(
+                    next_pmfs[each, best], data.rewards, data.dones, args.gamma, q_network.atoms
+                )
+            logits = q_network(data.obs)[each, data.actions.squeeze(1)]
+            loss = -(target_pmfs * logits.log_softmax(dim=1)).sum(dim=1).mean()
+
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+            if global_step % 100 < args.num_envs:
+                old_values = logits.detach().softmax(dim=1) @ q_network.atoms
+                run.log(
+                    global_step,
+                    {"losses/loss": loss.item(), "losses/q_values": old_values.mean().item()},
+                )
+
+        if global_step % args.target_network_frequency < args.num_envs:
+            update_target(1.0)
+    envs.close()
+
+
+if __name__ == "__main__":
+    main(Args, train)

@@ -1,0 +1,191 @@
+"""Categorical DQN, C51 (Bellemare et al., 2017), for flat observations, in JAX.
+
+Learn the whole distribution of the return of each action, as probabilities over fixed
+atoms. The Bellman update moves the atoms; the result is projected back onto the fixed ones.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from cleanrl_worker.agents.jax_mlp import Layers, init_mlp, mlp
+from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.envs import Envs
+from cleanrl_worker.kit.errors import UsageError
+from cleanrl_worker.kit.inference import Policy, greedy_policy
+from cleanrl_worker.kit.jax_backend import Tree, arrays, jax, jnp, optax, start, trained
+from cleanrl_worker.kit.replay import ReplayBuffer
+from cleanrl_worker.kit.run import Run
+from cleanrl_worker.kit.schedules import linear_schedule
+from cleanrl_worker.kit.script import main
+
+ALGORITHM = {
+    "title": "Categorical DQN (C51), in JAX",
+    "paper": "Bellemare et al. 2017, https://arxiv.org/abs/1707.06887",
+    "family": "distributional",
+    "actions": ["discrete"],
+    "observations": ["vector"],
+    "default_env": "CartPole-v1",
+    "requires": ["base", "jax"],
+}
+SMOKE = {"total_timesteps": 2000, "learning_starts": 500, "buffer_size": 2000}
+
+
+@dataclass
+class Args(RunArgs):
+    exp_name: str = "c51_jax"
+    """the name of this experiment"""
+
+    # Algorithm specific arguments
+    env_id: str = "CartPole-v1"
+    """the id of the environment"""
+    total_timesteps: int = 500000
+    """total timesteps of the experiment [>=1]"""
+    learning_rate: float = 2.5e-4
+    """the learning rate of the optimizer [>0]"""
+    num_envs: int = 1
+    """the number of parallel environments [>=1]"""
+    n_atoms: int = 101
+    """the number of atoms of the return distribution [>=2]"""
+    v_min: float = -100.0
+    """the smallest return the atoms cover"""
+    v_max: float = 100.0
+    """the largest return the atoms cover"""
+    buffer_size: int = 10000
+    """the number of transitions in the replay memory [>=1]"""
+    gamma: float = 0.99
+    """the discount factor [0,1]"""
+    target_network_frequency: int = 500
+    """steps between two updates of the target network [>=1]"""
+    batch_size: int = 128
+    """the number of transitions in an update [>=1]"""
+    start_e: float = 1.0
+    """the probability of a random action at the start [0,1]"""
+    end_e: float = 0.05
+    """the probability of a random action at the end [0,1]"""
+    exploration_fraction: float = 0.5
+    """the share of total-timesteps in which exploration falls from start-e to end-e (0,1]"""
+    learning_starts: int = 10000
+    """the step at which learning starts [>=0]"""
+    train_frequency: int = 10
+    """steps between two updates [>=1]"""
+
+
+def init_q_network(envs: Envs, args: Args, key: Any) -> Layers:
+    """Parameters of the network from an observation to logits of each action's atoms."""
+    inputs = math.prod(envs.single_observation_space.shape)
+    return init_mlp(key, (inputs, 120, 84, int(envs.single_action_space.n) * args.n_atoms))
+
+
+def return_logits(params: Layers, obs: Any, n_atoms: int) -> Any:
+    """Logits of the atoms, ``(batch, actions, atoms)``."""
+    return mlp(params, obs).reshape(len(obs), -1, n_atoms)
+
+
+def action_values(params: Layers, atoms: np.ndarray, obs: np.ndarray) -> np.ndarray:
+    """The expected return of each action, with NumPy, for acting."""
+    logits = return_logits(params, obs, len(atoms))
+    weights = np.exp(logits - logits.max(axis=2, keepdims=True))
+    return (weights @ atoms) / weights.sum(axis=2)
+
+
+def support(args: Args) -> np.ndarray:
+    """The atoms: returns at equal distances between the smallest and the largest."""
+    return np.linspace(args.v_min, args.v_max, args.n_atoms, dtype=np.float32)
+
+
+def project(next_pmfs: Any, rewards: Any, dones: Any, gamma: float, atoms: np.ndarray) -> Any:
+    """Move the atoms by the Bellman update and share each one's mass with its neighbours."""
+    delta_z = atoms[1] - atoms[0]
+    next_atoms = rewards[:, None] + gamma * atoms * (1 - dones[:, None])
+    next_atoms = next_atoms.clip(atoms[0], atoms[-1])
+    # An atom that moved to b takes a share of its mass, falling with the distance, to each z.
+    distance = jnp.abs(next_atoms[:, None, :] - atoms[None, :, None]) / delta_z
+    return jnp.einsum("bij,bj->bi", (1 - distance).clip(0, 1), next_pmfs)
+
+
+def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
+    """Rebuild the trained policy for evaluation."""
+    params = trained(partial(init_q_network, envs, args), model["q_network"])
+    return greedy_policy(partial(action_values, params, support(args)), epsilon=args.end_e)
+
+
+def train(args: Args, run: Run) -> None:
+    if args.v_min >= args.v_max:
+        raise UsageError(f"--v-min {args.v_min} must be below --v-max {args.v_max}.")
+    key = start(args)
+    envs = run.make_envs(args.num_envs)
+    adam = optax.adam(args.learning_rate, eps=0.01 / args.batch_size)
+    q_network = Tree(init_q_network(envs, args, key))
+    target_network = Tree(q_network.value)
+    optimizer = Tree(adam.init(q_network.value))
+    memory = ReplayBuffer(args.buffer_size, envs, run.device)
+    atoms = support(args)
+
+    @jax.jit
+    def update(params: Layers, target_params: Layers, moments: Any, data: dict) -> tuple:
+        each = jnp.arange(args.batch_size)
+        next_pmfs = jax.nn.softmax(return_logits(target_params, data["next_obs"], args.n_atoms))
+        best = (next_pmfs @ atoms).argmax(axis=1)
+        target_pmfs = project(
+            next_pmfs[each, best], data["rewards"], data["dones"], args.gamma, atoms
+        )
+
+        def cross_entropy(params: Layers) -> tuple:
+            logits = return_logits(params, data["obs"], args.n_atoms)
+            log_pmfs = jax.nn.log_softmax(logits[each, data["actions"].squeeze(1)])
+            loss = -(target_pmfs * log_pmfs).sum(axis=1).mean()
+            return loss, (jnp.exp(log_pmfs) @ atoms).mean()
+
+        (loss, q_value), gradient = jax.value_and_grad(cross_entropy, has_aux=True)(params)
+        step, moments = adam.update(gradient, moments)
+        return optax.apply_updates(params, step), moments, loss, q_value
+
+    envs.reset(seed=args.seed)
+    run.remember(
+        {"q_network": q_network},
+        target_network=target_network,
+        optimizer=optimizer,
+        memory=memory,
+        envs=envs,
+    )
+    obs = envs.obs
+    for global_step in run.steps(args.num_envs):
+        # Act: at random with probability epsilon, else greedily
+        epsilon = linear_schedule(
+            args.start_e, args.end_e, args.exploration_fraction * args.total_timesteps, global_step
+        )
+        if run.rng.random() < epsilon:
+            actions = envs.sample_actions(run.rng)
+        else:
+            actions = action_values(q_network.numpy(), atoms, obs).argmax(axis=1)
+        next_obs, rewards, terminated, _, info = envs.step(actions)
+        if info:
+            run.log_episodes(global_step, info)
+
+        # The state that followed, not the one a new episode began with
+        memory.add(obs, info.get("final_obs", next_obs), actions, rewards, terminated)
+        obs = next_obs
+
+        if global_step < args.learning_starts:
+            continue
+        if global_step % args.train_frequency < args.num_envs:
+            data = arrays(memory.sample(args.batch_size, run.rng))
+            q_network.value, optimizer.value, loss, q_value = update(
+                q_network.value, target_network.value, optimizer.value, data
+            )
+            if global_step % 100 < args.num_envs:
+                run.log(global_step, {"losses/loss": loss, "losses/q_values": q_value})
+
+        if global_step % args.target_network_frequency < args.num_envs:
+            target_network.value = q_network.value
+    envs.close()
+
+
+if __name__ == "__main__":
+    main(Args, train)

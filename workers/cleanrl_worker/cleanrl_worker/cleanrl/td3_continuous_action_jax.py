@@ -1,0 +1,222 @@
+"""Twin Delayed DDPG, TD3 (Fujimoto et al., 2018), in JAX.
+
+DDPG with three remedies against overestimated values: the smaller of two critics is
+believed, the actor learns less often than the critics, and noise on the target action
+smooths what the critics learn from.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from cleanrl_worker.agents.jax_mlp import Layers, init_mlp, mlp
+from cleanrl_worker.kit.actions import action_scale
+from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.envs import Envs
+from cleanrl_worker.kit.inference import Policy, noisy_policy
+from cleanrl_worker.kit.jax_backend import Tree, arrays, jax, jnp, optax, start, trained
+from cleanrl_worker.kit.replay import ReplayBuffer
+from cleanrl_worker.kit.run import Run
+from cleanrl_worker.kit.script import main
+
+ALGORITHM = {
+    "title": "Twin Delayed Deep Deterministic Policy Gradient (TD3), in JAX",
+    "paper": "Fujimoto et al. 2018, https://arxiv.org/abs/1802.09477",
+    "family": "continuous",
+    "actions": ["continuous"],
+    "observations": ["vector"],
+    "default_env": "Hopper-v5",
+    "requires": ["base", "jax"],
+}
+SMOKE = {
+    "env_id": "Pendulum-v1",
+    "total_timesteps": 600,
+    "learning_starts": 300,
+    "buffer_size": 1000,
+}
+
+
+@dataclass
+class Args(RunArgs):
+    exp_name: str = "td3_continuous_action_jax"
+    """the name of this experiment"""
+
+    # Algorithm specific arguments
+    env_id: str = "Hopper-v5"
+    """the id of the environment"""
+    total_timesteps: int = 1000000
+    """total timesteps of the experiment [>=1]"""
+    learning_rate: float = 3e-4
+    """the learning rate of the optimizers [>0]"""
+    num_envs: int = 1
+    """the number of parallel environments [>=1]"""
+    buffer_size: int = 1000000
+    """the number of transitions in the replay memory [>=1]"""
+    gamma: float = 0.99
+    """the discount factor [0,1]"""
+    tau: float = 0.005
+    """how far the target networks move at an update (0,1]"""
+    batch_size: int = 256
+    """the number of transitions in an update [>=1]"""
+    policy_noise: float = 0.2
+    """the standard deviation of the noise on the target action [>=0]"""
+    exploration_noise: float = 0.1
+    """the standard deviation of the exploration noise, in units of the action range [>=0]"""
+    learning_starts: int = 25000
+    """the step at which learning starts; actions are random before [>=0]"""
+    policy_frequency: int = 2
+    """updates of the critics for one of the actor [>=1]"""
+    noise_clip: float = 0.5
+    """the largest noise on the target action [>=0]"""
+
+
+def init_critic(envs: Envs, key: Any) -> Layers:
+    """Parameters of the network from an observation and an action to a value."""
+    inputs = math.prod(envs.single_observation_space.shape)
+    inputs += math.prod(envs.single_action_space.shape)
+    return init_mlp(key, (inputs, 256, 256, 1))
+
+
+def critic_value(params: Layers, obs: Any, actions: Any) -> Any:
+    """The value of an action in a state."""
+    return mlp(params, jnp.concatenate([obs, actions], axis=1)).squeeze(1)
+
+
+def init_actor(envs: Envs, key: Any) -> Layers:
+    """Parameters of the network from an observation to an action."""
+    inputs = math.prod(envs.single_observation_space.shape)
+    return init_mlp(key, (inputs, 256, 256, math.prod(envs.single_action_space.shape)))
+
+
+def actor_action(params: Layers, scale: np.ndarray, centre: np.ndarray, obs: Any) -> Any:
+    """The action to take in a state; NumPy for arrays, JAX for everything else."""
+    tanh = np.tanh if isinstance(obs, np.ndarray) else jnp.tanh
+    return tanh(mlp(params, obs)) * scale + centre
+
+
+def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
+    """Rebuild the trained policy for evaluation."""
+    scale, centre = action_scale(envs)
+    params = trained(partial(init_actor, envs), model["actor"])
+    return noisy_policy(
+        partial(actor_action, params, scale, centre), args.exploration_noise * scale
+    )
+
+
+def train(args: Args, run: Run) -> None:
+    actor_key, qf1_key, qf2_key, noise_key = jax.random.split(start(args), 4)
+    envs = run.make_envs(args.num_envs)
+    scale, centre = action_scale(envs)
+    adam = optax.adam(args.learning_rate)
+    actor = Tree(init_actor(envs, actor_key))
+    critics = Tree({"qf1": init_critic(envs, qf1_key), "qf2": init_critic(envs, qf2_key)})
+    targets = Tree({"actor": actor.value, **critics.value})
+    actor_optimizer, q_optimizer = Tree(adam.init(actor.value)), Tree(adam.init(critics.value))
+    smoothing_key = Tree(noise_key)
+    memory = ReplayBuffer(args.buffer_size, envs, run.device)
+
+    @jax.jit
+    def update_critics(critics: dict, targets: dict, moments: Any, key: Any, data: dict) -> tuple:
+        # Aim at the smaller value of a smoothed target action
+        key, noise_key = jax.random.split(key)
+        noise = jax.random.normal(noise_key, data["actions"].shape) * args.policy_noise
+        noise = noise.clip(-args.noise_clip, args.noise_clip) * scale
+        next_obs = data["next_obs"]
+        next_actions = actor_action(targets["actor"], scale, centre, next_obs) + noise
+        next_actions = next_actions.clip(centre - scale, centre + scale)
+        next_value = jnp.minimum(
+            critic_value(targets["qf1"], next_obs, next_actions),
+            critic_value(targets["qf2"], next_obs, next_actions),
+        )
+        target = data["rewards"] + (1 - data["dones"]) * args.gamma * next_value
+
+        def td_loss(critics: dict) -> tuple:
+            values = {
+                name: critic_value(params, data["obs"], data["actions"])
+                for name, params in critics.items()
+            }
+            losses = {name: jnp.square(value - target).mean() for name, value in values.items()}
+            means = {name: value.mean() for name, value in values.items()}
+            return losses["qf1"] + losses["qf2"], (losses, means)
+
+        (_, (losses, means)), gradient = jax.value_and_grad(td_loss, has_aux=True)(critics)
+        step, moments = adam.update(gradient, moments)
+        return optax.apply_updates(critics, step), moments, key, losses, means
+
+    @jax.jit
+    def update_actor(actor: Layers, critics: dict, targets: dict, moments: Any, obs: Any) -> tuple:
+        def negative_value(actor: Layers) -> Any:
+            action = actor_action(actor, scale, centre, obs)
+            return -critic_value(critics["qf1"], obs, action).mean()
+
+        loss, gradient = jax.value_and_grad(negative_value)(actor)
+        step, moments = adam.update(gradient, moments)
+        actor = optax.apply_updates(actor, step)
+        targets = optax.incremental_update({"actor": actor, **critics}, targets, args.tau)
+        return actor, targets, moments, loss
+
+    envs.reset(seed=args.seed)
+    run.remember(
+        {"actor": actor},
+        critics=critics,
+        targets=targets,
+        smoothing_key=smoothing_key,
+        actor_optimizer=actor_optimizer,
+        q_optimizer=q_optimizer,
+        memory=memory,
+        envs=envs,
+    )
+    obs = envs.obs
+    low, high = envs.single_action_space.low, envs.single_action_space.high
+    actor_loss = 0.0
+    for global_step in run.steps(args.num_envs):
+        # Act, with noise to explore
+        if global_step < args.learning_starts:
+            actions = envs.sample_actions(run.rng)
+        else:
+            actions = actor_action(actor.numpy(), scale, centre, obs)
+            noise = run.rng.standard_normal(actions.shape, np.float32)
+            actions = (actions + args.exploration_noise * scale * noise).clip(low, high)
+        next_obs, rewards, terminated, _, info = envs.step(actions)
+        if info:
+            run.log_episodes(global_step, info)
+
+        # The state that followed, not the one a new episode began with
+        memory.add(obs, info.get("final_obs", next_obs), actions, rewards, terminated)
+        obs = next_obs
+
+        if global_step < args.learning_starts:
+            continue
+        data = arrays(memory.sample(args.batch_size, run.rng))
+        critics.value, q_optimizer.value, smoothing_key.value, losses, values = update_critics(
+            critics.value, targets.value, q_optimizer.value, smoothing_key.value, data
+        )
+
+        # Actor, and the targets with it
+        if global_step % args.policy_frequency < args.num_envs:
+            actor.value, targets.value, actor_optimizer.value, actor_loss = update_actor(
+                actor.value, critics.value, targets.value, actor_optimizer.value, data["obs"]
+            )
+
+        if global_step % 100 < args.num_envs:
+            run.log(
+                global_step,
+                {
+                    "losses/qf1_values": values["qf1"],
+                    "losses/qf2_values": values["qf2"],
+                    "losses/qf1_loss": losses["qf1"],
+                    "losses/qf2_loss": losses["qf2"],
+                    "losses/qf_loss": (losses["qf1"] + losses["qf2"]) / 2,
+                    "losses/actor_loss": actor_loss,
+                },
+            )
+    envs.close()
+
+
+if __name__ == "__main__":
+    main(Args, train)

@@ -1,0 +1,237 @@
+"""Atari games in a batch, emulated natively by ale_py.
+
+Frames are 84 x 84 grey, the last four stacked, each action held for four frames, as Mnih et
+al. (2015) did it. For learning, the loss of a life ends an episode (``terminated``) although
+the game goes on, and rewards are clipped to their sign; ``info["episodes"]`` always tells of
+whole games with their true score.
+
+Ids of both generations work: ``BreakoutNoFrameskip-v4`` (no sticky actions) and
+``ALE/Breakout-v5`` (an action is repeated with probability 0.25).
+
+Every game begins with a seed of its own, so a game is restored by beginning it with the same
+seed and repeating the actions since.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from typing import Any
+
+import numpy as np
+
+from cleanrl_worker.kit.envs import StepResult
+from cleanrl_worker.kit.errors import UsageError
+from cleanrl_worker.kit.sampling import Random
+from cleanrl_worker.kit.videos import Film
+
+_ID = re.compile(r"(?:ALE/)?(?P<game>[A-Za-z]+?)(?P<plain>NoFrameskip)?(?:-v\d+)?")
+_FIRE = 1
+
+
+def game_of(env_id: str) -> tuple[str, float]:
+    """The ROM that an environment id means, and how often actions stick.
+
+    Raises:
+        UsageError: when there is no such game, with the nearest one.
+    """
+    try:
+        from ale_py import roms
+    except ModuleNotFoundError:
+        raise UsageError(
+            "Atari games need the package ale_py; install it with: "
+            "python -m cleanrl_worker.tools.install_extras --set atari"
+        ) from None
+    games = {name.replace("_", ""): name for name in roms.get_all_rom_ids()}
+    match = _ID.fullmatch(env_id)
+    wanted = match.group("game").lower() if match else env_id.lower()
+    if wanted not in games:
+        close = difflib.get_close_matches(wanted, games, n=1)
+        hint = f" Did you mean {_as_id(games[close[0]])}?" if close else ""
+        raise UsageError(
+            f"There is no Atari game for {env_id!r}: use an id such as "
+            f"BreakoutNoFrameskip-v4 or ALE/Breakout-v5.{hint}"
+        )
+    sticky = 0.25 if env_id.startswith("ALE/") else 0.0
+    return games[wanted], sticky
+
+
+def _as_id(rom: str) -> str:
+    return "".join(part.capitalize() for part in rom.split("_")) + "NoFrameskip-v4"
+
+
+class AtariEnvs:
+    """A batch of one Atari game.
+
+    Args:
+        env_id: which game.
+        num_envs: how many.
+        learning: end episodes with lives and clip rewards. Off for evaluation, which plays
+            whole games for their score and presses FIRE where a life begins with it.
+        video_dir: where to film the first game, or ``None``.
+    """
+
+    def __init__(
+        self, env_id: str, num_envs: int, *, learning: bool = True, video_dir: str | None = None
+    ) -> None:
+        game, sticky = game_of(env_id)
+        from ale_py.vector_env import AtariVectorEnv
+
+        self.env_id = env_id
+        self.num_envs = num_envs
+        self._learning = learning
+        self._games = AtariVectorEnv(
+            game,
+            num_envs,
+            num_threads=min(num_envs, len(os.sched_getaffinity(0))),
+            repeat_action_probability=sticky,
+            reward_clipping=False,
+        )
+        self.single_observation_space = self._games.single_observation_space
+        self.single_action_space = self._games.single_action_space
+        self._has_fire = "FIRE" in str(self._games.ale.get_action_set()[_FIRE])
+        self.obs = np.zeros((num_envs, *self.single_observation_space.shape), np.uint8)
+        self.notes: list[str] = []
+        self._film = None if video_dir is None else Film(video_dir)
+        self._seeds = Random(0)
+        self._game_seeds = np.zeros(num_envs, np.int64)
+        self._lives = np.zeros(num_envs, np.int64)
+        self._returns = np.zeros(num_envs)
+        self._new_life = np.zeros(num_envs, np.bool_)
+        self._actions: list[list[int]] = [[] for _ in range(num_envs)]
+
+    def reset(self, seed: int) -> np.ndarray:
+        """Begin anew; all games' seeds follow from this one."""
+        self._seeds = Random(seed)
+        everyone = np.ones(self.num_envs, np.bool_)
+        self._draw_seeds(everyone)
+        self.obs, info = self._games.reset(seed=self._game_seeds)
+        self._lives = info["lives"].astype(np.int64)
+        self._forget(everyone)
+        return self.obs
+
+    def step(self, actions: np.ndarray) -> StepResult:
+        """Step every game; see the module for what ends an episode."""
+        if not self._learning and self._has_fire:
+            actions = np.where(self._new_life, _FIRE, actions)
+        obs, rewards, over, cut, about = self._games.step(actions)
+        for log, action in zip(self._actions, actions.tolist(), strict=True):
+            log.append(action)
+        self._returns += rewards
+        lives = about["lives"].astype(np.int64)
+        self._new_life = lives < self._lives
+        terminated = over | self._new_life if self._learning else over
+        self._lives = lives
+        if self._learning:
+            rewards = np.sign(rewards)
+        self.obs = obs
+        if self._film is not None:
+            self._film.frame(self.render()[0])
+        info: dict[str, Any] = {}
+        ended = over | cut
+        if ended.any():
+            games = [
+                (float(self._returns[i]), len(self._actions[i])) for i in np.flatnonzero(ended)
+            ]
+            info = {"final_obs": obs, "episodes": games, "ended": ended}
+            if ended[0] and self._film is not None:
+                self._film.episode_ended()
+            self._draw_seeds(ended)
+            self._begin(ended)
+        return self.obs, rewards.astype(np.float32), terminated, cut, info
+
+    def restart(self, index: int) -> np.ndarray:
+        """End one game early and begin its next one."""
+        which = np.arange(self.num_envs) == index
+        self._draw_seeds(which)
+        self._begin(which)
+        return self.obs
+
+    def sample_actions(self, rng: np.random.Generator) -> np.ndarray:
+        """Uniformly random actions, one for each game."""
+        return rng.integers(self.single_action_space.n, size=self.num_envs)
+
+    def render(self) -> list[np.ndarray]:
+        """The newest frame of each game, as colour pictures."""
+        return [np.repeat(frames[-1][:, :, None], 3, axis=2) for frames in self.obs]
+
+    def close(self) -> None:
+        """Finish the film; the games hold nothing open."""
+        if self._film is not None:
+            self._film.close()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to bring every game back to where it is."""
+        return {
+            "seeds": self._seeds.state_dict(),
+            "game_seeds": self._game_seeds,
+            "actions": [np.array(log, np.uint8) for log in self._actions],
+            "returns": self._returns,
+            "new_life": self._new_life,
+            "obs": self.obs,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Bring every game back; ``notes`` says where a new one had to begin."""
+        if len(state["actions"]) != self.num_envs:
+            raise UsageError(
+                f"The checkpoint has {len(state['actions'])} environments, this run has "
+                f"{self.num_envs}; use --num-envs {len(state['actions'])}."
+            )
+        self._seeds.load_state_dict(state["seeds"])
+        self._game_seeds = state["game_seeds"].numpy().copy()
+        logs = [tensor.tolist() for tensor in state["actions"]]
+        self._repeat(logs)
+        self._actions = logs
+        self._returns = state["returns"].numpy().copy()
+        self._new_life = state["new_life"].numpy().copy()
+        wrong = (self.obs != state["obs"].numpy()).any(axis=(1, 2, 3))
+        if wrong.any():
+            self.notes.append(
+                f"{int(wrong.sum())} games could not be brought back to their saved state, "
+                "so new ones begin there"
+            )
+            self._draw_seeds(wrong)
+            self._begin(wrong)
+
+    def _repeat(self, logs: list[list[int]]) -> None:
+        """Repeat all games in one batch: each begins so late that all end together."""
+        lengths = np.array([len(log) for log in logs])
+        self._games.reset(seed=self._game_seeds)
+        longest = int(lengths.max())
+        for turn in range(longest + 1):
+            begins = lengths == longest - turn
+            if begins.any():
+                self._begin(begins)
+            if turn < longest:
+                actions = np.zeros(self.num_envs, np.int64)
+                for index, log in enumerate(logs):
+                    position = turn - (longest - len(log))
+                    if position >= 0:
+                        actions[index] = log[position]
+                self.obs, _, _, _, about = self._games.step(actions)
+                self._lives = about["lives"].astype(np.int64)
+
+    def _draw_seeds(self, which: np.ndarray) -> None:
+        self._game_seeds[which] = self._seeds.integers(2**31 - 1, size=int(which.sum()))
+
+    def _begin(self, which: np.ndarray) -> None:
+        obs, about = self._games.reset(
+            seed=self._game_seeds[which], options={"reset_mask": which.copy()}
+        )
+        self.obs = obs if len(obs) == self.num_envs else self._merge(obs, which)
+        lives = about["lives"].astype(np.int64)
+        self._lives[which] = lives[which] if len(lives) == self.num_envs else lives
+        self._forget(which)
+
+    def _merge(self, obs: np.ndarray, which: np.ndarray) -> np.ndarray:
+        merged = self.obs.copy()
+        merged[which] = obs
+        return merged
+
+    def _forget(self, which: np.ndarray) -> None:
+        self._returns[which] = 0.0
+        self._new_life[which] = False
+        for index in np.flatnonzero(which):
+            self._actions[index] = []

@@ -1,0 +1,141 @@
+"""JAX as a run needs it: started on the right device, its values saved and restored.
+
+Only algorithm files that learn with JAX import this module; the rest of the kit stays free
+of it. `Tree` is to JAX what a module's ``state_dict`` is to torch: it names every array of
+a pytree (parameters, optimiser state, random key), so that a checkpoint of plain tensors
+can hold it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.errors import UsageError
+from cleanrl_worker.kit.replay import Batch
+
+
+class MissingJaxError(UsageError, SystemExit):
+    """JAX is not installed; ends a script that was started by itself with status 2."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.code = 2
+
+
+try:
+    import jax
+    import jax.numpy as jnp
+    import optax
+except ModuleNotFoundError as error:
+    sentence = (
+        f"This algorithm needs the package {error.name}; install it with: "
+        "python -m cleanrl_worker.tools.install_extras --set jax"
+    )
+    print(f"error: {sentence}", file=sys.stderr, flush=True)
+    raise MissingJaxError(sentence) from None
+
+__all__ = ["MissingJaxError", "Tree", "arrays", "jax", "jnp", "optax", "start", "trained"]
+
+_ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
+
+
+def start(args: RunArgs) -> Any:
+    """Choose the device before JAX computes anything, and make the first random key.
+
+    Args:
+        args: ``cuda`` chooses the device, ``torch_threads`` whether XLA may use all cores,
+            ``seed`` the key.
+
+    Returns:
+        The random key.
+
+    Raises:
+        UsageError: when a GPU was asked for and JAX finds none.
+    """
+    if args.torch_threads == 1 and _ONE_THREAD not in os.environ.get("XLA_FLAGS", ""):
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_ONE_THREAD}".strip()
+    # By default JAX takes most of a GPU's memory at once, which other runs may share.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    jax.config.update("jax_platforms", "cuda,cpu" if args.cuda else "cpu")
+    try:
+        jax.devices("cuda" if args.cuda else "cpu")
+    except RuntimeError:
+        raise UsageError(
+            "--cuda was asked for, but JAX finds no CUDA device here: leave --cuda out to train "
+            'on the CPU, or install a CUDA build of JAX with: pip install "jax[cuda12]"'
+        ) from None
+    return jax.random.PRNGKey(args.seed)
+
+
+class Tree:
+    """A pytree of arrays that a checkpoint can hold."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    @property
+    def value(self) -> Any:
+        """The pytree; assign to it after every update."""
+        return self._value
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        self._value = value
+        self._arrays: Any = None
+
+    def numpy(self) -> Any:
+        """The same pytree as NumPy arrays; on the CPU they share memory with JAX's."""
+        if self._arrays is None:
+            self._arrays = jax.tree.map(np.asarray, self._value)
+        return self._arrays
+
+    def state_dict(self) -> dict[str, Any]:
+        """Every array under its path in the tree."""
+        leaves, _ = jax.tree_util.tree_flatten_with_path(self._value)
+        return {jax.tree_util.keystr(path): np.array(leaf) for path, leaf in leaves}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Put the saved arrays in the places of the present ones."""
+        self.value = jax.tree.map(jnp.asarray, _fill(self._value, state))
+
+
+def trained(init: Callable[[Any], Any], saved: dict[str, Any]) -> Any:
+    """The saved parameters of a policy as NumPy arrays, without computing anything.
+
+    Args:
+        init: makes such parameters from a random key; gives the structure.
+        saved: what `Tree.state_dict` gave.
+    """
+    return _fill(jax.eval_shape(init, jax.ShapeDtypeStruct((2,), np.uint32)), saved)
+
+
+def arrays(batch: Batch) -> dict[str, np.ndarray]:
+    """A batch of the replay memory as NumPy arrays of their own.
+
+    JAX reads its arguments in place while the loop already goes on, so they must not be
+    the memory that the next batch is drawn into.
+    """
+    return {field.name: getattr(batch, field.name).numpy().copy() for field in fields(batch)}
+
+
+def _fill(template: Any, saved: dict[str, Any]) -> Any:
+    leaves, structure = jax.tree_util.tree_flatten_with_path(template)
+    paths = {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
+    if paths.keys() != saved.keys():
+        odd = sorted(paths.keys() ^ saved.keys())
+        raise RuntimeError(f"the saved arrays have other names: {', '.join(odd)}")
+    for path, leaf in paths.items():
+        if tuple(saved[path].shape) != tuple(np.shape(leaf)):
+            raise RuntimeError(
+                f"size mismatch for {path}: saved {tuple(saved[path].shape)}, "
+                f"needed {tuple(np.shape(leaf))}"
+            )
+    filled = [saved[path].numpy().astype(leaf.dtype, copy=False) for path, leaf in paths.items()]
+    return jax.tree_util.tree_unflatten(structure, filled)
