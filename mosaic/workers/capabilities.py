@@ -26,7 +26,8 @@ class WorkerCapabilities:
             and what it can act on, as plain data for forms and help.
         environments: `package.module:function` returning the environments it can run.
         dry_run: `package.module:function` taking a config, returning (fits, text).
-        check_config: A small flat config with which `mosaic check-worker` can run it.
+        check_config: Two small flat configs as JSON with which `mosaic check-worker` runs it:
+            `long` lasts until it is stopped, `short` ends by itself in seconds.
         install_hint: The command that installs it or what it lacks.
     """
 

@@ -28,7 +28,10 @@ def get_worker_metadata() -> WorkerCapabilities:
         supports_checkpointing=True,
         estimated_memory_mb=64,
         check_config=json.dumps(
-            {"algo": "darts", "total_timesteps": 100000, "extras": {"step_ms": 20}}
+            {
+                "long": {"total_timesteps": 100_000, "extras": {"step_ms": 20}},
+                "short": {"total_timesteps": 50},
+            }
         ),
     )
 

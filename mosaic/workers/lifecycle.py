@@ -28,6 +28,7 @@ KNOWN_EVENTS = VITAL_SIGNS | {
 }
 _METRICS_INTERVAL_S = 1.0
 _MAX_DEPTH = 8
+_LARGEST = 2**63
 
 
 class LifecycleEmitter:
@@ -130,6 +131,8 @@ def parse_line(line: bytes, run_id: str, after_seq: int) -> LifecycleLine | Quar
         document = json.loads(
             line[position:], object_pairs_hook=_unique, parse_constant=_refuse_constant
         )
+        if b"\\u" in line:
+            json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair is no text
     except (ValueError, RecursionError) as error:
         return QuarantinedLine(f"not valid JSON: {error}")
     return _checked(document, run_id, after_seq)
@@ -145,7 +148,7 @@ def _checked(
         return QuarantinedLine("of another run")
     if document.get("schema", SCHEMA) != SCHEMA:
         return QuarantinedLine(f"schema {document['schema']!r}, this daemon reads {SCHEMA}")
-    if not isinstance(seq, int) or isinstance(seq, bool) or seq <= after_seq:
+    if not _is_int(seq) or seq <= after_seq:
         return QuarantinedLine(f"sequence {seq!r} after {after_seq}")
     if _depth(document) > _MAX_DEPTH:
         return QuarantinedLine(f"nested deeper than {_MAX_DEPTH}")
@@ -177,11 +180,11 @@ _CHECKPOINT_FIELDS = {"path", "step", "sha256", "kind"}
 
 
 def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return _is_int(value) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _depth(value: Any) -> int:

@@ -53,7 +53,10 @@ def get_worker_metadata() -> WorkerCapabilities:
         environments="cleanrl_worker.catalog:environments",
         dry_run="cleanrl_worker.dry_run:dry_run_in_subprocess",
         check_config=json.dumps(
-            {"algo": "ppo", "env_id": "CartPole-v1", "total_timesteps": 100_000_000}
+            {
+                "long": {"algo": "ppo", "env_id": "CartPole-v1", "total_timesteps": 100_000_000},
+                "short": {"algo": "ppo", "env_id": "CartPole-v1", "total_timesteps": 2048},
+            }
         ),
         install_hint="make setup",
     )

@@ -1,0 +1,112 @@
+"""`mosaic up`, `down` and `status`."""
+
+import time
+
+import click
+
+from mosaic.cli import output
+from mosaic.cli.options import json_option
+from mosaic.client import TrainerClient
+from mosaic.client.connection import find_endpoint, start_daemon
+from mosaic.config.paths import Home
+from mosaic.errors import DaemonNotRunningError, DaemonRunningError, MosaicError
+from mosaic.trainer.processes import is_alive
+
+_GOODBYE_S = 15.0
+
+
+@click.command()
+@click.option("--port", type=int, help="Listen on this port; 0 takes a free one.")
+@click.option("--listen", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--tls-cert", type=click.Path(exists=True), help="Certificate for other addresses.")
+@click.option("--tls-key", type=click.Path(exists=True), help="Its private key.")
+@json_option
+def up(
+    port: int | None, listen: str, tls_cert: str | None, tls_key: str | None, as_json: bool
+) -> int:
+    """Start the trainer daemon of this home (MOSAIC_HOME). Fine to call when it runs."""
+    home = Home.locate()
+    tls = (tls_cert, tls_key) if tls_cert and tls_key else None
+    try:
+        endpoint = start_daemon(home, port=port, listen=listen, tls=tls)
+        fresh = True
+    except DaemonRunningError:
+        if port is not None:
+            raise
+        endpoint, fresh = find_endpoint(home), False
+    if as_json:
+        output.print_json(
+            {"pid": endpoint.pid, "target": endpoint.target, "home": str(home.root), "new": fresh}
+        )
+    else:
+        verb = "started" if fresh else "already runs"
+        print(f"daemon {verb}: pid {endpoint.pid}, {endpoint.target}, home {home.root}")
+    return 0
+
+
+@click.command()
+@click.option("--stop-runs", is_flag=True, help="Stop the runs too; they end `interrupted`.")
+@click.option("--drain", is_flag=True, help="Start nothing new and wait for the running ones.")
+@json_option
+def down(stop_runs: bool, drain: bool, as_json: bool) -> int:
+    """Stop the daemon. Runs go on and the next daemon adopts them, unless asked otherwise."""
+    if stop_runs and drain:
+        raise click.UsageError("choose one of --stop-runs and --drain")
+    home = Home.locate()
+    endpoint = find_endpoint(home)
+    how = "stop" if stop_runs else "drain" if drain else "leave"
+    with TrainerClient.connect(home) as trainer:
+        live = trainer.shutdown(how)
+    deadline = None if how != "leave" else time.monotonic() + _GOODBYE_S
+    while is_alive(endpoint.key):
+        if deadline is not None and time.monotonic() > deadline:
+            raise MosaicError(
+                f"the daemon (pid {endpoint.pid}) did not stop; see {home.daemon_log}"
+            )
+        time.sleep(0.02)
+    fate = {"leave": "go on", "stop": "were stopped", "drain": "have ended"}[how]
+    if as_json:
+        output.print_json({"stopped": endpoint.pid, "live_runs": live, "runs": how})
+    else:
+        print(f"daemon stopped; {live} live run{'' if live == 1 else 's'} {fate}")
+    return 0
+
+
+@click.command()
+@json_option
+def status(as_json: bool) -> int:
+    """Show the daemon, its slots and its runs."""
+    home = Home.locate()
+    try:
+        trainer = TrainerClient.connect(home)
+    except DaemonNotRunningError:
+        if as_json:
+            output.print_json({"running": False, "home": str(home.root)})
+            return 3
+        raise
+    with trainer:
+        began = time.monotonic()
+        health = trainer.health()
+        latency_ms = (time.monotonic() - began) * 1000
+        resources = trainer.resources()
+    if as_json:
+        document = {"running": True, "home": str(home.root), **health, "resources": resources}
+        output.print_json(document)
+        return 0
+    state = "draining" if health["draining"] else "serving"
+    print(
+        f"daemon   {state}, pid {health['pid']}, up {output.duration(health['uptime_s'])}, "
+        f"epoch {health['epoch']}, answers in {latency_ms:.1f} ms"
+    )
+    print(f"home     {home.root}")
+    print(f"runs     {resources['running']} running, {resources['queued']} waiting")
+    print(
+        f"machine  {resources['cpus_free']} of {resources['cpus_total']} CPU slots free, "
+        f"{resources['memory_free_mb']:,} MB memory, {resources['disk_free_mb']:,} MB disk"
+    )
+    for slot in resources["slots"]:
+        holder = slot["run_id"] or ("draining" if slot["draining"] else "free")
+        print(f"  {slot['id']:<7} {holder}  {slot['detail']}".rstrip())
+    if health["notice"]:
+        print(f"notice   {health['notice']}")
+    return 0

@@ -1,0 +1,123 @@
+"""`mosaic doctor`: what is here, what is missing, and the command that helps."""
+
+import importlib.util
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import click
+
+from mosaic.cli import output
+from mosaic.cli.options import json_option
+from mosaic.client.connection import find_endpoint, open_channel, prove, read_token
+from mosaic.config.paths import Home
+from mosaic.config.settings import load_settings
+from mosaic.errors import DaemonNotRunningError, MosaicError
+from mosaic.trainer import hardware
+from mosaic.workers.discovery import discover
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at; `level` is ok, note or bad."""
+
+    level: str
+    what: str
+    detail: str
+
+
+@click.command()
+@json_option
+def doctor(as_json: bool) -> int:
+    """Check this installation; exit 1 when something must be mended."""
+    findings = list(examine(Home.locate()))
+    if as_json:
+        output.print_json([asdict(finding) for finding in findings])
+    else:
+        styles = {"ok": "green", "note": "yellow", "bad": "bold red"}
+        for finding in findings:
+            mark = f"[{styles[finding.level]}]{finding.level:<4}[/]"
+            output.console().print(f"{mark} {finding.what}: {finding.detail}", soft_wrap=True)
+    return int(any(finding.level == "bad" for finding in findings))
+
+
+def examine(home: Home) -> Iterator[Finding]:
+    """Look at everything a run depends on."""
+    version = sys.version.split()[0]
+    fits = sys.version_info[:2] >= (3, 11)
+    yield Finding("ok" if fits else "bad", "python", f"{version} at {sys.executable}")
+    yield from _home(home)
+    yield from _daemon(home)
+    yield from _workers()
+    yield from _machine(home)
+    yield from _optional_parts()
+
+
+def _home(home: Home) -> Iterator[Finding]:
+    try:
+        home.create()
+        load_settings(home)
+        yield Finding("ok", "home", str(home.root))
+    except OSError as error:
+        yield Finding("bad", "home", f"{home.root}: {error.strerror}; choose another MOSAIC_HOME")
+    except MosaicError as error:
+        yield Finding("bad", "settings", str(error))
+
+
+def _daemon(home: Home) -> Iterator[Finding]:
+    try:
+        endpoint = find_endpoint(home)
+        with open_channel(endpoint) as channel:
+            health = prove(channel, read_token(home))
+        text = f"pid {health.pid}, {endpoint.target}, version {health.version}"
+        yield Finding("ok", "daemon", text)
+        if health.notice:
+            yield Finding("bad", "daemon", health.notice)
+    except DaemonNotRunningError as error:
+        yield Finding("note", "daemon", str(error))
+    except MosaicError as error:
+        yield Finding("bad", "daemon", str(error))
+
+
+def _workers() -> Iterator[Finding]:
+    for worker in discover().values():
+        if worker.capabilities is None:
+            level = "note" if worker.problem.startswith("not installed") else "bad"
+            yield Finding(level, f"worker {worker.worker_type}", worker.problem)
+        elif importlib.util.find_spec(worker.capabilities.module) is None:
+            hint = worker.capabilities.install_hint or "make setup"
+            text = f"module {worker.capabilities.module} is missing; run: {hint}"
+            yield Finding("bad", f"worker {worker.worker_type}", text)
+        else:
+            yield Finding("ok", f"worker {worker.worker_type}", worker.display_name)
+
+
+def _machine(home: Home) -> Iterator[Finding]:
+    gpus = hardware.probe_gpus()
+    names = ", ".join(gpu.name for gpu in gpus) or "none (runs use the CPU)"
+    text = f"{hardware.cpu_count()} CPUs, {hardware.memory_total_mb():,} MB, GPUs: {names}"
+    yield Finding("ok", "machine", text)
+    root = home.root if home.root.exists() else Path.cwd()
+    free = hardware.disk_free_mb(root)
+    yield Finding("ok" if free > 1000 else "bad", "disk", f"{free:,} MB free at {root}")
+    shared = shutil.disk_usage("/dev/shm").free // 2**20 if Path("/dev/shm").exists() else 0
+    level = "ok" if shared >= 16 else "note"
+    yield Finding(level, "shared memory", f"{shared:,} MB free for live frames")
+
+
+def _optional_parts() -> Iterator[Finding]:
+    parts = {
+        "qtpy": ("the window", "make setup-gui"),
+        "tensorboard": ("TensorBoard", "make setup"),
+        "wandb": (
+            "Weights & Biases",
+            "python -m cleanrl_worker.tools.install_extras --set wandb",
+        ),
+    }
+    for module, (what, command) in parts.items():
+        if importlib.util.find_spec(module) is None:
+            yield Finding("note", what, f"not installed; run: {command}")
+        else:
+            yield Finding("ok", what, "installed")

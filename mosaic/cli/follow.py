@@ -1,0 +1,105 @@
+"""Following a run: a progress bar on a terminal, plain lines in a pipe."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from mosaic.cli import output
+from mosaic.cli.main import EXIT_FAILED, EXIT_INTERRUPTED
+from mosaic.client import TrainerClient
+
+_LOOK_S = 0.2
+_PLAIN_S = 2.0
+
+
+def follow(trainer: TrainerClient, run_id: str, as_json: bool = False) -> int:
+    """Show a run until it ends; its exit status. Ctrl-C stops following, not the run."""
+    try:
+        if as_json:
+            record = trainer.wait(run_id)
+            output.print_json(record)
+        elif output.on_terminal():
+            record = _bar(trainer, run_id)
+        else:
+            record = _lines(trainer, run_id)
+    except KeyboardInterrupt:
+        print(f"\nstopped following; the run goes on: mosaic watch {run_id}")
+        return EXIT_INTERRUPTED
+    if not as_json:
+        _tell_end(trainer, record)
+    return 0 if record["outcome"] == "completed" else EXIT_FAILED
+
+
+def _records(trainer: TrainerClient, run_id: str) -> Iterator[dict[str, Any]]:
+    while True:
+        record = trainer.get(run_id)
+        yield record
+        if record["state"] == "TERM":
+            return
+        time.sleep(_LOOK_S)
+
+
+def _bar(trainer: TrainerClient, run_id: str) -> dict[str, Any]:
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("[bold]{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TextColumn("{task.fields[detail]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=output.console()) as progress:
+        task = progress.add_task(run_id, total=None, detail="")
+        for record in _records(trainer, run_id):
+            made = record["progress"]
+            progress.update(
+                task,
+                description=f"{record['algo'] or record['worker']} {record['env_id']}".strip(),
+                total=made["total"] or None,
+                completed=made["step"],
+                detail=describe(record),
+            )
+    return record
+
+
+def _lines(trainer: TrainerClient, run_id: str) -> dict[str, Any]:
+    said, said_at = "", 0.0
+    for record in _records(trainer, run_id):
+        line = f"{record['run_id']} {record['state']} {describe(record)}".rstrip()
+        if record["state"] != said or time.monotonic() - said_at > _PLAIN_S:
+            print(line, flush=True)
+            said, said_at = record["state"], time.monotonic()
+    return record
+
+
+def describe(record: dict[str, Any]) -> str:
+    """One line about where a run stands: step, return, SPS, ETA."""
+    if record["wait_reason"]:
+        return f"{record['state']}: {record['wait_reason']}"
+    made, metrics = record["progress"], record["metrics"]
+    if not made["step"]:
+        return {"INIT": "queued", "HSHK": "starting", "RDY": "starting"}.get(record["state"], "")
+    words = [f"step {made['step']:,}/{made['total']:,}"]
+    if "episodic_return" in metrics:
+        words.append(f"return {metrics['episodic_return']:,.1f}")
+    if metrics.get("sps"):
+        words.append(f"{metrics['sps']:,.0f} SPS")
+    if made["eta_s"]:
+        words.append(f"ETA {output.duration(made['eta_s'])}")
+    if record["state"] == "PAUSE":
+        words.append("paused")
+    return " · ".join(words)
+
+
+def _tell_end(trainer: TrainerClient, record: dict[str, Any]) -> None:
+    reason = f": {record['reason']}" if record["reason"] else ""
+    print(f"{record['run_id']} {record['outcome']}{reason}")
+    if record["outcome"] in ("failed", "lost"):
+        last = "".join(
+            text for _, text in trainer.logs(record["run_id"], stream="stderr", tail_lines=12)
+        )
+        if last:
+            print("--- last lines of stderr ---")
+            print(last, end="")
+        print(f"everything it wrote: mosaic logs {record['run_id']}")

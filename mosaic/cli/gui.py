@@ -1,0 +1,18 @@
+"""`mosaic gui`: open the workbench, and a daemon if none runs."""
+
+import importlib.util
+import os
+import sys
+
+import click
+
+from mosaic.errors import MosaicError
+
+
+@click.command()
+def gui() -> int:
+    """Open the workbench; closing it stops nothing."""
+    missing = [name for name in ("qtpy", "gym_gui") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise MosaicError(f"the window's packages are missing ({missing[0]}); run: make setup-gui")
+    os.execv(sys.executable, [sys.executable, "-m", "gym_gui"])

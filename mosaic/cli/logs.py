@@ -1,0 +1,34 @@
+"""`mosaic logs`."""
+
+import sys
+
+import click
+
+from mosaic.cli.options import run_argument
+from mosaic.client import TrainerClient
+
+
+@click.command()
+@run_argument
+@click.option("-f", "--follow", is_flag=True, help="Go on until the run ends.")
+@click.option("--grep", default="", help="Only lines that match this regular expression.")
+@click.option("-n", "--tail", type=click.IntRange(1), help="Only the last lines.")
+@click.option("--stream", type=click.Choice(["stdout", "stderr"]), help="One stream only.")
+@click.option("--lifecycle", is_flag=True, help="Also the worker's lifecycle lines.")
+def logs(
+    run: str, follow: bool, grep: str, tail: int | None, stream: str | None, lifecycle: bool
+) -> int:
+    """Print what a run wrote; lines of stderr go to stderr."""
+    with TrainerClient.connect() as trainer:
+        chunks = trainer.logs(
+            run,
+            follow=follow,
+            grep=grep,
+            tail_lines=tail or 0,
+            stream=stream or "",
+            lifecycle=lifecycle,
+        )
+        for name, text in chunks:
+            target = sys.stderr if name == "stderr" and not stream else sys.stdout
+            print(text, end="", file=target, flush=True)
+    return 0

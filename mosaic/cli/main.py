@@ -1,0 +1,125 @@
+"""The `mosaic` command: a group whose commands are loaded when they are called."""
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from mosaic import __version__
+from mosaic.errors import (
+    AmbiguousRunError,
+    BindRefusedError,
+    DaemonNotRunningError,
+    DaemonRunningError,
+    InvalidConfigError,
+    InvalidRunIdError,
+    MosaicError,
+    NotOurDaemonError,
+    RunNotFoundError,
+)
+
+EXIT_FAILED, EXIT_REFUSED, EXIT_NO_DAEMON, EXIT_INTERRUPTED = 1, 2, 3, 130
+
+# Command name, its module under mosaic.cli, its function, and one line for --help.
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    "up": ("daemon", "up", "Start the trainer daemon of this home."),
+    "down": ("daemon", "down", "Stop the daemon; runs go on unless asked otherwise."),
+    "status": ("daemon", "status", "Show the daemon, its slots and its runs."),
+    "train": ("train", "train", "Train an algorithm in an environment."),
+    "submit": ("train", "submit", "Submit a JSON configuration."),
+    "eval": ("evaluate", "evaluate", "Evaluate a run's newest policy."),
+    "runs": ("runs", "runs", "List runs."),
+    "show": ("runs", "show", "Show one run."),
+    "logs": ("logs", "logs", "Print a run's output."),
+    "watch": ("watch", "watch", "Follow runs live."),
+    "pause": ("runs", "pause", "Stop a run at its next safe point."),
+    "resume": ("runs", "resume", "Let a paused run go on."),
+    "cancel": ("runs", "cancel", "End a run."),
+    "clone": ("train", "clone", "Submit a run's configuration again."),
+    "delete": ("runs", "delete", "Move an ended run to the trash."),
+    "restore": ("runs", "restore", "Take a run back out of the trash."),
+    "workers": ("workers", "workers", "List workers and their algorithms."),
+    "check-worker": ("workers", "check_worker", "Prove a worker against the contract."),
+    "doctor": ("doctor", "doctor", "Check this installation and say what is missing."),
+    "gui": ("gui", "gui", "Open the workbench."),
+    "completion": ("completion", "completion", "Print the shell completion script."),
+}
+
+
+class LazyGroup(click.Group):
+    """Loads a command's module only when the command is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module, function, _ = COMMANDS[name]
+        command: click.Command = getattr(importlib.import_module(f"mosaic.cli.{module}"), function)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0] if args else ""
+        if name and name not in COMMANDS and not name.startswith("-"):
+            from mosaic.config.suggest import did_you_mean
+
+            raise click.UsageError(f"there is no command {name!r}{did_you_mean(name, COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, _, text) in COMMANDS.items()])
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="mosaic")
+def cli() -> None:
+    """MOSAIC: a workbench for reinforcement learning.
+
+    \b
+    Exit codes: 0 done, 1 the run failed, 2 refused, 3 no daemon,
+    130 interrupted while following (the run goes on).
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command; errors become one message and a documented exit code."""
+    try:
+        result: Any = cli.main(args=list(arguments) if arguments else None, standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.UsageError as error:
+        error.show()
+        sys.exit(EXIT_REFUSED)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(EXIT_INTERRUPTED)
+    except MosaicError as error:
+        print(f"mosaic: {error}", file=sys.stderr)
+        sys.exit(exit_code(error))
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+    sys.exit(result if isinstance(result, int) else 0)
+
+
+def exit_code(error: MosaicError) -> int:
+    """The documented exit code of an error."""
+    if isinstance(error, DaemonRunningError | DaemonNotRunningError | NotOurDaemonError):
+        return EXIT_NO_DAEMON
+    refused = (
+        InvalidConfigError,
+        InvalidRunIdError,
+        RunNotFoundError,
+        AmbiguousRunError,
+        BindRefusedError,
+    )
+    return EXIT_REFUSED if isinstance(error, refused) else EXIT_FAILED
+
+
+if __name__ == "__main__":
+    main()

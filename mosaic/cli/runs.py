@@ -1,0 +1,218 @@
+"""`mosaic runs`, `show`, `pause`, `resume`, `cancel`, `delete`, `restore`."""
+
+import time
+from typing import Any
+
+import click
+
+from mosaic.cli import output
+from mosaic.cli.options import json_option, run_argument
+from mosaic.client import TrainerClient
+from mosaic.errors import MosaicError
+
+_COLUMNS = ("RUN", "NAME", "ALGO", "ENV", "STATE", "PROGRESS", "RETURN", "SPS", "ETA", "AGE")
+
+
+@click.command()
+@click.option("--state", "states", multiple=True, help="Only runs in this state; may be repeated.")
+@click.option("--outcome", "outcomes", multiple=True, help="Only runs that ended so.")
+@click.option("--algo", default="", help="Only this algorithm.")
+@click.option("--env-id", default="", help="Only this environment.")
+@click.option("--worker", default="", help="Only this worker.")
+@click.option("--text", default="", help="Search name, id, algorithm, environment, tags, notes.")
+@click.option("--sort", default="-created_at", show_default=True, help="Column; - reverses.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 500))
+@click.option("--page", default="", help="Token of the page to show.")
+@click.option("--deleted", is_flag=True, help="List the trash.")
+@json_option
+def runs(
+    states: tuple[str, ...],
+    outcomes: tuple[str, ...],
+    algo: str,
+    env_id: str,
+    worker: str,
+    text: str,
+    sort: str,
+    limit: int,
+    page: str,
+    deleted: bool,
+    as_json: bool,
+) -> int:
+    """List runs, newest first."""
+    with TrainerClient.connect() as trainer:
+        records, token, total = trainer.list_runs(
+            page_size=limit,
+            page_token=page,
+            states=[state.upper() for state in states],
+            outcomes=outcomes,
+            algo=algo,
+            env_id=env_id,
+            worker=worker,
+            text=text,
+            sort=sort,
+            deleted=deleted,
+        )
+    if as_json:
+        output.print_json({"runs": records, "total": total, "next_page": token})
+        return 0
+    if not records:
+        print("no runs yet; start one: mosaic train ppo" if not text else "no run fits")
+        return 0
+    output.print_table(_COLUMNS, [_row(record) for record in records])
+    if token and output.on_terminal():
+        print(f"{len(records)} of {total} runs; the next page: mosaic runs --page {token}")
+    return 0
+
+
+def _row(record: dict[str, Any]) -> list[str]:
+    progress, metrics = record["progress"], record["metrics"]
+    live = record["state"] in ("EXEC", "PAUSE")
+    return [
+        record["run_id"],
+        record["run_name"],
+        record["algo"],
+        record["env_id"],
+        output.state_cell(record),
+        f"{progress['fraction']:.0%}",
+        output.number(metrics.get("episodic_return")),
+        output.number(metrics.get("sps"), 0),
+        output.duration(progress["eta_s"]) if live else "-",
+        output.age(record["created_at"]),
+    ]
+
+
+@click.command()
+@run_argument
+@click.option("--events", is_flag=True, help="Also list what happened to it.")
+@json_option
+def show(run: str, events: bool, as_json: bool) -> int:
+    """Show one run."""
+    with TrainerClient.connect() as trainer:
+        record = trainer.get(run)
+        history = trainer.events(record["run_id"]) if events else []
+    if as_json:
+        output.print_json({**record, "events": history} if events else record)
+        return 0
+    for label, text in _facts(record):
+        if text:
+            print(f"{label:<12} {text}")
+    for event in history:
+        print(
+            f"  {event['seq']:>4} {output.clock(event['at'])} {event['state']:<6} {event['kind']}"
+        )
+    return 0
+
+
+def _facts(record: dict[str, Any]) -> list[tuple[str, str]]:
+    progress = record["progress"]
+    state = record["state"]
+    if record["outcome"]:
+        state = f"{state} ({record['outcome']})"
+    newest = record["checkpoints"][-1] if record["checkpoints"] else None
+    numbers = "  ".join(f"{name} {value:,.4g}" for name, value in record["metrics"].items())
+    return [
+        ("run", record["run_id"]),
+        ("name", record["run_name"]),
+        ("what", " ".join(filter(None, (record["worker"], record["algo"], record["env_id"])))),
+        ("state", state),
+        ("reason", record["reason"] or ""),
+        ("waits", record["wait_reason"] or ""),
+        ("progress", f"{progress['step']:,} of {progress['total']:,} ({progress['fraction']:.0%})"),
+        ("metrics", numbers),
+        ("process", f"pid {record['pid']}" if record["pid"] else ""),
+        ("slots", ", ".join(record["slots"])),
+        ("created", output.clock(record["created_at"])),
+        ("started", output.clock(record["started_at"])),
+        ("finished", output.clock(record["finished_at"])),
+        ("checkpoint", f"{newest['path']} at step {newest['step']:,}" if newest else ""),
+        ("parent", record["parent_run_id"]),
+        ("tags", ", ".join(record["tags"])),
+        ("notes", record["notes"]),
+        ("directory", record["run_dir"]),
+    ]
+
+
+@click.command()
+@run_argument
+@click.option("--release", is_flag=True, help="Give its slots back while it is paused.")
+@click.option("--wait/--no-wait", default=True, help="Wait until it stands still.")
+@json_option
+def pause(run: str, release: bool, wait: bool, as_json: bool) -> int:
+    """Stop a run at its next safe point."""
+    with TrainerClient.connect() as trainer:
+        record = trainer.pause(run, release)
+        if wait:
+            record = _until(trainer, record["run_id"], lambda now: now["state"] != "EXEC")
+    return _told(record, as_json)
+
+
+@click.command()
+@run_argument
+@click.option("--wait/--no-wait", default=True, help="Wait until it goes on.")
+@json_option
+def resume(run: str, wait: bool, as_json: bool) -> int:
+    """Let a paused run go on. (To continue an ended run: mosaic train ALGO --resume RUN.)"""
+    with TrainerClient.connect() as trainer:
+        record = trainer.resume(run)
+        if wait:
+            run_id = record["run_id"]
+            record = _until(
+                trainer, run_id, lambda now: now["state"] != "PAUSE" or bool(now["wait_reason"])
+            )
+    return _told(record, as_json)
+
+
+@click.command()
+@run_argument
+@click.option("--grace", type=float, help="Seconds between SIGTERM and SIGKILL.")
+@click.option("--wait/--no-wait", default=True, help="Wait until every process of it is dead.")
+@json_option
+def cancel(run: str, grace: float | None, wait: bool, as_json: bool) -> int:
+    """End a run: SIGTERM, a grace period in which it may save, then SIGKILL."""
+    with TrainerClient.connect() as trainer:
+        record = trainer.cancel(run, grace)
+        if wait:
+            record = _until(trainer, record["run_id"], lambda now: now["state"] == "TERM")
+    return _told(record, as_json)
+
+
+@click.command()
+@run_argument
+@click.option("--purge", is_flag=True, help="Remove it for good instead.")
+def delete(run: str, purge: bool) -> int:
+    """Move an ended run to the trash, where it stays for seven days."""
+    with TrainerClient.connect() as trainer:
+        record = trainer.get(run)
+        trainer.delete(record["run_id"], purge)
+    undo = "" if purge else f"; undo: mosaic restore {record['run_id']}"
+    print(f"{record['run_id']} deleted{undo}")
+    return 0
+
+
+@click.command()
+@run_argument
+@json_option
+def restore(run: str, as_json: bool) -> int:
+    """Take a run back out of the trash."""
+    with TrainerClient.connect() as trainer:
+        return _told(trainer.restore(run), as_json)
+
+
+def _until(trainer: TrainerClient, run_id: str, reached: Any, limit_s: float = 600.0) -> Any:
+    deadline = time.monotonic() + limit_s
+    while True:
+        record = trainer.get(run_id)
+        if reached(record):
+            return record
+        if time.monotonic() > deadline:
+            raise MosaicError(f"run {run_id} is still {record['state']}")
+        time.sleep(0.05)
+
+
+def _told(record: dict[str, Any], as_json: bool) -> int:
+    if as_json:
+        output.print_json(record)
+    else:
+        outcome = f" ({record['outcome']})" if record["outcome"] else ""
+        print(f"{record['run_id']} {record['state']}{outcome}")
+    return 0

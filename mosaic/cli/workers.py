@@ -1,0 +1,79 @@
+"""`mosaic workers` and `mosaic check-worker`."""
+
+from dataclasses import asdict
+
+import click
+
+from mosaic.cli import output
+from mosaic.cli.options import json_option
+from mosaic.config.suggest import did_you_mean
+from mosaic.errors import InvalidConfigError, Problem
+from mosaic.workers.discovery import discover, load_hook
+
+
+@click.command()
+@click.option("--algos", metavar="WORKER", help="Print a worker's algorithms, one a line.")
+@json_option
+def workers(algos: str | None, as_json: bool) -> int:
+    """List every worker, installed or not."""
+    found = discover()
+    if algos:
+        return _print_algorithms(algos, as_json)
+    if as_json:
+        output.print_json(
+            [
+                {
+                    "type": worker.worker_type,
+                    "display_name": worker.display_name,
+                    "available": worker.capabilities is not None,
+                    "problem": worker.problem,
+                    "capabilities": asdict(worker.capabilities) if worker.capabilities else None,
+                }
+                for worker in found.values()
+            ]
+        )
+        return 0
+    rows = []
+    for worker in found.values():
+        facts = worker.capabilities
+        lane = "telemetry" if facts and facts.requires_live_telemetry else "analytics"
+        detail = f"{lane} lane, {facts.module}" if facts else worker.problem
+        rows.append([worker.worker_type, worker.display_name, "yes" if facts else "no", detail])
+    output.print_table(("TYPE", "NAME", "AVAILABLE", "DETAIL"), rows)
+    return 0
+
+
+def _print_algorithms(worker_type: str, as_json: bool) -> int:
+    found = discover()
+    worker = found.get(worker_type)
+    if worker is None:
+        message = f"there is no worker {worker_type!r}{did_you_mean(worker_type, found)}"
+        raise InvalidConfigError([Problem("", "CFG105", message)])
+    if worker.capabilities is None:
+        raise InvalidConfigError([Problem("", "CFG105", f"{worker_type}: {worker.problem}")])
+    hook = worker.capabilities.algorithms
+    names = load_hook(hook)() if hook else []
+    if as_json:
+        output.print_json(names)
+    else:
+        print("\n".join(names))
+    return 0
+
+
+@click.command("check-worker")
+@click.argument("name")
+@json_option
+def check_worker(name: str, as_json: bool) -> int:
+    """Prove a worker against the contract: handshake, event order, cancel, pause, exit codes."""
+    from mosaic.workers.check import check_worker as check
+
+    results = []
+    for result in check(name):
+        results.append(asdict(result))
+        if not as_json:
+            mark = "[green]ok  [/]" if result.passed else "[bold red]FAIL[/]"
+            output.console().print(f"{mark} {result.rule}: {result.detail}", soft_wrap=True)
+    if as_json:
+        output.print_json(results)
+    failed = [result for result in results if not result["passed"]]
+    return 1 if failed or not results else 0

@@ -1,0 +1,271 @@
+"""`mosaic check-worker`: any worker against the contract, with a real daemon of its own."""
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mosaic.errors import InvalidConfigError, MosaicError, WorkerContractError
+from mosaic.workers.capabilities import WorkerCapabilities
+from mosaic.workers.discovery import discover
+from mosaic.workers.lifecycle import LifecycleLine, parse_line
+
+if TYPE_CHECKING:
+    from mosaic.client import TrainerClient
+
+_START_S, _ACT_S, _SHORT_S, _EXIT_S = 60.0, 20.0, 120.0, 30.0
+_TERMINATED = 143
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """One rule and whether it holds."""
+
+    rule: str
+    passed: bool
+    detail: str
+
+
+@dataclass
+class _Bench:
+    """A worker on the bench: the daemon, the configs, the run in hand."""
+
+    trainer: "TrainerClient"
+    capabilities: WorkerCapabilities
+    configs: dict[str, dict[str, Any]]
+    record: dict[str, Any] = field(default_factory=dict)
+
+    def submit(self, which: str) -> None:
+        fields = {"algo": "", "env_id": "", **self.configs[which]}
+        request = {
+            "artifacts": {},
+            "metadata": {
+                "worker": {
+                    "type": self.capabilities.worker_type,
+                    "module": self.capabilities.module,
+                    "config": fields,
+                }
+            },
+        }
+        self.record = self.trainer.submit(request)
+
+    def until(self, reached: Callable[[dict[str, Any]], bool], limit_s: float, what: str) -> None:
+        deadline = time.monotonic() + limit_s
+        while True:
+            self.record = self.trainer.get(self.record["run_id"])
+            if reached(self.record):
+                return
+            if self.record["state"] == "TERM":
+                reason = self.record["reason"] or self.record["outcome"]
+                raise WorkerContractError(f"the run ended before {what}: {reason}")
+            if time.monotonic() > deadline:
+                state = self.record["state"]
+                raise WorkerContractError(f"still {state} after {limit_s:g} s, waiting for {what}")
+            time.sleep(0.05)
+
+    def words(self) -> list[LifecycleLine]:
+        """The worker's lifecycle lines that keep the contract."""
+        path = Path(self.record["run_dir"]) / "logs" / "stdout.log"
+        lines, newest = [], 0
+        for raw in path.read_bytes().split(b"\n") if path.exists() else []:
+            parsed = parse_line(raw, self.record["run_id"], newest)
+            if isinstance(parsed, LifecycleLine):
+                newest = parsed.seq
+                lines.append(parsed)
+        return lines
+
+
+Rule = tuple[str, Callable[[_Bench], str]]
+
+
+def check_worker(name: str) -> Iterator[CheckResult]:
+    """Check an installed worker, rule by rule.
+
+    Raises:
+        WorkerContractError: It is not installed.
+    """
+    worker = discover().get(name)
+    if worker is None or worker.capabilities is None:
+        problem = worker.problem if worker else "nothing of this name is installed"
+        raise WorkerContractError(f"{name} cannot be checked: {problem}")
+    yield from check_capabilities(worker.capabilities)
+
+
+def check_capabilities(capabilities: WorkerCapabilities) -> Iterator[CheckResult]:
+    """Check a worker by its descriptor."""
+    try:
+        configs = _configs(capabilities)
+    except WorkerContractError as error:
+        yield CheckResult("descriptor", False, str(error))
+        return
+    yield CheckResult("descriptor", True, f"{capabilities.worker_type}: {capabilities.module}")
+    yield _bad_start(capabilities)
+    from mosaic.client import TrainerClient
+    from mosaic.config.paths import Home
+    from mosaic.config.settings import Settings, save_settings
+
+    with tempfile.TemporaryDirectory(prefix="mosaic-check-") as folder:
+        home = Home.locate(folder)
+        save_settings(home, Settings(warm_start=False, port=0, handshake_timeout_s=_ACT_S))
+        with TrainerClient.connect(home, start=True) as trainer:
+            try:
+                yield from _on_the_bench(_Bench(trainer, capabilities, configs))
+            finally:
+                trainer.shutdown("stop")
+                _wait_until_gone(home.endpoint)
+
+
+def _on_the_bench(bench: _Bench) -> Iterator[CheckResult]:
+    for rules in (_LIFE, _SHORT_LIFE):
+        for rule, check in rules:
+            try:
+                yield CheckResult(rule, True, check(bench))
+            except (WorkerContractError, InvalidConfigError) as error:
+                yield CheckResult(rule, False, str(error))
+                break
+
+
+def _configs(capabilities: WorkerCapabilities) -> dict[str, dict[str, Any]]:
+    if not capabilities.check_config:
+        raise WorkerContractError("check_config is empty: give a long and a short configuration")
+    try:
+        configs: dict[str, dict[str, Any]] = json.loads(capabilities.check_config)
+    except ValueError as error:
+        raise WorkerContractError(f"check_config is not JSON: {error}") from None
+    missing = {"long", "short"} - set(configs)
+    if missing:
+        raise WorkerContractError(f"check_config lacks {', '.join(sorted(missing))}")
+    return configs
+
+
+def _bad_start(capabilities: WorkerCapabilities) -> CheckResult:
+    """A worker that is given nonsense must say so and not exit 0."""
+    rule = "exit code of a bad start"
+    command = [sys.executable, "-m", capabilities.module, "--config", "no-such-file.json"]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_EXIT_S, check=False)
+    except subprocess.TimeoutExpired:
+        return CheckResult(rule, False, f"it still ran after {_EXIT_S:g} s without a config")
+    if done.returncode == 0:
+        return CheckResult(rule, False, "it exited 0 although its config does not exist")
+    return CheckResult(rule, True, f"exit code {done.returncode}")
+
+
+def _handshake(bench: _Bench) -> str:
+    bench.submit("long")
+    bench.until(lambda now: now["state"] not in ("INIT", "HSHK"), _START_S, "the handshake")
+    return f"registered with {json.dumps(bench.record['capabilities'])}"
+
+
+def _start(bench: _Bench) -> str:
+    bench.until(lambda now: now["state"] == "EXEC", _ACT_S, "run_started")
+    first = bench.words()[0].event if bench.words() else "nothing"
+    if first != "run_started":
+        raise WorkerContractError(f"its first word is {first}, not run_started")
+    return "run_started after the handshake"
+
+
+def _signs_of_life(bench: _Bench) -> str:
+    def heard(_: dict[str, Any]) -> bool:
+        return any(line.event in ("heartbeat", "metrics") for line in bench.words())
+
+    bench.until(heard, 35.0, "a heartbeat or metrics line")
+    quarantined = bench.record["quarantined_lines"]
+    if quarantined:
+        raise WorkerContractError(f"{quarantined} of its lines break the lifecycle format")
+    return "heartbeat or metrics seen, every line well formed"
+
+
+def _pause(bench: _Bench) -> str:
+    promised = bench.capabilities.supports_pause
+    bench.trainer.pause(bench.record["run_id"])
+    bench.until(lambda now: now["state"] == "PAUSE", _ACT_S, "the pause")
+    before = _cpu_ticks(bench.record["run_id"])
+    time.sleep(1.0)
+    used = _cpu_ticks(bench.record["run_id"]) - before
+    if used > 20:
+        raise WorkerContractError(f"it used {used} CPU ticks in a second while paused")
+    bench.trainer.resume(bench.record["run_id"])
+    bench.until(lambda now: now["state"] == "EXEC", _ACT_S, "the resume")
+    return "at a safe point" if promised else "by SIGSTOP, as it does not support pause itself"
+
+
+def _cancel(bench: _Bench) -> str:
+    from mosaic.trainer.processes import marked_processes
+
+    run_id = bench.record["run_id"]
+    bench.trainer.cancel(run_id, grace_s=_ACT_S)
+    record = bench.trainer.wait(run_id, timeout_s=_ACT_S + 15)
+    bench.record = record
+    left = marked_processes(run_id)
+    if left:
+        raise WorkerContractError(f"{len(left)} of its processes are still alive")
+    if record["exit_code"] != _TERMINATED:
+        code = record["exit_code"]
+        raise WorkerContractError(f"exit code {code} after SIGTERM, the contract asks for 143")
+    last = bench.words()[-1]
+    if last.event != "run_failed" or last.fields["reason"] != "terminated":
+        raise WorkerContractError(f"its last word is {last.event}, not run_failed: terminated")
+    return "exit code 143, last word run_failed: terminated, nothing left behind"
+
+
+def _completion(bench: _Bench) -> str:
+    bench.submit("short")
+    record = bench.trainer.wait(bench.record["run_id"], timeout_s=_SHORT_S)
+    bench.record = record
+    if record["outcome"] != "completed":
+        raise WorkerContractError(f"it ended {record['outcome']}: {record['reason']}")
+    words = [line.event for line in bench.words()]
+    if words[-1] != "run_completed":
+        raise WorkerContractError(f"its last word is {words[-1]}, not run_completed")
+    return "run_completed, exit code 0"
+
+
+def _event_order(bench: _Bench) -> str:
+    events = bench.trainer.events(bench.record["run_id"])
+    numbers = [event["seq"] for event in events]
+    if numbers != list(range(1, len(numbers) + 1)):
+        raise WorkerContractError(f"its events are not dense: {numbers}")
+    kinds = [event["kind"] for event in events]
+    order = ("spawned", "worker_registered", "run_started", "completion_reported", "settled")
+    places = [kinds.index(kind) for kind in order]
+    if places != sorted(places):
+        raise WorkerContractError(f"its events come out of order: {', '.join(kinds)}")
+    return " → ".join(order)
+
+
+_LIFE: tuple[Rule, ...] = (
+    ("handshake", _handshake),
+    ("start", _start),
+    ("signs of life", _signs_of_life),
+    ("pause and resume", _pause),
+    ("cancel", _cancel),
+)
+_SHORT_LIFE: tuple[Rule, ...] = (("completion", _completion), ("event order", _event_order))
+
+
+def _cpu_ticks(run_id: str) -> int:
+    from mosaic.trainer.processes import marked_processes
+
+    total = 0
+    for pid in marked_processes(run_id):
+        try:
+            text = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            continue
+        fields = text[text.rindex(")") + 2 :].split()
+        total += int(fields[11]) + int(fields[12])
+    return total
+
+
+def _wait_until_gone(endpoint: Path) -> None:
+    deadline = time.monotonic() + 60.0
+    while endpoint.exists():
+        if time.monotonic() > deadline:
+            raise MosaicError("the daemon of the check did not stop")
+        time.sleep(0.05)
