@@ -23,6 +23,7 @@ import numpy as np
 
 from cleanrl_worker.kit.envs import StepResult
 from cleanrl_worker.kit.errors import UsageError
+from cleanrl_worker.kit.frames import frame_tap
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.videos import Film
 
@@ -94,6 +95,7 @@ class AtariEnvs:
         self.obs = np.zeros((num_envs, *self.single_observation_space.shape), np.uint8)
         self.notes: list[str] = []
         self._film = None if video_dir is None else Film(video_dir)
+        self._tap = frame_tap(self.render, num_envs)
         self._seeds = Random(0)
         self._game_seeds = np.zeros(num_envs, np.int64)
         self._lives = np.zeros(num_envs, np.int64)
@@ -128,6 +130,8 @@ class AtariEnvs:
         self.obs = obs
         if self._film is not None:
             self._film.frame(self.render()[0])
+        if self._tap is not None:
+            self._tap.step(rewards)
         info: dict[str, Any] = {}
         ended = over | cut
         if ended.any():
@@ -135,6 +139,8 @@ class AtariEnvs:
                 (float(self._returns[i]), len(self._actions[i])) for i in np.flatnonzero(ended)
             ]
             info = {"final_obs": obs, "episodes": games, "ended": ended}
+            if self._tap is not None:
+                self._tap.episode(games[0][0])
             if ended[0] and self._film is not None:
                 self._film.episode_ended()
             self._draw_seeds(ended)
@@ -157,7 +163,9 @@ class AtariEnvs:
         return [np.repeat(frames[-1][:, :, None], 3, axis=2) for frames in self.obs]
 
     def close(self) -> None:
-        """Finish the film; the games hold nothing open."""
+        """Finish the film and stop showing; the games hold nothing open."""
+        if self._tap is not None:
+            self._tap.close()
         if self._film is not None:
             self._film.close()
 

@@ -23,7 +23,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
-from cleanrl_worker.kit import observations
+from cleanrl_worker.kit import frames, observations
 from cleanrl_worker.kit.errors import TrainingError, UsageError
 
 StepResult = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
@@ -89,10 +89,12 @@ class Envs:
     ) -> None:
         self.env_id = env_id
         self.num_envs = num_envs
-        self.envs = [
-            make_env(env_id, video_dir=video_dir if index == 0 else None, **options)
-            for index in range(num_envs)
-        ]
+        with frames.without_own_taps():
+            self.envs = [
+                make_env(env_id, video_dir=video_dir if index == 0 else None, **options)
+                for index in range(num_envs)
+            ]
+        self._tap = frames.frame_tap(self.envs, num_envs)
         self.single_action_space = self.envs[0].action_space
         self.single_observation_space, self._encode = observations.encoder(
             self.envs[0].observation_space
@@ -144,6 +146,8 @@ class Envs:
                 truncated[index] = cut
                 ended = [index] if ended is None else [*ended, index]
         self.obs = obs
+        if self._tap is not None:
+            self._tap.step(rewards)
         info = {} if ended is None else self._finish(ended)
         return self.obs, rewards, terminated, truncated, info
 
@@ -163,6 +167,8 @@ class Envs:
 
     def close(self) -> None:
         """Close every environment."""
+        if self._tap is not None:
+            self._tap.close()
         for env in self.envs:
             env.close()
 
@@ -231,6 +237,8 @@ class Envs:
                     f"(episode return {total}); training cannot go on with it."
                 )
             episodes.append((float(total), self._lengths[index]))
+            if self._tap is not None:
+                self._tap.episode(total)
             self._begin(index, {"rng": _generator_state(self.envs[index])})
         return {"final_obs": final_obs, "episodes": episodes}
 
