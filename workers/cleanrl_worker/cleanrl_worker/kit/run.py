@@ -68,6 +68,7 @@ class Run:
         self._logger: Logger | None = None
         self._signal: int | None = None
         self._stop = False
+        self._early_commands: list[str] = []
         self._saved_step = -1
         self._next_look = self._next_save = 0.0
 
@@ -191,7 +192,8 @@ class Run:
 
     def _look_up(self) -> None:
         self._logger.report(self.step)
-        for command in self.bridge.commands():
+        early, self._early_commands = self._early_commands, []
+        for command in (*early, *self.bridge.commands()):
             self._obey(command)
         if self._signal is not None or self.bridge.lost:
             self._stop = True
@@ -252,6 +254,7 @@ class Run:
             if "stop" in commands:
                 raise Stopped(128 + signal.SIGTERM)
             if "go" in commands:
+                self._early_commands = [command for command in commands if command != "go"]
                 return
         if self.bridge.lost:
             raise Stopped(128 + signal.SIGTERM)
