@@ -44,7 +44,7 @@ def _extract_item(key: str, value: Any, found: dict[str, str]) -> Any:
     text = value if isinstance(value, str) else json.dumps(value)
     if text.startswith(REFERENCE_PREFIX):
         return text
-    name = key
+    name = re.sub(r"[^A-Za-z0-9_]", "_", key)
     while found.get(name, text) != text:
         name += "_"
     found[name] = text

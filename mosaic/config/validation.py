@@ -119,6 +119,10 @@ def _parse(
         parsed = json.loads(
             document, object_pairs_hook=refuse_duplicates, parse_constant=refuse_constant
         )
+        json.dumps(parsed, ensure_ascii=False).encode()
+    except UnicodeError:
+        text = "this is not valid JSON: a text holds half a surrogate pair or is not UTF-8"
+        return None, [Problem("", NOT_JSON, text)]
     except (ValueError, RecursionError) as error:
         return None, [Problem("", NOT_JSON, f"this is not valid JSON: {error}")]
     if not isinstance(parsed, dict):
@@ -199,8 +203,10 @@ def _semantic_problems(nested: dict[str, Any]) -> Iterator[Problem]:
 
 
 def _environment_problems(environment: dict[str, Any]) -> Iterator[Problem]:
-    for name in environment:
+    for name, value in environment.items():
         where = pointer(("environment", name))
+        if isinstance(value, str) and "\0" in value:
+            yield Problem(where, DENIED_VARIABLE, f"the value of {name!r} holds a NUL character")
         if not _VARIABLE_NAME.match(name):
             yield Problem(where, DENIED_VARIABLE, f"{name!r} is not a variable name")
         elif _DENIED_VARIABLES.match(name):

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from mosaic.runs import atomic
+
 FILE_NAME = "events.jsonl"
 
 
@@ -44,17 +46,37 @@ def read(run_dir: Path) -> list[LogLine]:
         content = (run_dir / FILE_NAME).read_bytes()
     except FileNotFoundError:
         return []
+    return _whole_events(content)[0]
+
+
+def repair(run_dir: Path) -> None:
+    """Cut a damaged log after its last whole event, so that it can go on; a copy is kept."""
+    path = run_dir / FILE_NAME
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return
+    _, good = _whole_events(content)
+    if content[good:].strip():
+        atomic.write_bytes(path.with_suffix(".damaged"), content)
+        atomic.write_bytes(path, content[:good])
+
+
+def _whole_events(content: bytes) -> tuple[list[LogLine], int]:
+    """The events up to the first line that is not one, and the byte after them."""
     events: list[LogLine] = []
-    for raw in content.split(b"\n"):
+    good = 0
+    for raw in content.splitlines(keepends=True):
         try:
             item = json.loads(raw)
             event = LogLine(item["seq"], item["kind"], item["at"], item["mono"], item["data"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             break
-        if event.seq != len(events) + 1:
+        if event.seq != len(events) + 1 or not raw.endswith(b"\n"):
             break
         events.append(event)
-    return events
+        good += len(raw)
+    return events, good
 
 
 def _whole_lines_end(descriptor: int) -> int:

@@ -11,6 +11,8 @@ _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}\Z")
 _PREFIX = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{0,25}\Z")
 
+_FORESEEABLE_MS = 30 * 24 * 3600 * 1000
+
 _lock = threading.Lock()
 _last = 0
 
@@ -23,6 +25,19 @@ def new_run_id() -> str:
         _last = max(fresh, _last + 1)
         number = _last
     return "".join(_ALPHABET[number >> shift & 31] for shift in range(125, -1, -5))
+
+
+def continue_after(run_id: str) -> None:
+    """Make new ids greater than `run_id` even when the clock was set back.
+
+    An id from the far future was chosen by hand and is not followed.
+    """
+    global _last
+    number = sum(_ALPHABET.index(letter) << 5 * at for at, letter in enumerate(reversed(run_id)))
+    horizon = (time.time_ns() // 1_000_000 + _FORESEEABLE_MS) << 80
+    with _lock:
+        if number < horizon:
+            _last = max(_last, number)
 
 
 def is_run_id(text: str) -> bool:

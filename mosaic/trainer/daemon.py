@@ -73,11 +73,10 @@ class Daemon:
         """Run until somebody ends it."""
         token = auth.load_or_create_token(self._home.token)
         registry = Registry(self._home.registry)
-        epoch = registry.next_epoch()
         executor = LocalExecutor()
-        engine = Engine(self._home, self._settings, registry, executor, discover(), token, epoch)
+        engine = Engine(self._home, self._settings, registry, executor, discover(), token)
         engine.recover()
-        service = TrainerService(engine, token, self._instance, epoch, self._request_stop)
+        service = TrainerService(engine, token, self._instance, self._request_stop)
         server = grpc.aio.server(
             interceptors=[Gate(token), ErrorTranslator()],
             options=[
@@ -88,10 +87,11 @@ class Daemon:
         )
         trainer_pb2_grpc.add_TrainerServicer_to_server(service, server)
         port = self._bind(server)
-        engine.target = f"127.0.0.1:{port}" if self._door.loopback else f"{self._door.host}:{port}"
+        reachable = "127.0.0.1" if self._door.loopback else self._door.host
+        engine.effects.target = f"{reachable}:{port}"
         await server.start()
         self._announce(port)
-        log.info("serving on port %d, epoch %d", port, epoch)
+        log.info("serving on port %d, epoch %d", port, engine.epoch)
         self._warm_up(engine, executor)
         turning = asyncio.ensure_future(engine.run_forever())
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -6,156 +6,30 @@ events, folds them into the row and carries out the instructions, in this order.
 
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from mosaic.trainer.states import WITH_PROCESS, Outcome, Run, State
-
-# ---------------------------------------------------------------- stimuli
-
-
-@dataclass(frozen=True)
-class SlotsGranted:
-    """The scheduler found room."""
-
-    slots: tuple[str, ...]
-    epoch: int
-    boot_id: str
-
-
-@dataclass(frozen=True)
-class LaunchUndone:
-    """The daemon died between reserving and spawning, and no supervisor was started."""
-
-
-@dataclass(frozen=True)
-class LaunchFailed:
-    """The supervisor could not start the worker."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class Spawned:
-    """The supervisor wrote down the worker's process."""
-
-    supervisor_pid: int
-    pid: int
-
-
-@dataclass(frozen=True)
-class WorkerRegistered:
-    """The handshake succeeded."""
-
-    capabilities: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class HandshakeRefused:
-    """The worker speaks another protocol."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class WorkerSaid:
-    """A lifecycle line other than a vital sign."""
-
-    event: str
-    data: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class CancelRequested:
-    """Somebody wants it to end."""
-
-    grace_s: float
-    outcome: Outcome = Outcome.CANCELLED
-    reason: str = "cancelled by the user"
-
-
-@dataclass(frozen=True)
-class PauseRequested:
-    """Somebody wants it to stand still."""
-
-    release: bool = False
-
-
-@dataclass(frozen=True)
-class ResumeRequested:
-    """Somebody wants it to go on."""
-
-
-@dataclass(frozen=True)
-class WorkerPaused:
-    """The worker reached a safe point, or the group was stopped."""
-
-
-@dataclass(frozen=True)
-class WorkerResumed:
-    """The worker goes on."""
-
-
-@dataclass(frozen=True)
-class DeadlinePassed:
-    """A clock ran out: `handshake`, `wallclock`, `grace` or `heartbeat`."""
-
-    kind: str
-    detail: str = ""
-    grace_s: float = 0.0
-
-
-@dataclass(frozen=True)
-class SignOfLife:
-    """A heartbeat or metrics line of a stalled run."""
-
-
-@dataclass(frozen=True)
-class Adopted:
-    """A new daemon found the run's processes alive."""
-
-    epoch: int
-
-
-@dataclass(frozen=True)
-class StragglersFound:
-    """The worker ended but left processes behind."""
-
-    count: int
-
-
-@dataclass(frozen=True)
-class ProcessEnded:
-    """Every process of the run is proven dead. No code: nobody saw how it ended."""
-
-    code: int | None
-    signal: int | None
-    finished_at: float
-    detail: str = ""
-    memory: bool = False
-
-
-Stimulus = (
-    SlotsGranted
-    | LaunchUndone
-    | LaunchFailed
-    | Spawned
-    | WorkerRegistered
-    | HandshakeRefused
-    | WorkerSaid
-    | CancelRequested
-    | PauseRequested
-    | ResumeRequested
-    | WorkerPaused
-    | WorkerResumed
-    | DeadlinePassed
-    | SignOfLife
-    | Adopted
-    | StragglersFound
-    | ProcessEnded
+from mosaic.trainer.stimuli import (
+    Adopted,
+    CancelRequested,
+    DeadlinePassed,
+    HandshakeRefused,
+    LaunchFailed,
+    LaunchUndone,
+    PauseRequested,
+    ProcessEnded,
+    ResumeRequested,
+    SignOfLife,
+    SlotsGranted,
+    Spawned,
+    Stimulus,
+    StragglersFound,
+    WorkerPaused,
+    WorkerRegistered,
+    WorkerResumed,
+    WorkerSaid,
 )
-
-# ---------------------------------------------------------------- instructions
 
 
 @dataclass(frozen=True)
@@ -223,11 +97,11 @@ def decide(run: Run, stimulus: Stimulus, now: Now) -> Decision:
         case LaunchUndone():
             return Decision((("launch_undone", {}),)) if run.launching else NOTHING
         case LaunchFailed():
-            return _settle(run, Outcome.FAILED, stimulus.reason, now.wall)
+            return _not_launched(run, stimulus, now)
         case Spawned():
             return _spawned(run, stimulus)
         case WorkerRegistered():
-            return Decision((("worker_registered", {"capabilities": dict(stimulus.capabilities)}),))
+            return _registered(run, stimulus)
         case HandshakeRefused():
             return _fault(run, stimulus.reason)
         case WorkerSaid():
@@ -239,9 +113,10 @@ def decide(run: Run, stimulus: Stimulus, now: Now) -> Decision:
         case ResumeRequested():
             return _resume(run)
         case WorkerPaused():
-            return Decision((("paused", {}),)) if run.state is State.EXEC else NOTHING
+            waits = run.state is State.EXEC and run.pausing
+            return Decision((("paused", {}),)) if waits else NOTHING
         case WorkerResumed():
-            goes_on = run.state is State.PAUSE or run.pausing
+            goes_on = (run.state is State.PAUSE or run.pausing) and bool(run.slots)
             return Decision((("resumed", {}),)) if goes_on else NOTHING
         case DeadlinePassed():
             return _deadline(run, stimulus, now)
@@ -270,10 +145,27 @@ def _slots_granted(run: Run, stimulus: SlotsGranted) -> Decision:
             "boot_id": stimulus.boot_id,
         }
         return Decision((("slots_reserved", data),), (Launch(),))
-    if run.state is State.PAUSE and run.resuming and not run.slots:
+    if run.state is State.PAUSE and run.queued:
         events = (("slots_regained", {"slots": list(stimulus.slots)}),)
         return _continue(run, events)
     return NOTHING
+
+
+def _not_launched(run: Run, stimulus: LaunchFailed, now: Now) -> Decision:
+    if run.state is not State.INIT:
+        return NOTHING
+    if run.stopping:
+        return _settle(run, Outcome(run.stopping), run.stop_reason, now.wall)
+    return _settle(run, Outcome.FAILED, stimulus.reason, now.wall)
+
+
+def _registered(run: Run, stimulus: WorkerRegistered) -> Decision:
+    """A worker may shake hands again when the first answer was lost."""
+    capabilities = dict(stimulus.capabilities)
+    known = run.state is not State.HSHK and run.capabilities == capabilities
+    if known or run.state not in (State.HSHK, State.RDY, State.EXEC, State.PAUSE):
+        return NOTHING
+    return Decision((("worker_registered", {"capabilities": capabilities}),))
 
 
 def _spawned(run: Run, stimulus: Spawned) -> Decision:
@@ -334,8 +226,9 @@ def _pause(run: Run, stimulus: PauseRequested) -> Decision:
 def _resume(run: Run) -> Decision:
     if run.pausing and run.state is State.EXEC:
         return Decision((("resume_requested", {}),), (SendControl("resume"),))
-    if run.state is not State.PAUSE:
-        return Decision(refusal=f"run {run.run_id} is {run.state}, not paused")
+    if run.state is not State.PAUSE or run.stopping:
+        doing = f"being stopped ({run.stopping})" if run.stopping else str(run.state)
+        return Decision(refusal=f"run {run.run_id} is {doing}, not paused")
     if run.resuming:
         return NOTHING
     request: _Events = (("resume_requested", {}),)
@@ -357,7 +250,7 @@ def _deadline(run: Run, stimulus: DeadlinePassed, now: Now) -> Decision:
             return _cancel(run, limit, now)
         case "grace" if run.stopping or run.state is State.FAULT:
             return Decision(instructions=(KillEverything(),))
-        case "heartbeat" if run.state is State.EXEC and not run.stalled:
+        case "heartbeat" if run.state in (State.RDY, State.EXEC) and not run.stalled:
             return Decision((("stalled", {"detail": stimulus.detail}),))
     return NOTHING
 
@@ -401,7 +294,9 @@ def _verdict(run: Run, end: ProcessEnded) -> tuple[Outcome, str]:
 
 def _failure_reason(run: Run, end: ProcessEnded) -> str:
     if end.memory:
-        return f"ran out of memory ({end.detail or describe_exit(end)})"
+        return f"ran out of memory ({describe_exit(end)})"
+    if end.detail:
+        return end.detail
     if end.code == 0:
         if run.completion_seen:
             return run.reason

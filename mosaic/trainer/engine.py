@@ -4,34 +4,25 @@ import asyncio
 import json
 import logging
 import os
-import shutil
-import signal
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
+from weakref import WeakValueDictionary
 
 from mosaic.config.paths import Home
-from mosaic.config.secrets import SecretStore
 from mosaic.config.settings import Settings
-from mosaic.errors import InvalidTransitionError, RunNotFoundError, StorageError
-from mosaic.runs.directory import RunDirectory, read_json, remove_tree
-from mosaic.trainer import failpoints, hardware, intake, launch, processes, recovery
+from mosaic.errors import InvalidTransitionError, MosaicError, RunNotFoundError, StorageError
+from mosaic.runs import ids
+from mosaic.runs.directory import RunDirectory, read_json
+from mosaic.trainer import housekeeping, intake, processes, recovery
 from mosaic.trainer.decisions import (
     Archive,
-    CancelRequested,
-    Instruction,
-    KillEverything,
-    Launch,
-    LaunchFailed,
     Now,
-    SendControl,
-    SignalGroup,
-    SlotsGranted,
-    Stimulus,
     decide,
 )
+from mosaic.trainer.effects import Effects
 from mosaic.trainer.executor import Executor
 from mosaic.trainer.journal import Journal
 from mosaic.trainer.observer import Watch, observe
@@ -39,7 +30,13 @@ from mosaic.trainer.registry import Registry, StoredRun, Vitals
 from mosaic.trainer.scheduler import Claim, Machine, plan
 from mosaic.trainer.slots import SlotTable
 from mosaic.trainer.states import Outcome, Run, State
-from mosaic.trainer.tailer import cap_log
+from mosaic.trainer.stimuli import (
+    CancelRequested,
+    LaunchFailed,
+    SignOfLife,
+    SlotsGranted,
+    Stimulus,
+)
 from mosaic.workers.discovery import DiscoveredWorker
 
 _TURN_S = 0.25
@@ -61,7 +58,6 @@ class Engine:
         executor: Executor,
         workers: dict[str, DiscoveredWorker],
         token: bytes,
-        epoch: int,
     ) -> None:
         self.home = home
         self.settings = settings
@@ -69,27 +65,19 @@ class Engine:
         self.workers = workers
         self.journal = Journal(registry)
         self.slots = SlotTable(settings)
+        self.effects = Effects(home, settings, workers, executor, token, self._try_apply)
         self.draining = False
-        self.target = ""
+        self.notice = ""
+        self.epoch = 0
         self._executor = executor
-        self._token = token
-        self._epoch = epoch
         self._runs: dict[str, Run] = {}
         self._watches: dict[str, Watch] = {}
-        self._controls: dict[str, asyncio.Queue[str]] = {}
-        self._keys: dict[str, str] = {}
+        self._keys: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._unscheduled = True
         self._wake = asyncio.Event()
-        self._launches: set[asyncio.Future[Any]] = set()
         self._housekept = time.monotonic()
-        self._notice = ""
 
     # ------------------------------------------------------------ reading
-
-    @property
-    def notice(self) -> str:
-        """What the user should know about the daemon now."""
-        return self._notice
 
     def live_runs(self) -> list[Run]:
         """Every run that has not ended."""
@@ -138,40 +126,32 @@ class Engine:
             StorageError: There is no room for it.
         """
         key = submission.idempotency_key
-        known = self._keys.get(key) or (self.registry.find_by_key(key) if key else None)
-        if known:
-            return self.stored(known), False
-        run_id = intake.choose_run_id(key)
-        if key:
-            self._keys[key] = run_id
-        try:
-            machine = self.machine()
-            capacity = intake.Capacity(len(machine.cpus), len(machine.gpus))
-            self._refuse_when_full()
-            config = await asyncio.to_thread(
-                intake.validate, submission.config_json, self.workers, capacity
-            )
-            await asyncio.to_thread(intake.write_files, self.home, run_id, submission, config)
-        except BaseException as error:
-            self._keys.pop(key, None)
-            if isinstance(error, FileExistsError):
-                return await self._existing(run_id), False
-            raise
-        directory = RunDirectory(self.home.run_dir(run_id))
-        first = ("submitted", intake.first_event(submission, config, self.workers))
-        run = self.journal.record(Run(run_id), directory.path, [first], Vitals())
-        self._runs[run_id] = run
-        self._watches[run_id] = Watch.of(directory, Vitals(total=run.total_timesteps))
-        self._schedule_soon()
-        return self.stored(run_id), True
+        if not key:
+            return await self._take_in(submission), True
+        async with self._keys.setdefault(key, asyncio.Lock()):
+            known = self.registry.find_by_key(key)
+            if known is None and intake.names_run(key) and self.registry.get(key):
+                known = key
+            if known is not None:
+                return self.stored(known), False
+            return await self._take_in(submission), True
 
-    async def _existing(self, run_id: str) -> StoredRun:
-        """A run another call is just taking in under the same id."""
-        for _ in range(100):
-            with suppress(RunNotFoundError):
-                return self.stored(run_id)
-            await asyncio.sleep(0.02)
-        raise RunNotFoundError(f"run {run_id} exists on disk but not in the registry")
+    async def _take_in(self, submission: intake.Submission) -> StoredRun:
+        machine = self.machine()
+        capacity = intake.Capacity(len(machine.cpus), len(machine.gpus))
+        config = await asyncio.to_thread(
+            intake.validate, submission.config_json, self.workers, capacity
+        )
+        self._look_at_the_disk()
+        if self.notice:
+            raise StorageError(self.notice)
+        run = await asyncio.to_thread(intake.take_in, self.home, submission, config, self.workers)
+        vitals = Vitals(total=run.total_timesteps)
+        self._runs[run.run_id] = run
+        self._watches[run.run_id] = Watch.of(RunDirectory(self.home.run_dir(run.run_id)), vitals)
+        self.journal.publish(run, vitals)
+        self._schedule_soon()
+        return self.stored(run.run_id)
 
     def apply(self, run_id: str, stimulus: Stimulus) -> StoredRun:
         """Let a stimulus happen to a run.
@@ -187,21 +167,26 @@ class Engine:
         if decision.refusal:
             raise InvalidTransitionError(decision.refusal)
         if decision.events:
-            vitals = self._watches[run_id].vitals if run_id in self._watches else stored.vitals
             directory = self.run_dir(stored).path
-            run = self.journal.record(run, directory, decision.events, vitals)
+            run = self.journal.record(run, directory, decision.events, stored.vitals)
             if run_id in self._runs:
                 self._runs[run_id] = run
+                if run.state is not stored.run.state:
+                    self._watches[run_id].heartbeat_mono = time.monotonic()
             self._unscheduled = True
         for instruction in decision.instructions:
-            self._carry_out(run, instruction)
+            if isinstance(instruction, Archive):
+                self._archive(run, stored.run.slots)
+            else:
+                self.effects.carry_out(run, self._watches.get(run_id), instruction)
         return StoredRun(run, stored.vitals, stored.sequence)
 
     def annotate(self, run_id: str, changes: Mapping[str, Any]) -> StoredRun:
         """Change what people wrote about a run: name, notes, tags."""
-        return self._record(run_id, "annotated", changes)
+        stored = self.stored(run_id)
+        return self._record(stored, self.run_dir(stored), "annotated", changes)
 
-    def delete(self, run_id: str, purge: bool) -> None:
+    async def delete(self, run_id: str, purge: bool) -> None:
         """Move a run to the trash, or remove it for good.
 
         Raises:
@@ -212,26 +197,24 @@ class Engine:
             raise InvalidTransitionError(
                 f"run {run_id} is {stored.run.state}; cancel it first: mosaic cancel {run_id}"
             )
+        directory = self.run_dir(stored)
         if purge:
-            remove_tree(self.run_dir(stored).path)
-            for name in (f"config-{run_id}.json", f"worker-{run_id}.json"):
-                (self.home.configs / name).unlink(missing_ok=True)
-            remove_tree(self.home.logs / run_id)
-            SecretStore(self.home.secrets).delete(run_id)
             self.journal.remove(run_id)
+            await asyncio.to_thread(housekeeping.remove_files, self.home, run_id, directory.path)
         elif not stored.run.deleted:
-            self._record(run_id, "deleted", {})
+            self._record(stored, directory, "deleted", {})
             with suppress(FileNotFoundError):
-                os.rename(self.home.runs / run_id, self.home.trash / run_id)
+                os.rename(directory.path, self.home.trash / run_id)
 
     def restore(self, run_id: str) -> StoredRun:
         """Take a run back out of the trash."""
         stored = self.stored(run_id)
         if not stored.run.deleted:
             return stored
+        back = RunDirectory(self.home.run_dir(run_id))
         with suppress(FileNotFoundError):
-            os.rename(self.home.trash / run_id, self.home.runs / run_id)
-        return self._record(run_id, "restored", {})
+            os.rename(self.home.trash / run_id, back.path)
+        return self._record(stored, back, "restored", {})
 
     def heard_from(self, run_id: str) -> None:
         """A worker called: it is alive."""
@@ -239,6 +222,8 @@ class Engine:
         if watch:
             watch.heartbeat_mono = time.monotonic()
             watch.vitals = replace(watch.vitals, last_heartbeat=time.time())
+            if self._runs[run_id].stalled:
+                self._try_apply(run_id, SignOfLife())
 
     def look_at(self, run_id: str) -> None:
         """Observe a run now instead of at the next turn."""
@@ -246,32 +231,22 @@ class Engine:
         if run is not None and (run.slots or run.state is not State.INIT):
             self._observe(run)
 
-    def open_control(self, run_id: str) -> "asyncio.Queue[str]":
-        """The commands for a worker's control stream, with those it may have missed."""
-        commands: asyncio.Queue[str] = asyncio.Queue()
-        self._controls[run_id] = commands
-        run = self.stored(run_id).run
-        if run.pausing and not run.pause_by_signal and run.state is State.EXEC:
-            commands.put_nowait("pause")
-        if run.state is State.PAUSE and run.resuming and run.slots:
-            commands.put_nowait("resume")
-        return commands
-
-    def close_control(self, run_id: str, commands: "asyncio.Queue[str]") -> None:
-        """The control stream ended."""
-        if self._controls.get(run_id) is commands:
-            del self._controls[run_id]
-
     # ------------------------------------------------------------ life
 
     def recover(self) -> None:
         """Take over every run of the home; called before anybody is served."""
-        for run, vitals in recovery.reconcile(self.home, self.registry):
+        intake.remove_half_made(self.home)
+        found = recovery.reconcile(self.home, self.registry)
+        self.epoch = self.registry.next_epoch(after=found.epoch)
+        ids.continue_after(found.newest_id)
+        for run, vitals in found.live:
             directory = RunDirectory(self.home.run_dir(run.run_id))
+            watch = Watch.of(directory, vitals)
+            watch.keys = recovery.process_keys(directory) or recovery.marked_keys(run)
             self._runs[run.run_id] = run
-            self._watches[run.run_id] = Watch.of(directory, vitals)
-            evidence = recovery.gather(run, directory)
-            stimulus = recovery.judge(run, evidence, self._epoch)
+            self._watches[run.run_id] = watch
+            evidence = recovery.gather(directory, watch.keys)
+            stimulus = recovery.judge(run, evidence, self.epoch)
             if stimulus is not None:
                 self._try_apply(run.run_id, stimulus)
             self.look_at(run.run_id)
@@ -279,10 +254,9 @@ class Engine:
     async def run_forever(self) -> None:
         """Turn after turn: observe, schedule, tidy up."""
         while True:
-            self._turn()
-            busy = any(run.launching or run.state is State.HSHK for run in self._runs.values())
+            await self._turn()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), _BUSY_TURN_S if busy else _TURN_S)
+                await asyncio.wait_for(self._wake.wait(), self._pause_s())
             self._wake.clear()
 
     def stop_all(self, reason: str) -> None:
@@ -294,15 +268,13 @@ class Engine:
 
     async def close(self) -> None:
         """Let go of everything; workers go on."""
-        for task in self._launches:
-            task.cancel()
-        for watch_id, watch in self._watches.items():
-            self.registry.put_vitals(watch_id, watch.vitals)
-        await self._executor.close()
+        for run_id, watch in self._watches.items():
+            self.registry.put_vitals(run_id, watch.vitals)
+        await self.effects.close()
 
     # ------------------------------------------------------------ inside
 
-    def _turn(self) -> None:
+    async def _turn(self) -> None:
         for run in self.live_runs():
             if run.slots or run.state is not State.INIT:
                 self._observe(run)
@@ -311,7 +283,13 @@ class Engine:
         self._executor.reap()
         if time.monotonic() - self._housekept > _HOUSEKEEPING_S:
             self._housekept = time.monotonic()
-            self._housekeep()
+            await self._housekeep()
+
+    def _pause_s(self) -> float:
+        if any(watch.tailer.behind for watch in self._watches.values()):
+            return 0.001
+        starting = any(run.launching or run.state is State.HSHK for run in self._runs.values())
+        return _BUSY_TURN_S if starting else _TURN_S
 
     def _observe(self, run: Run) -> None:
         watch = self._watches[run.run_id]
@@ -324,21 +302,22 @@ class Engine:
             log.error("run %s: %s; it will be looked at again", run.run_id, error)
             watch.vitals = replace(watch.vitals, log_offset=offset, log_seq=seq)
             watch.tailer = Watch.of(watch.directory, watch.vitals).tailer
-        except InvalidTransitionError as error:
-            log.error("%s", error)
+        except Exception:
+            # One run that cannot be understood must not take the others with it.
+            log.exception("run %s could not be observed", run.run_id)
 
     def _try_apply(self, run_id: str, stimulus: Stimulus) -> None:
         try:
             self.apply(run_id, stimulus)
-        except (InvalidTransitionError, StorageError) as error:
+        except MosaicError as error:
             log.error("%s", error)
 
-    def _record(self, run_id: str, kind: str, data: Mapping[str, Any]) -> StoredRun:
-        stored = self.stored(run_id)
-        directory = self.run_dir(stored).path
-        run = self.journal.record(stored.run, directory, [(kind, data)], stored.vitals)
-        if run_id in self._runs:
-            self._runs[run_id] = run
+    def _record(
+        self, stored: StoredRun, directory: RunDirectory, kind: str, data: Mapping[str, Any]
+    ) -> StoredRun:
+        run = self.journal.record(stored.run, directory.path, [(kind, data)], stored.vitals)
+        if run.run_id in self._runs:
+            self._runs[run.run_id] = run
         return replace(stored, run=run)
 
     def _publish_vitals(self) -> None:
@@ -365,12 +344,18 @@ class Engine:
         ]
         if not claims:
             return
-        outcome = plan(claims, self.machine(), hold=self._hold())
+        hold = "the daemon is draining: it starts nothing new" if self.draining else self.notice
+        outcome = plan(claims, self.machine(), hold)
         for run_id, reason in outcome.waits.items():
             self._set_wait_reason(run_id, reason)
         for run_id, slots in outcome.grants.items():
             self._set_wait_reason(run_id, "")
-            self._try_apply(run_id, SlotsGranted(slots, self._epoch, processes.boot_id()))
+            self._grant(self._runs[run_id], slots)
+
+    def _grant(self, run: Run, slots: tuple[str, ...]) -> None:
+        problem = self.effects.preflight(run) if run.state is State.INIT else ""
+        granted = SlotsGranted(slots, self.epoch, processes.boot_id())
+        self._try_apply(run.run_id, LaunchFailed(problem) if problem else granted)
 
     def _set_wait_reason(self, run_id: str, reason: str) -> None:
         watch = self._watches[run_id]
@@ -378,124 +363,29 @@ class Engine:
             watch.wait_reason = reason
             watch.vitals_dirty = True
 
-    def _hold(self) -> str:
-        if self.draining:
-            return "the daemon is draining: it starts nothing new"
-        return self._notice
+    def _look_at_the_disk(self) -> None:
+        self.notice = housekeeping.space_notice(self.home, self.settings)
 
-    def _refuse_when_full(self) -> None:
-        free, kept = hardware.disk_free_mb(self.home.root), self.settings.min_free_disk_mb
-        full = free < kept
-        self._notice = f"disk almost full: {free} MB free, {kept} MB are kept" if full else ""
-        if full:
-            raise StorageError(f"{self._notice}; free some space under {self.home.root}")
-
-    def _housekeep(self) -> None:
+    async def _housekeep(self) -> None:
+        self._look_at_the_disk()
+        housekeeping.cap_logs((watch.directory for watch in self._watches.values()), self.settings)
         with suppress(StorageError):
-            self._refuse_when_full()
-        for watch in self._watches.values():
-            for path in (watch.directory.stdout, watch.directory.stderr):
-                cap_log(path, self.settings.log_cap_mb * 2**20)
-        oldest = time.time() - self.settings.trash_days * 86400
-        for stored in self.registry.deleted():
-            if self.run_dir(stored).path.exists():
-                moved = self.run_dir(stored).path.stat().st_ctime
-                if moved < oldest:
-                    self.delete(stored.run.run_id, purge=True)
+            for stored in self.registry.deleted():
+                if housekeeping.has_expired(self.run_dir(stored).path, self.settings):
+                    await self.delete(stored.run.run_id, purge=True)
         self._unscheduled = True
 
-    # ------------------------------------------------------------ effects
-
-    def _carry_out(self, run: Run, instruction: Instruction) -> None:
-        match instruction:
-            case Launch():
-                task = asyncio.ensure_future(self._launch(run))
-                self._launches.add(task)
-                task.add_done_callback(self._launches.discard)
-            case SignalGroup():
-                self._signal(run, instruction.number)
-            case KillEverything():
-                self._signal(run, signal.SIGKILL)
-                processes.kill_marked(run.run_id, besides=self._supervisor(run))
-            case SendControl():
-                commands = self._controls.get(run.run_id)
-                if commands is not None:
-                    commands.put_nowait(instruction.command)
-            case Archive():
-                self._archive(run)
-
-    async def _launch(self, run: Run) -> None:
-        worker = self.workers.get(run.worker)
-        problem = launch.preflight(run, worker)
-        if problem or worker is None or worker.capabilities is None:
-            self._try_apply(run.run_id, LaunchFailed(problem))
-            return
-        failpoints.point("before_spawn")
-        on_gpu = any(slot.startswith("gpu:") for slot in run.slots)
-        warm = self.settings.warm_start and not run.cold and not on_gpu
-        modules = worker.capabilities.warm_modules if warm else ()
-        try:
-            spec = launch.build_spec(run, self.home, self._token, self.target, self._variables(run))
-            await self._executor.launch(spec, modules)
-        except OSError as error:
-            command = f"python -m {run.module}"
-            reason = f"cannot start `{command}`: {error.strerror or error}; run: mosaic doctor"
-            self._try_apply(run.run_id, LaunchFailed(reason))
-            return
-        failpoints.point("after_spawn")
-
-    def _variables(self, run: Run) -> dict[str, str]:
-        """The extra environment of a run's config, references resolved."""
-        document = read_json(RunDirectory(self.home.run_dir(run.run_id)).config) or {}
-        variables: dict[str, str] = document.get("environment", {})
-        secrets = SecretStore(self.home.secrets).get(run.run_id)
-        return {
-            name: secrets.get(value.removeprefix("secret://"), value)
-            for name, value in variables.items()
-        }
-
-    def _signal(self, run: Run, number: int) -> None:
-        """Signal the group, if it is still ours."""
-        key = self._watches[run.run_id].worker_key() if run.run_id in self._watches else None
-        if key is None:
-            return
-        ours = processes.is_alive(key) or any(
-            processes.has_marker(pid, run.run_id) for pid in processes.group_members(key.pid)
-        )
-        if ours:
-            processes.signal_group(key.pid, number)
-
-    def _supervisor(self, run: Run) -> frozenset[int]:
-        watch = self._watches.get(run.run_id)
-        return frozenset(key.pid for key in watch.keys[1:]) if watch else frozenset()
-
-    def _archive(self, run: Run) -> None:
+    def _archive(self, run: Run, slots: tuple[str, ...]) -> None:
         """Keep the logs of an ended run and forget it as a live one."""
-        watch = self._watches.pop(run.run_id, None)
-        previous = self._runs.pop(run.run_id, run)
-        self._controls.pop(run.run_id, None)
-        if watch is None:
-            return
+        watch = self._watches.pop(run.run_id)
+        del self._runs[run.run_id]
+        self.effects.close_control(run.run_id)
         self.journal.publish(run, watch.vitals)
-        self.slots.drain(previous.slots, [key.pid for key in watch.keys])
-        self._keep_logs(run, watch)
+        self.slots.drain(slots, [key.pid for key in watch.keys])
+        housekeeping.keep_logs(self.home, run.run_id, watch.directory)
         self._schedule_soon()
         if run.outcome == Outcome.LOST and self.settings.retry_lost:
             self._retry(run)
-
-    def _keep_logs(self, run: Run, watch: Watch) -> None:
-        """Hard-link the logs into the archive: no copy, and they outlive the run directory."""
-        archive = self.home.logs / run.run_id
-        try:
-            archive.mkdir(exist_ok=True)
-            for path in (watch.directory.stdout, watch.directory.stderr):
-                if path.exists() and not (archive / path.name).exists():
-                    try:
-                        os.link(path, archive / path.name)
-                    except OSError:
-                        shutil.copyfile(path, archive / path.name)
-        except OSError as error:
-            log.error("the logs of run %s could not be archived: %s", run.run_id, error)
 
     def _retry(self, run: Run) -> None:
         document = read_json(RunDirectory(self.home.run_dir(run.run_id)).config)
@@ -505,12 +395,4 @@ class Engine:
         submission = intake.Submission(
             json.dumps(document), priority=run.priority, cold=run.cold, parent_run_id=run.run_id
         )
-        task = asyncio.ensure_future(self.submit(submission))
-        self._launches.add(task)
-        task.add_done_callback(self._launches.discard)
-
-
-def summary(runs: Iterable[Run]) -> tuple[int, int]:
-    """How many of the live runs wait, and how many have slots."""
-    states = [run.queued for run in runs]
-    return sum(states), len(states) - sum(states)
+        self.effects.spawn_task(self.submit(submission))

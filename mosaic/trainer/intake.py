@@ -1,6 +1,8 @@
 """Taking a run in: validation, identity, secrets out, files written, first event ready."""
 
 import json
+import os
+import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,11 +17,14 @@ from mosaic.config.validation import (
     validate_train_run_config,
 )
 from mosaic.errors import InvalidConfigError, Problem
-from mosaic.runs import atomic
+from mosaic.runs import atomic, eventlog
 from mosaic.runs.directory import RunDirectory
 from mosaic.runs.ids import is_run_id, new_run_id
-from mosaic.trainer.states import Request
+from mosaic.trainer.housekeeping import remove_files
+from mosaic.trainer.states import Event, Request, Run, evolve
 from mosaic.workers.discovery import DiscoveredWorker, load_hook
+
+_STAGING = ".new-"
 
 
 @dataclass(frozen=True)
@@ -56,19 +61,58 @@ def validate(
     return config
 
 
-def choose_run_id(idempotency_key: str) -> str:
-    """A ULID given as key becomes the run's id; any other key only finds the run again."""
-    return idempotency_key if is_run_id(idempotency_key) else new_run_id()
+def names_run(idempotency_key: str) -> bool:
+    """Whether a key is a ULID, which becomes the run's id; any other only finds the run again."""
+    return is_run_id(idempotency_key)
 
 
-def write_files(home: Home, run_id: str, submission: Submission, config: TrainRunConfig) -> None:
-    """Create the run directory and its configuration; secrets go to their store alone.
+def take_in(
+    home: Home,
+    submission: Submission,
+    config: TrainRunConfig,
+    workers: dict[str, DiscoveredWorker],
+) -> Run:
+    """Create a run on disk, whole or not at all, and give the row it begins with.
 
-    Raises:
-        FileExistsError: A run with this id exists.
+    Everything is written into a folder of another name, which is renamed at the end: a folder
+    with the name of a run always holds a run.
     """
-    directory = RunDirectory(home.run_dir(run_id))
-    directory.create()
+    key = submission.idempotency_key
+    run_id = key if names_run(key) else new_run_id()
+    event = Event(
+        1, "submitted", time.time(), time.monotonic(), first_event(submission, config, workers)
+    )
+    run = evolve(Run(run_id), event)
+    staging = RunDirectory(home.runs / f"{_STAGING}{run_id}")
+    try:
+        staging.create()
+        _write_config(home, run_id, staging, submission, config)
+        eventlog.append(staging.path, [eventlog.LogLine(**asdict(event))])
+        os.rename(staging.path, home.run_dir(run_id))
+    except BaseException:
+        remove_files(home, run_id, staging.path)
+        raise
+    atomic.sync_folder(home.runs)
+    return run
+
+
+def remove_half_made(home: Home) -> None:
+    """Remove what a daemon that was killed while taking a run in has left."""
+    for path in home.runs.glob(f"{_STAGING}*"):
+        remove_files(home, path.name.removeprefix(_STAGING), path)
+
+
+def _write_config(
+    home: Home,
+    run_id: str,
+    directory: RunDirectory,
+    submission: Submission,
+    config: TrainRunConfig,
+) -> None:
+    """Write the configuration where the daemon, the worker and people look for it.
+
+    Secrets go to their store alone.
+    """
     secrets: dict[str, str] = {}
     document = extract(nest(json.loads(submission.config_json)), secrets)
     inherited = referenced(document) - set(secrets)
@@ -77,10 +121,11 @@ def write_files(home: Home, run_id: str, submission: Submission, config: TrainRu
         kept = store.get(submission.parent_run_id)
         secrets.update({name: kept[name] for name in inherited if name in kept})
     store.put(run_id, secrets)
+    run_dir = home.run_dir(run_id)
     names = {
         "RUN_ID": run_id,
-        "RUN_DIR": str(directory.path),
-        "VAR_TENSORBOARD_DIR": str(directory.path / "tensorboard"),
+        "RUN_DIR": str(run_dir),
+        "VAR_TENSORBOARD_DIR": str(run_dir / "tensorboard"),
     }
     resolved = substitute(document, names)
     worker_config = _worker_config(resolved, run_id, config)

@@ -67,7 +67,7 @@ def build_spec(
 
 
 def preflight(run: Run, worker: DiscoveredWorker | None) -> str:
-    """Why a run cannot be started at all, with the fix; empty when it can."""
+    """Why a worker cannot be started at all, with the fix; empty when it can."""
     if worker is None:
         return f"no worker {run.worker!r} is installed any more; `mosaic workers` lists them"
     if worker.capabilities is None:

@@ -4,15 +4,22 @@
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from mosaic.config.settings import Settings
 from mosaic.runs.directory import RunDirectory, read_json
 from mosaic.trainer.decisions import (
+    Now,
+)
+from mosaic.trainer.processes import ProcessKey, boot_id, is_alive, marked_processes
+from mosaic.trainer.recovery import process_keys
+from mosaic.trainer.registry import Vitals
+from mosaic.trainer.states import Run, State
+from mosaic.trainer.stimuli import (
     DeadlinePassed,
     LaunchFailed,
-    Now,
     ProcessEnded,
     SignOfLife,
     Spawned,
@@ -20,16 +27,20 @@ from mosaic.trainer.decisions import (
     StragglersFound,
     WorkerSaid,
 )
-from mosaic.trainer.processes import ProcessKey, boot_id, is_alive, marked_processes
-from mosaic.trainer.recovery import process_keys
-from mosaic.trainer.registry import Vitals
-from mosaic.trainer.states import Run, State
 from mosaic.trainer.tailer import LineTailer
-from mosaic.workers.lifecycle import VITAL_SIGNS, LifecycleLine, QuarantinedLine, parse_line
+from mosaic.workers.lifecycle import (
+    VITAL_SIGNS,
+    LifecycleLine,
+    QuarantinedLine,
+    parse_line,
+)
 
 _LAUNCH_LIMIT_S = 90.0
 _MEMORY_MARKS = (b"MemoryError", b"std::bad_alloc", b"can't allocate memory", b"out of memory")
 _STDERR_TAIL = 16 * 1024
+_NOTES = frozenset({"note", "curriculum_stage", "phase_started"})
+_NOTES_A_TURN = 50
+_MAX_METRICS = 200
 
 
 @dataclass
@@ -95,13 +106,12 @@ def observe(run: Run, watch: Watch, settings: Settings, now: Now) -> Iterator[St
     a `run` only for identity; `watch` is refreshed on the way.
     """
     yield from _launch_news(run, watch, now)
+    ended = _over(run, watch)
     yield from _words(run, watch, now)
-    ended = read_json(watch.directory.exit)
-    if ended is not None or _vanished(run, watch):
-        yield from _words(run, watch, now, to_the_end=True)
+    if ended is None:
+        yield from _deadlines(run, watch, settings, now)
+    elif not watch.tailer.behind:
         yield _end(run, watch, ended, now)
-        return
-    yield from _deadlines(run, watch, settings, now)
 
 
 def _launch_news(run: Run, watch: Watch, now: Now) -> Iterator[Stimulus]:
@@ -109,7 +119,7 @@ def _launch_news(run: Run, watch: Watch, now: Now) -> Iterator[Stimulus]:
         return
     ended = read_json(watch.directory.exit)
     if ended and ended.get("error"):
-        yield LaunchFailed(f"the worker could not be started: {ended['error']}; run: mosaic doctor")
+        yield LaunchFailed(_not_started(ended))
         return
     if watch.worker_key() is not None:
         yield Spawned(watch.keys[1].pid, watch.keys[0].pid)
@@ -117,25 +127,29 @@ def _launch_news(run: Run, watch: Watch, now: Now) -> Iterator[Stimulus]:
         yield LaunchFailed("the supervisor never started the worker; run: mosaic doctor")
 
 
-def _words(run: Run, watch: Watch, now: Now, to_the_end: bool = False) -> Iterator[Stimulus]:
+def _not_started(ended: Mapping[str, Any]) -> str:
+    return f"the worker could not be started: {ended['error']}; run: mosaic doctor"
+
+
+def _words(run: Run, watch: Watch, now: Now) -> Iterator[Stimulus]:
     """What the worker said since last time."""
-    while True:
-        before = watch.tailer.offset, watch.tailer.oversized
-        for line in watch.tailer.poll():
-            parsed = parse_line(line, run.run_id, watch.vitals.log_seq)
-            if isinstance(parsed, QuarantinedLine):
-                watch.vitals = replace(watch.vitals, quarantined=watch.vitals.quarantined + 1)
-                watch.vitals_dirty = True
-            elif isinstance(parsed, LifecycleLine):
-                yield from _heard(run, watch, parsed, now)
-        oversized = watch.tailer.oversized - before[1]
-        watch.vitals = replace(
-            watch.vitals,
-            log_offset=watch.tailer.offset,
-            quarantined=watch.vitals.quarantined + oversized,
-        )
-        if not to_the_end or watch.tailer.offset == before[0]:
-            return
+    oversized, notes = watch.tailer.oversized, 0
+    for line in watch.tailer.poll():
+        parsed = parse_line(line, run.run_id, watch.vitals.log_seq)
+        if isinstance(parsed, LifecycleLine) and parsed.event in _NOTES:
+            notes += 1
+        if isinstance(parsed, QuarantinedLine) or notes > _NOTES_A_TURN:
+            _quarantine(watch, 1)
+        elif isinstance(parsed, LifecycleLine):
+            yield from _heard(run, watch, parsed, now)
+    _quarantine(watch, watch.tailer.oversized - oversized)
+    watch.vitals = replace(watch.vitals, log_offset=watch.tailer.offset)
+
+
+def _quarantine(watch: Watch, count: int) -> None:
+    if count:
+        watch.vitals = replace(watch.vitals, quarantined=watch.vitals.quarantined + count)
+        watch.vitals_dirty = True
 
 
 def _heard(run: Run, watch: Watch, line: LifecycleLine, now: Now) -> Iterator[Stimulus]:
@@ -158,25 +172,33 @@ def _take_metrics(watch: Watch, line: LifecycleLine, now: Now) -> None:
         watch.vitals,
         step=step,
         total=total,
-        metrics={**watch.vitals.metrics, **line.fields["values"]},
+        metrics=_newest({**watch.vitals.metrics, **line.fields["values"]}),
         eta_s=left / rate if rate > 0 else 0.0,
     )
 
 
-def _vanished(run: Run, watch: Watch) -> bool:
-    """The run should have processes, and neither they nor a record of their end exist."""
-    expected = run.state not in (State.INIT, State.TERM)
-    if not expected or watch.anyone_alive():
-        return False
-    return not watch.directory.exit.exists()
+def _newest(metrics: dict[str, float]) -> dict[str, float]:
+    """A worker that invents names without end is cut off, not stored without end."""
+    return dict(list(metrics.items())[-_MAX_METRICS:])
 
 
-def _end(run: Run, watch: Watch, ended: dict[str, object] | None, now: Now) -> Stimulus:
+def _over(run: Run, watch: Watch) -> dict[str, Any] | None:
+    """The record of the run's end; an empty one when its processes vanished without any.
+
+    Read before the log, so that everything said before the end is heard before it.
+    """
+    ended = read_json(watch.directory.exit)
+    if ended is not None or run.state is State.INIT or watch.anyone_alive():
+        return ended
+    return read_json(watch.directory.exit) or {}
+
+
+def _end(run: Run, watch: Watch, ended: Mapping[str, Any], now: Now) -> Stimulus:
     supervisor = frozenset(key.pid for key in watch.keys[1:])
     left = marked_processes(run.run_id, besides=supervisor)
     if left:
         return StragglersFound(len(left))
-    if ended is None:
+    if not ended:
         rebooted = bool(run.boot_id) and run.boot_id != boot_id()
         detail = (
             "lost: the machine was restarted while it ran"
@@ -188,9 +210,10 @@ def _end(run: Run, watch: Watch, ended: dict[str, object] | None, now: Now) -> S
     memory = bool(ended.get("out_of_memory")) or (code != 0 and _memory_in_stderr(watch))
     finished = ended.get("finished_at")
     return ProcessEnded(
-        code=code if isinstance(code, int) else None,
-        signal=number if isinstance(number, int) else None,
+        code=code if isinstance(code, int) and 0 <= code < 256 else None,
+        signal=number if isinstance(number, int) and 0 < number < 256 else None,
         finished_at=finished if isinstance(finished, float) else now.wall,
+        detail=_not_started(ended) if ended.get("error") else "",
         memory=memory,
     )
 
@@ -217,7 +240,8 @@ def _deadlines(run: Run, watch: Watch, settings: Settings, now: Now) -> Iterator
     if (run.stopping and now.mono > run.kill_at_mono) or run.state is State.FAULT:
         yield DeadlinePassed("grace")
     silent = now.mono - watch.heartbeat_mono
-    if run.state is State.EXEC and not run.stalled and silent > settings.stall_after_s:
+    working = run.state in (State.RDY, State.EXEC) and not run.stalled
+    if working and silent > settings.stall_after_s:
         yield DeadlinePassed("heartbeat", f"no sign of life for {silent:.0f} s")
 
 

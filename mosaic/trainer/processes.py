@@ -38,6 +38,12 @@ def process_state(pid: int) -> str:
     return fields[0] if fields else ""
 
 
+def parent_of(pid: int) -> int:
+    """The parent of a process, 0 when it is gone."""
+    fields = _stat_fields(pid)
+    return int(fields[1]) if fields else 0
+
+
 def is_alive(key: ProcessKey) -> bool:
     """Whether exactly this process runs."""
     return key.boot_id == boot_id() and start_time(key.pid) == key.start_time

@@ -3,7 +3,7 @@
 import fcntl
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +12,23 @@ from mosaic.errors import InvalidTransitionError
 from mosaic.runs import eventlog
 from mosaic.runs.directory import RunDirectory, read_json
 from mosaic.runs.ids import is_run_id
-from mosaic.trainer.decisions import Adopted, LaunchUndone, Stimulus
-from mosaic.trainer.processes import ProcessKey, is_alive
-from mosaic.trainer.registry import Registry, Vitals
+from mosaic.trainer.processes import (
+    ProcessKey,
+    boot_id,
+    has_marker,
+    is_alive,
+    parent_of,
+    start_time,
+)
+from mosaic.trainer.registry import Registry, StoredRun, Vitals
 from mosaic.trainer.states import Event, Run, State, replay
+from mosaic.trainer.stimuli import (
+    Adopted,
+    LaunchUndone,
+    Stimulus,
+)
+
+_CLOCK_SLACK_S = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -39,13 +52,13 @@ def judge(run: Run, evidence: Evidence, epoch: int) -> Stimulus | None:
     return None
 
 
-def gather(run: Run, directory: RunDirectory) -> Evidence:
+def gather(directory: RunDirectory, keys: Sequence[ProcessKey]) -> Evidence:
     """Look at the disk and the process table."""
     return Evidence(
-        spawned=directory.supervisor.exists(),
+        spawned=bool(keys) or directory.supervisor.exists(),
         ended=directory.exit.exists(),
         supervisor_starting=_lock_held(directory.supervisor_lock),
-        alive=any(is_alive(key) for key in process_keys(directory)),
+        alive=any(is_alive(key) for key in keys),
     )
 
 
@@ -65,6 +78,22 @@ def process_keys(directory: RunDirectory) -> list[ProcessKey]:
     return [worker, shim]
 
 
+def marked_keys(run: Run) -> list[ProcessKey]:
+    """The same from the row and the process table, for a run whose `supervisor.json` is damaged.
+
+    A pid alone proves nothing, so only a worker that carries the run's marker counts; its
+    supervisor is its parent.
+    """
+    started = start_time(run.pid) if run.pid else None
+    if started is None or not has_marker(run.pid, run.run_id):
+        return []
+    keys = [ProcessKey(run.pid, started, boot_id())]
+    supervisor = start_time(run.supervisor_pid)
+    if supervisor is not None and parent_of(run.pid) == run.supervisor_pid:
+        keys.append(ProcessKey(run.supervisor_pid, supervisor, boot_id()))
+    return keys
+
+
 def load_run(run_dir: Path) -> Run | None:
     """A run from its event log; None when the log holds nothing usable."""
     events = [
@@ -74,37 +103,73 @@ def load_run(run_dir: Path) -> Run | None:
         return None
     try:
         return replay(run_dir.name, events)
-    except (InvalidTransitionError, TypeError, KeyError) as error:
+    except (InvalidTransitionError, TypeError, KeyError, ValueError, AttributeError) as error:
         log.error("run %s cannot be read back: %s", run_dir.name, error)
         return None
 
 
-def reconcile(home: Home, registry: Registry) -> list[tuple[Run, Vitals]]:
-    """Bring the registry up to date with the run directories; returns every live run."""
-    live: dict[str, tuple[Run, Vitals]] = {}
-    for stored in registry.live():
-        run = load_run(home.run_dir(stored.run.run_id))
-        if run is None or run.version < stored.run.version:
+@dataclass(frozen=True)
+class Found:
+    """What a home holds: every live run, the newest epoch and the newest id seen."""
+
+    live: list[tuple[Run, Vitals]]
+    epoch: int
+    newest_id: str
+
+
+def reconcile(home: Home, registry: Registry) -> Found:
+    """Bring the registry up to date with the run directories, which are the truth."""
+    live = {stored.run.run_id: stored for stored in registry.live()}
+    known, covered = registry.ids(), registry.covered_until() - _CLOCK_SLACK_S
+    epoch = 0
+    for run_dir in _run_directories(home):
+        name = run_dir.name
+        if name in known and name not in live and not _changed_since(run_dir, covered):
+            continue
+        stored = registry.get(name) if name in known else None
+        run = load_run(run_dir) if stored else _reload(run_dir)
+        if run is None or (stored and run.version < stored.run.version):
+            if stored is None:
+                continue
             run = stored.run
-        elif run.version > stored.run.version:
-            registry.put(run, stored.vitals)
+        vitals = stored.vitals if stored else Vitals()
+        if stored is None or run.version > stored.run.version:
+            registry.put(run, vitals)
+        _put_in_its_place(home, run, run_dir)
+        epoch = max(epoch, run.epoch)
+        live.pop(name, None)
         if run.live:
-            live[run.run_id] = (run, stored.vitals)
-    known = registry.ids()
-    for run in _unknown_runs(home, known):
-        registry.put(run, Vitals())
-        if run.live:
-            live[run.run_id] = (run, Vitals())
-    return [live[run_id] for run_id in sorted(live)]
+            live[name] = StoredRun(run, vitals, 0)
+    registry.flush(timeout_s=60.0)
+    found = [(live[run_id].run, live[run_id].vitals) for run_id in sorted(live)]
+    return Found(found, epoch, max(registry.ids(), default=""))
 
 
-def _unknown_runs(home: Home, known: set[str]) -> Iterator[Run]:
+def _reload(run_dir: Path) -> Run | None:
+    """A run the registry does not know: its log alone counts, so what is damaged is set aside."""
+    eventlog.repair(run_dir)
+    return load_run(run_dir)
+
+
+def _run_directories(home: Home) -> Iterator[Path]:
     for folder in (home.runs, home.trash):
         for name in sorted(os.listdir(folder)):
-            if is_run_id(name) and name not in known:
-                run = load_run(folder / name)
-                if run is not None:
-                    yield run
+            if is_run_id(name):
+                yield folder / name
+
+
+def _changed_since(run_dir: Path, moment: float) -> bool:
+    try:
+        return os.stat(run_dir / eventlog.FILE_NAME).st_mtime >= moment
+    except OSError:
+        return False
+
+
+def _put_in_its_place(home: Home, run: Run, run_dir: Path) -> None:
+    """Finish a move to or from the trash that a crash interrupted."""
+    place = (home.trash if run.deleted else home.runs) / run.run_id
+    if place != run_dir and not place.exists():
+        os.rename(run_dir, place)
 
 
 def _lock_held(path: Path) -> bool:

@@ -4,7 +4,6 @@ It can always be thrown away. An older or damaged file is set aside and built an
 logs; only a newer one is refused, because its writer may know more than we do.
 """
 
-import base64
 import json
 import logging
 import queue
@@ -13,11 +12,13 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mosaic.errors import RegistryVersionError, StorageError
+from mosaic.trainer.paging import Query, conditions, decode_token, encode_token
 from mosaic.trainer.states import Run, run_from_dict, run_to_dict
 
 SCHEMA_VERSION = 1
@@ -31,12 +32,14 @@ CREATE TABLE runs (
 ) WITHOUT ROWID;
 CREATE INDEX runs_by_sequence ON runs (sequence);
 CREATE INDEX runs_by_state ON runs (state);
+CREATE INDEX runs_by_age ON runs (deleted, created_at, run_id);
 CREATE INDEX runs_by_key ON runs (idempotency_key) WHERE idempotency_key != '';
 CREATE TABLE removed (run_id TEXT PRIMARY KEY, sequence INTEGER NOT NULL) WITHOUT ROWID;
 """
-SORTABLE = ("created_at", "finished_at", "run_name", "algo", "env_id", "state")
 _BUSY_RETRY_S = 0.2
+_START_PATIENCE_S = 20.0
 _COLUMNS = "row, vitals, sequence"
+_GONE = -1
 
 log = logging.getLogger(__name__)
 
@@ -65,22 +68,6 @@ class StoredRun:
 
 
 @dataclass(frozen=True)
-class Query:
-    """A page of runs somebody asks for."""
-
-    page_size: int = 50
-    page_token: str = ""
-    states: Sequence[str] = ()
-    outcomes: Sequence[str] = ()
-    worker: str = ""
-    algo: str = ""
-    env_id: str = ""
-    text: str = ""
-    sort: str = "-created_at"
-    deleted: bool = False
-
-
-@dataclass(frozen=True)
 class Page:
     """What a query gave."""
 
@@ -98,7 +85,9 @@ class Registry:
         self._reader = self._connect()
         self._reader_lock = threading.Lock()
         self._work: queue.Queue[_Work | None] = queue.Queue()
-        self._uncommitted: dict[str, StoredRun] = {}
+        # What the writer has not committed yet; None is a row on its way out.
+        self._uncommitted: dict[str, StoredRun | None] = {}
+        self._settling = threading.Lock()
         self.generation = self._meta("generation")
         self.sequence = self._newest_sequence()
         self._writer = threading.Thread(target=self._write_forever, name="registry", daemon=True)
@@ -128,8 +117,10 @@ class Registry:
             json.dumps(vitals.__dict__),
         )
         marks = ",".join("?" * len(values))
-        self._uncommitted[run.run_id] = StoredRun(run, vitals, self.sequence)
-        self._enqueue(f"INSERT OR REPLACE INTO runs VALUES ({marks})", values)
+        with self._settling:
+            self._uncommitted[run.run_id] = StoredRun(run, vitals, self.sequence)
+        insert = f"INSERT OR REPLACE INTO runs VALUES ({marks})"
+        self._work.put(_Work(insert, values, settles=(run.run_id, self.sequence)))
         return self.sequence
 
     def put_vitals(self, run_id: str, vitals: Vitals) -> None:
@@ -140,15 +131,22 @@ class Registry:
     def remove(self, run_id: str) -> int:
         """Forget a row for good; returns the change's place in the sequence."""
         self.sequence += 1
+        with self._settling:
+            self._uncommitted[run_id] = None
         self._enqueue("DELETE FROM runs WHERE run_id = ?", (run_id,))
-        self._enqueue("INSERT OR REPLACE INTO removed VALUES (?, ?)", (run_id, self.sequence))
+        insert = "INSERT OR REPLACE INTO removed VALUES (?, ?)"
+        self._work.put(_Work(insert, (run_id, self.sequence), settles=(run_id, _GONE)))
         return self.sequence
 
-    def next_epoch(self) -> int:
-        """Count one more start of a daemon on this home."""
-        epoch = int(self._meta("epoch")) + 1
+    def covered_until(self) -> float:
+        """Every event recorded before this moment of the wall clock is in the file."""
+        return float(self._meta("covered"))
+
+    def next_epoch(self, after: int = 0) -> int:
+        """Count one more start of a daemon on this home; `after` is the newest epoch of a run."""
+        epoch = max(int(self._meta("epoch")), after) + 1
         self._enqueue("UPDATE meta SET value = ? WHERE key = 'epoch'", (str(epoch),))
-        self.flush(timeout_s=10.0)
+        self.flush(timeout_s=_START_PATIENCE_S)
         return epoch
 
     def flush(self, timeout_s: float = 2.0) -> None:
@@ -175,14 +173,17 @@ class Registry:
 
     def get(self, run_id: str) -> StoredRun | None:
         """One row, also one still on its way to the file."""
-        waiting = self._uncommitted.get(run_id)
-        if waiting is not None:
-            return waiting
+        with self._settling:
+            if run_id in self._uncommitted:
+                return self._uncommitted[run_id]
         rows = self._read(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run_id,))
         return _stored(rows[0]) if rows else None
 
     def find_by_key(self, idempotency_key: str) -> str | None:
         """The run submitted with this key."""
+        for waiting in tuple(self._uncommitted.values()):
+            if waiting is not None and waiting.run.idempotency_key == idempotency_key:
+                return waiting.run.run_id
         rows = self._read("SELECT run_id FROM runs WHERE idempotency_key = ?", (idempotency_key,))
         return str(rows[0][0]) if rows else None
 
@@ -224,12 +225,12 @@ class Registry:
 
     def page(self, query: Query) -> Page:
         """A page of runs."""
-        where, values = _conditions(query)
+        where, values = conditions(query)
         descending = query.sort.startswith("-")
         column = query.sort.lstrip("-")
         order = "DESC" if descending else "ASC"
         total = self._read(f"SELECT COUNT(*) FROM runs WHERE {where}", values)[0][0]
-        after = _decode_token(query.page_token)
+        after = decode_token(query.page_token)
         if after:
             sign = "<" if descending else ">"
             where += f" AND ({column}, run_id) {sign} (?, ?)"
@@ -242,7 +243,7 @@ class Registry:
         more = len(rows) > query.page_size
         rows = rows[: query.page_size]
         runs = [_stored(row) for row in rows]
-        token = _encode_token(rows[-1][3], runs[-1].run.run_id) if more else ""
+        token = encode_token(rows[-1][3], runs[-1].run.run_id) if more else ""
         return Page(runs, token, total)
 
     # ------------------------------------------------------------ inside
@@ -261,7 +262,7 @@ class Registry:
             self._set_aside()
         connection = self._connect()
         connection.executescript(_SCHEMA)
-        facts = (("generation", uuid.uuid4().hex), ("epoch", "0"))
+        facts = (("generation", uuid.uuid4().hex), ("epoch", "0"), ("covered", "0"))
         connection.executemany("INSERT INTO meta VALUES (?, ?)", facts)
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         connection.commit()
@@ -311,27 +312,37 @@ class Registry:
                 for item in items:
                     if item.sql:
                         connection.execute(item.sql, item.values)
+                covered = max((item.at for item in items), default=0.0)
+                connection.execute(
+                    "UPDATE meta SET value = ? WHERE key = 'covered'", (repr(covered),)
+                )
                 connection.execute("COMMIT")
                 break
-            except sqlite3.OperationalError as error:
-                if connection.in_transaction:
+            except sqlite3.DatabaseError as error:
+                # Locked, full or damaged: the event logs have it all, so waiting loses nothing.
+                with suppress(sqlite3.DatabaseError):
                     connection.execute("ROLLBACK")
                 log.warning("registry write postponed: %s", error)
                 time.sleep(_BUSY_RETRY_S)
         for item in items:
             if item.done:
                 item.done.set()
-        written = {item.values[0]: item.values[1] for item in items if len(item.values) > 2}
-        for run_id, sequence in written.items():
+            if item.settles is not None:
+                self._settle(*item.settles)
+
+    def _settle(self, run_id: str, sequence: int) -> None:
+        """A row has reached the file; forget it here unless a newer one is on its way."""
+        with self._settling:
             waiting = self._uncommitted.get(run_id)
-            if waiting is not None and waiting.sequence == sequence:
-                del self._uncommitted[run_id]
+            arrived = sequence == (_GONE if waiting is None else waiting.sequence)
+            if arrived:
+                self._uncommitted.pop(run_id, None)
 
     def _read(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         with self._reader_lock:
             try:
                 return self._reader.execute(sql, values).fetchall()
-            except sqlite3.OperationalError as error:
+            except sqlite3.DatabaseError as error:
                 raise StorageError(f"the registry cannot be read now: {error}") from error
 
     def _meta(self, key: str) -> str:
@@ -345,9 +356,13 @@ class Registry:
 
 @dataclass(frozen=True)
 class _Work:
+    """One write; `settles` is the row it brings to the file."""
+
     sql: str
     values: Sequence[Any]
     done: threading.Event | None = None
+    settles: tuple[str, int] | None = None
+    at: float = field(default_factory=time.time)
 
 
 def _file_version(path: Path) -> int | None:
@@ -371,35 +386,3 @@ def _file_version(path: Path) -> int | None:
 
 def _stored(row: Sequence[Any]) -> StoredRun:
     return StoredRun(run_from_dict(json.loads(row[0])), Vitals(**json.loads(row[1])), row[2])
-
-
-def _conditions(query: Query) -> tuple[str, list[Any]]:
-    clauses, values = ["deleted = ?"], [int(query.deleted)]
-    parameters: list[Any] = list(values)
-    for column, wanted in (("state", query.states), ("outcome", query.outcomes)):
-        if wanted:
-            clauses.append(f"{column} IN ({','.join('?' * len(wanted))})")
-            parameters += list(wanted)
-    exact = (("worker", query.worker), ("algo", query.algo), ("env_id", query.env_id))
-    for column, value in exact:
-        if value:
-            clauses.append(f"{column} = ?")
-            parameters.append(value)
-    if query.text:
-        clauses.append("instr(search, ?) > 0")
-        parameters.append(query.text.lower())
-    return " AND ".join(clauses), parameters
-
-
-def _encode_token(value: Any, run_id: str) -> str:
-    return base64.urlsafe_b64encode(json.dumps([value, run_id]).encode()).decode()
-
-
-def _decode_token(token: str) -> list[Any]:
-    if not token:
-        return []
-    try:
-        pair = json.loads(base64.urlsafe_b64decode(token))
-    except ValueError:
-        return []
-    return pair if isinstance(pair, list) and len(pair) == 2 else []

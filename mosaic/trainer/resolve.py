@@ -1,12 +1,14 @@
 """From what a person types to a run: a full id, a unique prefix, or `last`."""
 
+import asyncio
+
 from mosaic.errors import AmbiguousRunError, RunNotFoundError
 from mosaic.runs.ids import check_run_id, is_run_id, is_run_id_prefix
 from mosaic.trainer.engine import Engine
 from mosaic.trainer.registry import StoredRun
 
 
-def resolve_run(engine: Engine, text: str) -> StoredRun:
+async def resolve_run(engine: Engine, text: str) -> StoredRun:
     """The run that `text` names.
 
     Raises:
@@ -19,7 +21,7 @@ def resolve_run(engine: Engine, text: str) -> StoredRun:
         return engine.stored(name)
     if name != "LAST" and not is_run_id_prefix(name):
         check_run_id(text)
-    engine.registry.flush()
+    await asyncio.to_thread(engine.registry.flush)
     if name == "LAST":
         newest = engine.registry.newest()
         if newest is None:

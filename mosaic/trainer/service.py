@@ -20,14 +20,20 @@ from mosaic.errors import (
     StorageError,
 )
 from mosaic.runs import eventlog
-from mosaic.trainer import auth, hardware, intake
+from mosaic.trainer import auth, hardware, intake, slots
 from mosaic.trainer.broadcast import Missed
-from mosaic.trainer.decisions import CancelRequested, PauseRequested, ResumeRequested, Stimulus
-from mosaic.trainer.engine import Engine, summary
+from mosaic.trainer.engine import Engine
 from mosaic.trainer.messages import run_message
-from mosaic.trainer.registry import SORTABLE, Query, StoredRun
+from mosaic.trainer.paging import SORTABLE, Query
+from mosaic.trainer.registry import StoredRun
 from mosaic.trainer.resolve import resolve_run
 from mosaic.trainer.states import Event, Run, evolve
+from mosaic.trainer.stimuli import (
+    CancelRequested,
+    PauseRequested,
+    ResumeRequested,
+    Stimulus,
+)
 from mosaic.trainer.streams import StreamHandlers
 from mosaic.trainer.worker_service import WorkerHandlers
 from mosaic.wire import trainer_pb2 as pb
@@ -43,8 +49,12 @@ _CODES: tuple[tuple[type[MosaicError], grpc.StatusCode], ...] = (
     (StorageError, grpc.StatusCode.UNAVAILABLE),
 )
 PROBLEMS_TRAILER = "mosaic-problems-bin"
+# gRPC carries both in headers, whose sum must stay below 8 KB; text is percent-encoded there.
+_MAX_DETAILS, _MAX_TRAILER = 1000, 3500
 _RETRY_AFTER = ("retry-after", "1")
 _MAX_PAGE = 500
+_MAX_GRACE_S = 86_400.0
+_MAX_KEY = 200
 
 Shutdown = Callable[["pb.ShutdownRequest.Runs"], None]
 
@@ -91,13 +101,28 @@ async def _abort(context: grpc.aio.ServicerContext, error: Exception) -> None:
         (code for kind, code in _CODES if isinstance(error, kind)),
         grpc.StatusCode.UNAVAILABLE if isinstance(error, OSError) else grpc.StatusCode.INTERNAL,
     )
+    text = str(error).encode()[:_MAX_DETAILS].decode(errors="ignore")
     trailers: list[tuple[str, str | bytes]] = []
     if code is grpc.StatusCode.UNAVAILABLE:
         trailers.append(_RETRY_AFTER)
     if isinstance(error, InvalidConfigError):
-        reply = pb.ValidateRunReply(problems=_problem_messages(error))
-        trailers.append((PROBLEMS_TRAILER, reply.SerializeToString()[:7000]))
-    await context.abort(code, str(error)[:6000], tuple(trailers))
+        trailers.append((PROBLEMS_TRAILER, _as_trailer(error)))
+    await context.abort(code, text, tuple(trailers))
+
+
+def _as_trailer(error: InvalidConfigError) -> bytes:
+    """As many problems as fit into a trailer; the last one says when there are more."""
+    problems = _problem_messages(error)
+    shown = len(problems)
+    while True:
+        reply = pb.ValidateRunReply(problems=problems[:shown])
+        if shown < len(problems):
+            text = f"{len(problems) - shown} more problems; ValidateRun lists them all"
+            reply.problems.append(pb.Problem(code="CFG199", message=text))
+        content = reply.SerializeToString()
+        if len(content) <= _MAX_TRAILER:
+            return content
+        shown = shown * 3 // 4
 
 
 def _problem_messages(error: InvalidConfigError) -> list[pb.Problem]:
@@ -114,13 +139,10 @@ class TrainerService(
 ):
     """Everything a client may ask."""
 
-    def __init__(
-        self, engine: Engine, token: bytes, instance: str, epoch: int, shutdown: Shutdown
-    ) -> None:
+    def __init__(self, engine: Engine, token: bytes, instance: str, shutdown: Shutdown) -> None:
         self.engine = engine
         self.token = token
         self._instance = instance
-        self._epoch = epoch
         self._shutdown = shutdown
         self._started = time.monotonic()
 
@@ -132,7 +154,7 @@ class TrainerService(
             instance=self._instance,
             version=__version__,
             protocol=PROTOCOL_VERSION,
-            epoch=self._epoch,
+            epoch=self.engine.epoch,
             draining=self.engine.draining,
             pid=os.getpid(),
             uptime_s=time.monotonic() - self._started,
@@ -142,7 +164,7 @@ class TrainerService(
     async def GetResources(self, _: Any, __: Any) -> pb.Resources:  # noqa: N802
         machine = self.engine.machine()
         names = {f"gpu:{gpu.index}": gpu.name for gpu in self.engine.slots.gpus}
-        queued, running = summary(self.engine.live_runs())
+        queued, running = slots.count(self.engine.live_runs())
         return pb.Resources(
             slots=[
                 pb.Slot(
@@ -198,13 +220,20 @@ class TrainerService(
             return pb.ValidateRunReply(problems=_problem_messages(error))
         return pb.ValidateRunReply()
 
-    async def SubmitRun(self, request: pb.SubmitRunRequest, _: Any) -> pb.SubmitRunReply:  # noqa: N802
+    async def SubmitRun(  # noqa: N802
+        self, request: pb.SubmitRunRequest, context: grpc.aio.ServicerContext
+    ) -> pb.SubmitRunReply:
+        if len(request.idempotency_key) > _MAX_KEY:
+            await context.abort(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                f"an idempotency key has at most {_MAX_KEY} characters",
+            )
         parent = request.parent_run_id
         if parent:
-            parent = resolve_run(self.engine, parent).run.run_id
+            parent = (await resolve_run(self.engine, parent)).run.run_id
         submission = intake.Submission(
             config_json=request.config_json,
-            idempotency_key=request.idempotency_key[:200],
+            idempotency_key=request.idempotency_key,
             priority=request.priority,
             cold=request.cold,
             parent_run_id=parent,
@@ -213,7 +242,7 @@ class TrainerService(
         return pb.SubmitRunReply(run=self._message(stored), created=created)
 
     async def GetRun(self, request: pb.GetRunRequest, _: Any) -> pb.Run:  # noqa: N802
-        return self._message(resolve_run(self.engine, request.run_id))
+        return self._message(await resolve_run(self.engine, request.run_id))
 
     async def ListRuns(  # noqa: N802
         self, request: pb.ListRunsRequest, context: grpc.aio.ServicerContext
@@ -288,33 +317,34 @@ class TrainerService(
             changes["notes"] = request.notes[:20_000]
         if request.set_tags:
             changes["tags"] = [tag[:100] for tag in request.tags][:50]
-        stored = resolve_run(self.engine, request.run_id)
+        stored = await resolve_run(self.engine, request.run_id)
         return self._message(self.engine.annotate(stored.run.run_id, changes))
 
     async def CancelRun(self, request: pb.CancelRunRequest, _: Any) -> pb.Run:  # noqa: N802
         patient = self.engine.settings.grace_s
-        grace = max(0.0, request.grace_s) if request.HasField("grace_s") else patient
-        return self._apply(request.run_id, CancelRequested(grace))
+        grace = request.grace_s if request.HasField("grace_s") else patient
+        grace = min(max(0.0, grace), _MAX_GRACE_S)
+        return await self._apply(request.run_id, CancelRequested(grace))
 
     async def PauseRun(self, request: pb.PauseRunRequest, _: Any) -> pb.Run:  # noqa: N802
-        return self._apply(request.run_id, PauseRequested(request.release))
+        return await self._apply(request.run_id, PauseRequested(request.release))
 
     async def ResumeRun(self, request: pb.ResumeRunRequest, _: Any) -> pb.Run:  # noqa: N802
-        return self._apply(request.run_id, ResumeRequested())
+        return await self._apply(request.run_id, ResumeRequested())
 
     async def DeleteRun(self, request: pb.DeleteRunRequest, _: Any) -> pb.DeleteRunReply:  # noqa: N802
-        stored = resolve_run(self.engine, request.run_id)
-        self.engine.delete(stored.run.run_id, request.purge)
+        stored = await resolve_run(self.engine, request.run_id)
+        await self.engine.delete(stored.run.run_id, request.purge)
         return pb.DeleteRunReply()
 
     async def RestoreRun(self, request: pb.RestoreRunRequest, _: Any) -> pb.Run:  # noqa: N802
-        stored = resolve_run(self.engine, request.run_id)
+        stored = await resolve_run(self.engine, request.run_id)
         return self._message(self.engine.restore(stored.run.run_id))
 
     async def ListRunEvents(  # noqa: N802
         self, request: pb.ListRunEventsRequest, _: Any
     ) -> pb.ListRunEventsReply:
-        stored = resolve_run(self.engine, request.run_id)
+        stored = await resolve_run(self.engine, request.run_id)
         lines = await asyncio.to_thread(eventlog.read, self.engine.run_dir(stored).path)
         run, events = Run(stored.run.run_id), []
         for line in lines:
@@ -330,8 +360,8 @@ class TrainerService(
 
     # ------------------------------------------------------------ inside
 
-    def _apply(self, run_id: str, stimulus: Stimulus) -> pb.Run:
-        stored = resolve_run(self.engine, run_id)
+    async def _apply(self, run_id: str, stimulus: Stimulus) -> pb.Run:
+        stored = await resolve_run(self.engine, run_id)
         return self._message(self.engine.apply(stored.run.run_id, stimulus))
 
     def _message(self, stored: StoredRun) -> pb.Run:

@@ -64,3 +64,9 @@ class SlotTable:
             for gpu in self.gpus
             if f"gpu:{gpu.index}" not in held and gpu.memory_used_mb > limit
         }
+
+
+def count(runs: Iterable[Run]) -> tuple[int, int]:
+    """How many of the live runs wait, and how many do not."""
+    waiting = [run.queued for run in runs]
+    return sum(waiting), len(waiting) - sum(waiting)

@@ -156,8 +156,8 @@ class Run:
     @property
     def queued(self) -> bool:
         """Waits for slots: new, or paused with its slots given back and asked to go on."""
-        fresh = self.state is State.INIT and not self.slots and not self.stopping
-        return fresh or (self.state is State.PAUSE and self.resuming and not self.slots)
+        waits = self.state is State.INIT or (self.state is State.PAUSE and self.resuming)
+        return waits and not self.slots and not self.stopping
 
 
 def evolve(run: Run, event: Event) -> Run:
@@ -248,6 +248,11 @@ def _paused(run: Run, event: Event) -> Run:
     )
 
 
+def _resume_requested(run: Run, event: Event) -> Run:
+    # A worker that is still on its way to a pause keeps its slots: it will go on at once.
+    return replace(run, resuming=True, release_on_pause=False)
+
+
 def _resumed(run: Run, event: Event) -> Run:
     idle = event.mono - run.paused_mono if run.state is State.PAUSE else 0.0
     return replace(
@@ -313,7 +318,7 @@ _HANDLERS: dict[str, Callable[[Run, Event], Run]] = {
     "run_started": _run_started,
     "pause_requested": _pause_requested,
     "paused": _paused,
-    "resume_requested": lambda run, _: replace(run, resuming=True),
+    "resume_requested": _resume_requested,
     "slots_regained": lambda run, event: replace(run, slots=tuple(event.data["slots"])),
     "resumed": _resumed,
     "checkpoint_saved": _checkpoint_saved,

@@ -27,7 +27,7 @@ class StreamHandlers:
     async def StreamRunLogs(  # noqa: N802
         self, request: pb.StreamRunLogsRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[pb.LogChunk]:
-        stored = resolve_run(self.engine, request.run_id)
+        stored = await resolve_run(self.engine, request.run_id)
         try:
             pattern = re.compile(request.grep) if request.grep else None
         except re.error as error:
@@ -70,7 +70,7 @@ class StreamHandlers:
     async def StreamRunMetrics(  # noqa: N802
         self, request: pb.StreamRunMetricsRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[pb.MetricBatch]:
-        stored = resolve_run(self.engine, request.run_id)
+        stored = await resolve_run(self.engine, request.run_id)
         reader = MetricReader(self.engine.run_dir(stored).path)
         read: dict[str, int] = {}
         while True:

@@ -24,6 +24,7 @@ ALREADY_SUPERVISED = 75
 EXEC_FAILED = 127
 _PR_SET_CHILD_SUBREAPER = 36
 _NATURAL_END_S = 0.5
+_FULL_DISK_RETRY_S = 1.0
 _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 Spec = dict[str, Any]
@@ -63,7 +64,7 @@ def supervise(spec: Spec, become_worker: Callable[[Spec], NoReturn]) -> int:
             "max_rss_mb": usage.ru_maxrss // 1024,
         },
     }
-    _write_json(os.path.join(run_dir, "exit.json"), end)
+    _write_patiently(os.path.join(run_dir, "exit.json"), end)
     return 0
 
 
@@ -111,7 +112,10 @@ def _start(
         "started_at": time.time(),
     }
     _write_json(os.path.join(spec["run_dir"], "supervisor.json"), identity)
-    os.write(go_write, b"go")
+    try:
+        os.write(go_write, b"go")
+    except BrokenPipeError:  # killed before it began; its status is waited for as any other
+        pass
     os.close(go_write)
 
     def failure() -> str:
@@ -228,6 +232,16 @@ def _memory_kills() -> int:
             return next((int(line.split()[1]) for line in handle if line[:8] == "oom_kill"), 0)
     except OSError:
         return 0
+
+
+def _write_patiently(path: str, document: dict[str, Any]) -> None:
+    """Write the last record even if the disk is full for a while; a folder that is gone ends it."""
+    while os.path.isdir(os.path.dirname(path)):
+        try:
+            return _write_json(path, document)
+        except OSError:
+            time.sleep(_FULL_DISK_RETRY_S)
+    return None
 
 
 def _write_json(path: str, document: dict[str, Any]) -> None:

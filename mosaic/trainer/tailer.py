@@ -20,11 +20,13 @@ class LineTailer:
     Attributes:
         offset: Byte after the last whole line handed out; where a new daemon goes on.
         oversized: How many lines were too long to be kept.
+        behind: The last call left text unread because it was too much for one turn.
     """
 
     path: Path
     offset: int = 0
     oversized: int = 0
+    behind: bool = False
     _partial: bytes = b""
     _skipping: bool = False
     _position: int = field(default=-1)
@@ -33,6 +35,7 @@ class LineTailer:
         """The lines completed since the last call, at most some megabytes of them."""
         if self._position < 0:
             self._position = self.offset
+        self.behind = False
         try:
             size = os.stat(self.path).st_size
         except OSError:
@@ -49,6 +52,7 @@ class LineTailer:
                     return
                 self._position += len(chunk)
                 yield from self._split(chunk)
+            self.behind = self._position < size
 
     def _split(self, chunk: bytes) -> Iterator[bytes]:
         *lines, rest = chunk.split(b"\n")

@@ -8,14 +8,15 @@ from typing import Any
 import grpc
 
 from mosaic.trainer import auth
-from mosaic.trainer.decisions import (
+from mosaic.trainer.engine import Engine
+from mosaic.trainer.gate import caller_run_id
+from mosaic.trainer.states import State
+from mosaic.trainer.stimuli import (
     HandshakeRefused,
     WorkerPaused,
     WorkerRegistered,
     WorkerResumed,
 )
-from mosaic.trainer.engine import Engine
-from mosaic.trainer.gate import caller_run_id
 from mosaic.wire import trainer_pb2 as pb
 from mosaic.workers.capabilities import PROTOCOL_VERSION
 
@@ -34,6 +35,12 @@ class WorkerHandlers:
     ) -> pb.RegisterWorkerReply:
         run_id = await self._own_run(request.run_id, context)
         self.engine.look_at(run_id)
+        run = self.engine.stored(run_id).run
+        if not run.live or run.state is State.FAULT:
+            await context.abort(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f"run {run_id} is {run.state}: {run.outcome or run.reason}; no worker may join it",
+            )
         if request.protocol_version != PROTOCOL_VERSION:
             text = (
                 f"the worker speaks protocol {request.protocol_version}, "
@@ -64,7 +71,7 @@ class WorkerHandlers:
         self, reports: AsyncIterator[pb.ControlReport], context: grpc.aio.ServicerContext
     ) -> AsyncIterator[pb.ControlCommand]:
         run_id = caller_run_id(context)
-        commands = self.engine.open_control(run_id)
+        commands = self.engine.effects.open_control(self.engine.stored(run_id).run)
         listening = asyncio.ensure_future(self._listen(run_id, reports, commands))
         try:
             number = 0
@@ -76,7 +83,7 @@ class WorkerHandlers:
                 yield pb.ControlCommand(command_id=number, kind=_KINDS[command])
         finally:
             listening.cancel()
-            self.engine.close_control(run_id, commands)
+            self.engine.effects.close_control(run_id, commands)
 
     async def _listen(
         self, run_id: str, reports: AsyncIterator[pb.ControlReport], commands: "asyncio.Queue[str]"

@@ -1,0 +1,146 @@
+"""Carrying out what was decided: starting, signalling and talking to workers."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from mosaic.config.paths import Home
+from mosaic.config.secrets import REFERENCE_PREFIX, SecretStore
+from mosaic.config.settings import Settings
+from mosaic.errors import MosaicError
+from mosaic.runs.directory import RunDirectory, read_json
+from mosaic.trainer import failpoints, launch, processes
+from mosaic.trainer.decisions import (
+    Instruction,
+    KillEverything,
+    Launch,
+    SendControl,
+    SignalGroup,
+)
+from mosaic.trainer.executor import Executor
+from mosaic.trainer.observer import Watch
+from mosaic.trainer.states import Run, State
+from mosaic.trainer.stimuli import (
+    LaunchFailed,
+    Stimulus,
+)
+from mosaic.workers.discovery import DiscoveredWorker
+
+Report = Callable[[str, Stimulus], None]
+
+
+class Effects:
+    """The hands of the engine. What it finds out on the way goes back as stimuli.
+
+    Attributes:
+        target: The daemon's address, known once it listens.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        settings: Settings,
+        workers: dict[str, DiscoveredWorker],
+        executor: Executor,
+        token: bytes,
+        report: Report,
+    ) -> None:
+        self.target = ""
+        self._home = home
+        self._settings = settings
+        self._workers = workers
+        self._executor = executor
+        self._token = token
+        self._report = report
+        self._controls: dict[str, asyncio.Queue[str]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def carry_out(self, run: Run, watch: Watch | None, instruction: Instruction) -> None:
+        """Do one thing to a run's processes."""
+        match instruction:
+            case Launch():
+                self.spawn_task(self._launch(run))
+            case SignalGroup():
+                _signal(run, watch, instruction.number)
+            case KillEverything():
+                _signal(run, watch, signal.SIGKILL)
+                supervisor = frozenset(key.pid for key in watch.keys[1:]) if watch else frozenset()
+                processes.kill_marked(run.run_id, besides=supervisor)
+            case SendControl():
+                commands = self._controls.get(run.run_id)
+                if commands is not None:
+                    commands.put_nowait(instruction.command)
+
+    def preflight(self, run: Run) -> str:
+        """Why a run cannot be started at all, with the fix; empty when it can."""
+        directory = RunDirectory(self._home.run_dir(run.run_id))
+        if read_json(directory.config) is None:
+            return f"{directory.config} is gone or damaged; submit the run again"
+        return launch.preflight(run, self._workers.get(run.worker))
+
+    def spawn_task(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Run something beside the loop; it is cancelled when the daemon leaves."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def open_control(self, run: Run) -> "asyncio.Queue[str]":
+        """The commands for a worker's control stream, with those it may have missed."""
+        commands: asyncio.Queue[str] = asyncio.Queue()
+        self._controls[run.run_id] = commands
+        if run.pausing and not run.resuming and run.state is State.EXEC:
+            commands.put_nowait("pause")
+        if run.resuming and run.slots and not run.pause_by_signal:
+            commands.put_nowait("resume")
+        return commands
+
+    def close_control(self, run_id: str, commands: "asyncio.Queue[str] | None" = None) -> None:
+        """The control stream ended, or its run did."""
+        if commands is None or self._controls.get(run_id) is commands:
+            self._controls.pop(run_id, None)
+
+    async def close(self) -> None:
+        """Let go of everything; workers go on."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await self._executor.close()
+
+    async def _launch(self, run: Run) -> None:
+        failpoints.point("before_spawn")
+        worker = self._workers[run.worker].capabilities
+        on_gpu = any(slot.startswith("gpu:") for slot in run.slots)
+        warm = self._settings.warm_start and not run.cold and not on_gpu
+        modules = worker.warm_modules if worker and warm else ()
+        try:
+            variables = self._variables(run)
+            spec = launch.build_spec(run, self._home, self._token, self.target, variables)
+            await self._executor.launch(spec, modules)
+        except (OSError, MosaicError) as error:
+            problem = error.strerror if isinstance(error, OSError) else str(error)
+            reason = f"cannot start `python -m {run.module}`: {problem}; run: mosaic doctor"
+            self._report(run.run_id, LaunchFailed(reason))
+            return
+        failpoints.point("after_spawn")
+
+    def _variables(self, run: Run) -> dict[str, str]:
+        """The extra environment of a run's config, references resolved."""
+        document = read_json(RunDirectory(self._home.run_dir(run.run_id)).config) or {}
+        variables: dict[str, str] = document.get("environment", {})
+        secrets = SecretStore(self._home.secrets).get(run.run_id)
+        return {
+            name: secrets.get(value.removeprefix(REFERENCE_PREFIX), value)
+            for name, value in variables.items()
+        }
+
+
+def _signal(run: Run, watch: Watch | None, number: int) -> None:
+    """Signal the group, if it is still ours."""
+    key = watch.worker_key() if watch else None
+    if key is None:
+        return
+    ours = processes.is_alive(key) or any(
+        processes.has_marker(pid, run.run_id) for pid in processes.group_members(key.pid)
+    )
+    if ours:
+        processes.signal_group(key.pid, number)

@@ -1,0 +1,149 @@
+"""What can happen to a run: calls, the worker's words, deadlines, deaths. Plain data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mosaic.trainer.states import Outcome
+
+
+@dataclass(frozen=True)
+class SlotsGranted:
+    """The scheduler found room."""
+
+    slots: tuple[str, ...]
+    epoch: int
+    boot_id: str
+
+
+@dataclass(frozen=True)
+class LaunchUndone:
+    """The daemon died between reserving and spawning, and no supervisor was started."""
+
+
+@dataclass(frozen=True)
+class LaunchFailed:
+    """The supervisor could not start the worker."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Spawned:
+    """The supervisor wrote down the worker's process."""
+
+    supervisor_pid: int
+    pid: int
+
+
+@dataclass(frozen=True)
+class WorkerRegistered:
+    """The handshake succeeded."""
+
+    capabilities: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class HandshakeRefused:
+    """The worker speaks another protocol."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class WorkerSaid:
+    """A lifecycle line other than a vital sign."""
+
+    event: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CancelRequested:
+    """Somebody wants it to end."""
+
+    grace_s: float
+    outcome: Outcome = Outcome.CANCELLED
+    reason: str = "cancelled by the user"
+
+
+@dataclass(frozen=True)
+class PauseRequested:
+    """Somebody wants it to stand still."""
+
+    release: bool = False
+
+
+@dataclass(frozen=True)
+class ResumeRequested:
+    """Somebody wants it to go on."""
+
+
+@dataclass(frozen=True)
+class WorkerPaused:
+    """The worker reached a safe point, or the group was stopped."""
+
+
+@dataclass(frozen=True)
+class WorkerResumed:
+    """The worker goes on."""
+
+
+@dataclass(frozen=True)
+class DeadlinePassed:
+    """A clock ran out: `handshake`, `wallclock`, `grace` or `heartbeat`."""
+
+    kind: str
+    detail: str = ""
+    grace_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class SignOfLife:
+    """A heartbeat or metrics line of a stalled run."""
+
+
+@dataclass(frozen=True)
+class Adopted:
+    """A new daemon found the run's processes alive."""
+
+    epoch: int
+
+
+@dataclass(frozen=True)
+class StragglersFound:
+    """The worker ended but left processes behind."""
+
+    count: int
+
+
+@dataclass(frozen=True)
+class ProcessEnded:
+    """Every process of the run is proven dead. No code: nobody saw how it ended."""
+
+    code: int | None
+    signal: int | None
+    finished_at: float
+    detail: str = ""
+    memory: bool = False
+
+
+Stimulus = (
+    SlotsGranted
+    | LaunchUndone
+    | LaunchFailed
+    | Spawned
+    | WorkerRegistered
+    | HandshakeRefused
+    | WorkerSaid
+    | CancelRequested
+    | PauseRequested
+    | ResumeRequested
+    | WorkerPaused
+    | WorkerResumed
+    | DeadlinePassed
+    | SignOfLife
+    | Adopted
+    | StragglersFound
+    | ProcessEnded
+)

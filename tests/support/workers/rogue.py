@@ -1,0 +1,230 @@
+"""A worker that keeps the contract or breaks it in one chosen way: `algo` names the behaviour.
+
+Registered as worker type `rogue` by the test suite's own entry point, as a third party's would be.
+"""
+
+import hashlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mosaic.workers.capabilities import WorkerCapabilities
+from mosaic.workers.handshake import WorkerSession
+from mosaic.workers.lifecycle import LifecycleEmitter
+from mosaic.workers.process import load_config, parse_arguments
+
+_STUBBORN = "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+
+
+def get_worker_metadata() -> WorkerCapabilities:
+    """What discovery learns about this worker."""
+    return WorkerCapabilities(
+        worker_type="rogue",
+        module="rogue",
+        display_name="Rogue",
+        warm_modules=("mosaic.workers.process",),
+    )
+
+
+class Rogue:
+    """The contract by hand, so that each part of it can be left out."""
+
+    def __init__(self) -> None:
+        options = parse_arguments("rogue", None)
+        self.config = load_config(options.config)
+        self.extras: dict[str, Any] = self.config.get("extras", {})
+        self.run_dir = Path(os.environ["MOSAIC_RUN_DIR"])
+        self.emit = LifecycleEmitter(os.environ["MOSAIC_RUN_ID"])
+        self.target: str = options.grpc_target
+        self.stopped = threading.Event()
+
+    def begin(self, **capabilities: Any) -> WorkerSession:
+        """Handshake and `run_started`."""
+        session = WorkerSession.register(self.target, "rogue", capabilities)
+        self.emit.run_started(worker="rogue", total=self.config.get("total_timesteps") or 0)
+        return session
+
+    def step_forever(self) -> None:
+        """Count steps into a file that anybody can watch, until told to stop."""
+        step = 0
+        while not self.stopped.is_set():
+            step += 1
+            (self.run_dir / "steps.txt").write_text(str(step))
+            self.emit.metrics(step, 0, {"value": float(step)})
+            time.sleep(0.02)
+
+    def save(self, name: str = "last.json") -> None:
+        """Write a checkpoint and say so."""
+        folder = self.run_dir / "checkpoints"
+        folder.mkdir(exist_ok=True)
+        content = b'{"weights": [1, 2, 3]}'
+        (folder / name).write_bytes(content)
+        digest = hashlib.sha256(content).hexdigest()
+        self.emit.checkpoint_saved(f"checkpoints/{name}", 7, digest, "full")
+
+
+def steady(rogue: Rogue) -> int:
+    """Saves once, then steps until SIGTERM; cannot pause by itself."""
+    signal.signal(signal.SIGTERM, lambda *_: rogue.stopped.set())
+    rogue.begin()
+    rogue.save()
+    rogue.step_forever()
+    rogue.emit.run_failed("terminated")
+    return 143
+
+
+def short(rogue: Rogue) -> int:
+    """Does what it was asked, quickly."""
+    rogue.begin()
+    time.sleep(rogue.extras.get("seconds", 0.0))
+    rogue.emit.run_completed()
+    return 0
+
+
+def deaf(rogue: Rogue) -> int:
+    """Does not care about SIGTERM."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    rogue.begin()
+    rogue.step_forever()
+    return 0
+
+
+def family(rogue: Rogue) -> int:
+    """Has children that ignore SIGTERM, left the group, or lost their parent."""
+    stubborn = [sys.executable, "-c", _STUBBORN]
+    stays = subprocess.Popen(stubborn)
+    leaves = subprocess.Popen(stubborn, start_new_session=True)
+    orphaner = (
+        f"import subprocess,sys; print(subprocess.Popen({stubborn!r}, start_new_session=True).pid)"
+    )
+    orphan = subprocess.run(
+        [sys.executable, "-c", orphaner], capture_output=True, check=True, text=True
+    )
+    pids = [stays.pid, leaves.pid, int(orphan.stdout)]
+    (rogue.run_dir / "family.json").write_text(json.dumps(pids))
+    rogue.begin()
+    rogue.step_forever()
+    return 0
+
+
+def unreaped(rogue: Rogue) -> int:
+    """Leaves children it never waits for."""
+    for _ in range(20):
+        if os.fork() == 0:
+            os._exit(0)
+    return short(rogue)
+
+
+def silent_exit(rogue: Rogue) -> int:
+    """Exits 0 and never says that it completed."""
+    rogue.begin()
+    return 0
+
+
+def crash_at_the_end(rogue: Rogue) -> int:
+    """Says that it completed, then crashes."""
+    rogue.begin()
+    rogue.emit.run_completed()
+    return 9
+
+
+def slow_save(rogue: Rogue) -> int:
+    """Needs its time to save when it is asked to stop."""
+    signal.signal(signal.SIGTERM, lambda *_: rogue.stopped.set())
+    rogue.begin()
+    rogue.step_forever()
+    time.sleep(rogue.extras["seconds"])
+    rogue.save("final.json")
+    rogue.emit.run_failed("terminated")
+    return 143
+
+
+def hungry(rogue: Rogue) -> int:
+    """Asks for more memory than it may have."""
+    rogue.begin()
+    resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
+    return len(bytearray(2**32))
+
+
+def mute(rogue: Rogue) -> int:
+    """Never shakes hands."""
+    time.sleep(600)
+    return 0
+
+
+def hangs_after_handshake(rogue: Rogue) -> int:
+    """Shakes hands and is never heard again."""
+    WorkerSession.register(rogue.target, "rogue", {})
+    time.sleep(600)
+    return 0
+
+
+def from_the_future(rogue: Rogue) -> int:
+    """Speaks a protocol this daemon does not know."""
+    from mosaic.workers import handshake
+
+    handshake.PROTOCOL_VERSION = 99
+    rogue.begin()
+    time.sleep(600)
+    return 0
+
+
+def says(rogue: Rogue) -> int:
+    """Prints the bytes of a file next to its config between a good beginning and a good end."""
+    rogue.begin()
+    content = Path(rogue.extras["file"]).read_bytes()
+    run_id = os.environ["MOSAIC_RUN_ID"].encode()
+    sys.stdout.flush()
+    remaining = content.replace(b"@RUN@", run_id)
+    while remaining:
+        remaining = remaining[os.write(1, remaining) :]
+    rogue.emit.metrics(5, 10, {"still_here": 1.0})
+    rogue.emit.run_completed()
+    return 0
+
+
+def reads_secret(rogue: Rogue) -> int:
+    """Proves that it was given its secret without showing it."""
+    rogue.begin()
+    digest = hashlib.sha256(os.environ["WANDB_API_KEY"].encode()).hexdigest()
+    (rogue.run_dir / "digest.txt").write_text(digest)
+    if rogue.extras.get("crash"):
+        raise RuntimeError("crashed with the secret in its environment")
+    rogue.emit.run_completed()
+    return 0
+
+
+BEHAVIOURS: dict[str, Callable[[Rogue], int]] = {
+    behaviour.__name__: behaviour
+    for behaviour in (
+        steady,
+        short,
+        deaf,
+        family,
+        unreaped,
+        silent_exit,
+        crash_at_the_end,
+        slow_save,
+        hungry,
+        mute,
+        hangs_after_handshake,
+        from_the_future,
+        says,
+        reads_secret,
+    )
+}
+
+
+if __name__ == "__main__":
+    worker = Rogue()
+    code = BEHAVIOURS[worker.config["algo"]](worker)
+    sys.stdout.flush()
+    os._exit(code)
