@@ -1,0 +1,88 @@
+# Every target installs what it needs into .venv, once. A second call starts at once.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+PIP := $(BIN)/pip --disable-pip-version-check -q install -c requirements/constraints.txt
+STAMPS := .venv/stamps
+BASE := $(STAMPS)/base
+FILES := pyproject.toml setup.py proto/mosaic/trainer.proto requirements/base.txt
+
+.PHONY: setup setup-gui setup-spade setup-all run test gui lint bench screenshots clean help
+
+help:
+	@echo "make run          train PPO on CartPole-v1 end to end"
+	@echo "make test         the whole test suite"
+	@echo "make gui          open the workbench"
+	@echo "make lint         ruff, mypy, import walls"
+	@echo "make bench        measure; results go to benchmarks/results/"
+	@echo "make screenshots  pictures of the workbench into docs/screenshots/"
+	@echo "make setup        install only (setup-gui, setup-spade, setup-all for more)"
+	@echo "make clean        remove everything built; var/ with your runs stays"
+
+$(BIN)/python:
+	@sh scripts/system-packages.sh venv
+	@echo "creating .venv with $(PYTHON)"
+	@$(PYTHON) -m venv .venv
+
+# torch goes first and alone: any later resolver run must find it satisfied.
+$(BASE): $(BIN)/python $(FILES) requirements/cleanrl_worker.txt workers/cleanrl_worker/pyproject.toml
+	@mkdir -p $(STAMPS)
+	@echo "installing the platform and the CleanRL worker"
+	@$(PIP) torch==2.13.0
+	@$(PIP) -r requirements/cleanrl_worker.txt
+	@$(PIP) --no-deps --no-build-isolation -e . -e workers/cleanrl_worker
+	@touch $@
+
+$(STAMPS)/gui: $(BASE) requirements/gui.txt
+	@sh scripts/system-packages.sh gui
+	@echo "installing the workbench"
+	@$(PIP) -r requirements/gui.txt
+	@touch $@
+
+$(STAMPS)/spade: $(BASE) requirements/spade_bdi_worker.txt workers/spade_bdi_rl_worker/pyproject.toml
+	@echo "installing the Spade BDI worker"
+	@$(PIP) -r requirements/spade_bdi_worker.txt
+	@$(PIP) --no-deps --no-build-isolation -e workers/spade_bdi_rl_worker
+	@touch $@
+
+$(STAMPS)/extras: $(BASE) $(wildcard requirements/extras/*.txt)
+	@sh scripts/system-packages.sh extras
+	@echo "installing the environment families"
+	@$(PIP) $(foreach file,$(wildcard requirements/extras/*.txt),-r $(file))
+	@touch $@
+
+$(STAMPS)/dev: $(BASE) requirements/dev.txt
+	@sh scripts/system-packages.sh test
+	@echo "installing test and lint tools"
+	@$(PIP) -r requirements/dev.txt
+	@touch $@
+
+setup: $(BASE)
+setup-gui: $(STAMPS)/gui
+setup-spade: $(STAMPS)/spade
+setup-all: $(STAMPS)/gui $(STAMPS)/spade $(STAMPS)/extras $(STAMPS)/dev
+
+run: $(BASE)
+	@$(BIN)/python scripts/first_run.py
+
+test: $(STAMPS)/gui $(STAMPS)/spade $(STAMPS)/extras $(STAMPS)/dev
+	@$(BIN)/python scripts/run_tests.py $(ARGS)
+
+gui: $(STAMPS)/gui
+	@$(BIN)/mosaic gui
+
+lint: $(STAMPS)/dev $(STAMPS)/spade
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+bench: $(STAMPS)/extras $(STAMPS)/dev $(STAMPS)/spade
+	@$(BIN)/python scripts/run_benchmarks.py $(ARGS)
+
+screenshots: $(STAMPS)/gui $(STAMPS)/extras $(STAMPS)/dev
+	@$(BIN)/python scripts/screenshots.py
+
+clean:
+	@rm -rf .venv build dist *.egg-info workers/*/*.egg-info .mypy_cache .ruff_cache .pytest_cache
+	@rm -f mosaic/wire/trainer_pb2.py mosaic/wire/trainer_pb2.pyi mosaic/wire/trainer_pb2_grpc.py
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
