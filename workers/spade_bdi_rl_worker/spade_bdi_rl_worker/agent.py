@@ -108,7 +108,7 @@ class LinkedAgent(BDIAgent):
         """
         where = f"{self._xmpp_host}:{self.xmpp_port}"
         try:
-            self._address = await _resolve(self._xmpp_host, self.xmpp_port)
+            self._address = await _find_server(self._xmpp_host, self.xmpp_port)
             await asyncio.wait_for(self.start(auto_register=register), CONNECT_S)
         except AuthenticationFailure as error:
             raise XmppError(
@@ -154,10 +154,17 @@ class LinkedAgent(BDIAgent):
         await self.bdi.send(Message(to=to, body=content, metadata=metadata))
 
 
-async def _resolve(host: str, port: int) -> str:
-    """The address of a server by the system's resolver; slixmpp's own asks the network first."""
+async def _find_server(host: str, port: int) -> str:
+    """The address of a server that answers.
+
+    Asked before slixmpp, which would go on trying a dead address without a word.
+    """
     found = await asyncio.get_running_loop().getaddrinfo(host, port, family=socket.AF_INET)
-    return str(found[0][4][0])
+    address = str(found[0][4][0])
+    _, writer = await asyncio.wait_for(asyncio.open_connection(address, port), CONNECT_S)
+    writer.close()
+    await writer.wait_closed()
+    return address
 
 
 class CoachAgent(LinkedAgent):

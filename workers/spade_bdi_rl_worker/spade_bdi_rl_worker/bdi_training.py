@@ -21,7 +21,7 @@ from spade_bdi_rl_worker.process import SpadeProcess
 from spade_bdi_rl_worker.recorder import Recorder, policy_document
 from spade_bdi_rl_worker.server import EmbeddedServer
 from spade_bdi_rl_worker.settings import Settings, resolve_secret
-from spade_bdi_rl_worker.worlds import World
+from spade_bdi_rl_worker.worlds import Move, World
 
 ADVICE_S = 5.0
 # How long learning may run before the event loop gets a turn for the XMPP link.
@@ -130,7 +130,7 @@ class BdiTraining:
     async def run(self) -> None:
         """All episodes, with a safe point after each."""
         self._resume()
-        while not self._finished():
+        while not self._settings.finished(self._learner.episode, self._learner.steps):
             if not await self._process.safe_point_async(self._recorder.save):
                 break
             await self._keep_link()
@@ -159,35 +159,29 @@ class BdiTraining:
         self._world.recall(saved["numbering"])
         self._mind.recall(saved["beliefs"])
 
-    def _finished(self) -> bool:
-        out_of_steps = 0 < self._settings.total_timesteps <= self._learner.steps
-        return out_of_steps or self._learner.episode >= self._settings.planned_episodes
-
     async def _episode(self) -> None:
         world, learner, episode = self._world, self._learner, self._learner.episode
         state = world.reset(episode)
         learner.meet(state)
-        total, step, reward, terminated, truncated = 0.0, 0, 0.0, False, False
-        while not (terminated or truncated):
+        total, step, reward, ended = 0.0, 0, 0.0, False
+        while not ended:
             self._perceive(state, step, reward)
             decision = self._mind.decide()
-            action = self._act(decision, state)
-            seen, picture = world.observation, world.picture()
-            following, reward, terminated, truncated = world.step(action)
-            learner.meet(following)
-            learner.learn(state, action, reward, following, terminated)
-            self._tell_step(
-                episode, step, seen, action, reward, terminated, truncated, picture, decision
-            )
-            total += reward
+            move = world.step(self._act(decision, state))
+            learner.meet(move.state)
+            learner.learn(state, move.action, move.reward, move.state, move.terminated)
+            if self._process.telemetry is not None:
+                self._tell_step(episode, step, move, decision)
+            total += move.reward
             step += 1
-            state = following
+            state, reward, ended = move.state, move.reward, move.ended
             if time.monotonic() - self._breath > BREATH_S:
                 await asyncio.sleep(0)
                 self._breath = time.monotonic()
-        won = world.won(terminated, reward)
+        won = world.won(move)
         learner.finish_episode(total, won)
-        self._tell_episode(episode, step, total, won, truncated)
+        info = {"success_rate": learner.success_rate, "epsilon": learner.epsilon}
+        self._process.tell_episode(episode, step, total, won, info, self._account.learner)
 
     def _perceive(self, state: int, step: int, reward: float) -> None:
         learner = self._learner
@@ -264,53 +258,13 @@ class BdiTraining:
                 )
         self._process.emit.note("note", {"text": f"the XMPP server at {where} is back"})
 
-    def _tell_step(
-        self,
-        episode: int,
-        step: int,
-        seen: Any,
-        action: int,
-        reward: float,
-        terminated: bool,
-        truncated: bool,
-        picture: bytes,
-        decision: str,
-    ) -> None:
-        telemetry = self._process.telemetry
-        if telemetry is None:
-            return
-        telemetry.step(
-            episode=episode,
-            step=step,
-            observation=seen,
-            action=action,
-            reward=reward,
-            terminated=terminated,
-            truncated=truncated,
-            frame=picture,
-            info={
-                "decision": decision,
-                "intention": f"!act by @{self._mind.plan}",
-                "beliefs": self._mind.beliefs(),
-            },
-            agent_id=self._account.learner,
-        )
-
-    def _tell_episode(
-        self, episode: int, length: int, total: float, won: bool, truncated: bool
-    ) -> None:
-        if self._process.telemetry is None:
-            return
-        outcome = "won" if won else "truncated" if truncated else "lost"
-        self._process.telemetry.episode(
-            episode=episode,
-            length=length,
-            total_reward=total,
-            outcome=outcome,
-            seed=self._settings.seed,
-            info={"success_rate": self._learner.success_rate, "epsilon": self._learner.epsilon},
-            agent_id=self._account.learner,
-        )
+    def _tell_step(self, episode: int, step: int, move: Move, decision: str) -> None:
+        info = {
+            "decision": decision,
+            "intention": f"!act by @{self._mind.plan}",
+            "beliefs": self._mind.beliefs(),
+        }
+        self._process.tell_step(episode, step, move, info, self._account.learner)
 
     def _snapshot(self) -> dict[str, Any]:
         return {

@@ -79,28 +79,14 @@ def _episode(
     process: SpadeProcess, world: World, table: list[list[float]], number: int
 ) -> tuple[float, int, bool]:
     state = world.reset(FIRST_EPISODE + number)
-    total, length, reward, terminated, truncated = 0.0, 0, 0.0, False, False
-    while not (terminated or truncated):
+    total, length, ended = 0.0, 0, False
+    while not ended:
         row: list[Any] = table[state] if state < len(table) else [0.0]
-        action = row.index(max(row))
-        seen, picture = world.observation, world.picture()
-        state, reward, terminated, truncated = world.step(action)
-        if process.telemetry is not None:
-            process.telemetry.step(
-                episode=number,
-                step=length,
-                observation=seen,
-                action=action,
-                reward=reward,
-                terminated=terminated,
-                truncated=truncated,
-                frame=picture,
-            )
-        total += reward
+        move = world.step(row.index(max(row)))
+        process.tell_step(number, length, move)
+        total += move.reward
         length += 1
-    won = world.won(terminated, reward)
-    if process.telemetry is not None:
-        process.telemetry.episode(
-            episode=number, length=length, total_reward=total, outcome="won" if won else "lost"
-        )
+        state, ended = move.state, move.ended
+    won = world.won(move)
+    process.tell_episode(number, length, total, won)
     return total, length, won

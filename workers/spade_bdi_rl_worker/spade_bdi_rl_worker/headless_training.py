@@ -76,7 +76,9 @@ def train(process: SpadeProcess, settings: Settings) -> None:
         lambda: policy_document(settings, learner.mdp.actions, learner.q.tolist(), {}),
     )
     next_save = learner.episode + settings.checkpoint_every
-    while not _finished(learner, settings) and process.safe_point_now(recorder.save):
+    while not settings.finished(learner.episode, learner.steps):
+        if not process.safe_point_now(recorder.save):
+            break
         _chunk(process, settings, learner, recorder)
         if settings.checkpoint_every and learner.episode >= next_save:
             next_save = learner.episode + max(settings.checkpoint_every, 10 * CHUNK_EPISODES)
@@ -89,16 +91,12 @@ def train(process: SpadeProcess, settings: Settings) -> None:
     }
 
 
-def _finished(learner: HeadlessLearner, settings: Settings) -> bool:
-    out_of_steps = 0 < settings.total_timesteps <= learner.steps
-    return out_of_steps or learner.episode >= settings.planned_episodes
-
-
 def _chunk(
     process: SpadeProcess, settings: Settings, learner: HeadlessLearner, recorder: Recorder
 ) -> None:
     before = learner.episode, learner.steps, learner.wins, learner.return_sum
-    learner.run(min(settings.planned_episodes, learner.episode + CHUNK_EPISODES))
+    goal = settings.stop_at or settings.planned_episodes
+    learner.run(min(goal, learner.episode + CHUNK_EPISODES))
     episodes = learner.episode - before[0]
     steps, wins, gained = (
         learner.steps - before[1], learner.wins - before[2], learner.return_sum - before[3],

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -98,19 +100,13 @@ class Mind:
 
     def beliefs(self) -> list[str]:
         """Every belief as AgentSpeak text, percepts without their source."""
-        texts = []
-        for group in self._agent.beliefs.values():
-            for belief in group:
-                if belief.annots == _PERCEPT:
-                    texts.append(f"{belief.functor}({_short(belief.args[0])})")
-                else:
-                    texts.append(agentspeak.asl_str(belief))
-        return sorted(texts)
+        percepts = [f"{name}({_short(b.args[0])})" for name, b in self._percepts.items()]
+        return sorted(percepts + self.own_beliefs())
 
     def own_beliefs(self) -> list[str]:
         """Beliefs that are not percepts: what a checkpoint has to keep."""
         return sorted(
-            agentspeak.asl_str(belief)
+            term_text(belief)
             for group in self._agent.beliefs.values()
             for belief in group
             if belief.annots != _PERCEPT
@@ -164,6 +160,24 @@ class _Reports(logging.Handler):
     def take(self) -> str:
         texts, self._texts = self._texts, []
         return "a plan failed: " + ("; ".join(texts) or "no reason given")
+
+
+def term_text(term: Any) -> str:
+    """A belief as text that AgentSpeak can read again.
+
+    Names that AgentSpeak could not read, such as the JID of a sender, become strings.
+    """
+    if not isinstance(term, agentspeak.Literal):
+        if isinstance(term, tuple):
+            return f"[{', '.join(map(term_text, term))}]"
+        if isinstance(term, float) and term.is_integer():
+            return str(int(term))
+        return json.dumps(term) if isinstance(term, str | bool) else repr(term)
+    if not re.fullmatch(r"~?[a-z]\w*", term.functor):
+        return json.dumps(str(term.functor))
+    arguments = f"({', '.join(map(term_text, term.args))})" if term.args else ""
+    notes = f"[{', '.join(sorted(map(term_text, term.annots)))}]" if term.annots else ""
+    return f"{term.functor}{arguments}{notes}"
 
 
 def _short(value: Any) -> str:

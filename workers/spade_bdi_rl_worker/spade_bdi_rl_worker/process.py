@@ -17,6 +17,7 @@ from spade_bdi_rl_worker.settings import Settings
 
 if TYPE_CHECKING:
     from mosaic.telemetry.emitter import TelemetryEmitter
+    from spade_bdi_rl_worker.worlds import Move
 
 WORKER = "spade_bdi"
 
@@ -68,6 +69,44 @@ class SpadeProcess(WorkerProcess):
                 await asyncio.sleep(0.1)
             self._report("resumed")
         return not self.stopping
+
+    def tell_step(
+        self, episode: int, step: int, move: Move, info: Any = None, agent_id: str = ""
+    ) -> None:
+        """Record a step when there is a daemon to record it."""
+        if self.telemetry is not None:
+            self.telemetry.step(
+                episode=episode,
+                step=step,
+                observation=move.seen,
+                action=move.action,
+                reward=move.reward,
+                terminated=move.terminated,
+                truncated=move.truncated,
+                info=info,
+                frame=move.picture,
+                agent_id=agent_id,
+            )
+
+    def tell_episode(
+        self,
+        episode: int,
+        length: int,
+        total: float,
+        won: bool,
+        info: Any = None,
+        agent_id: str = "",
+    ) -> None:
+        """Record a finished episode when there is a daemon to record it."""
+        if self.telemetry is not None:
+            self.telemetry.episode(
+                episode=episode,
+                length=length,
+                total_reward=total,
+                outcome="won" if won else "lost",
+                info=info,
+                agent_id=agent_id,
+            )
 
     def finish_telemetry(self) -> None:
         """Deliver what is left, and say so when something stays behind."""

@@ -38,6 +38,7 @@ class Settings:
     seed: int = _option(1, "random seed", 0, 2**32 - 1)
     episodes: int = _option(0, "episodes to train for; 0 takes the mode's default", 0)
     total_timesteps: int = _option(0, "stop after this many steps as well; 0: no limit", 0)
+    stop_at: int = _option(0, "end cleanly after this episode of a longer schedule; 0: do not", 0)
     mode: str = _option("train", "train, resume_training or policy_eval")
     headless: bool = _option(False, "fast Q-learning without agents, telemetry by summary")
     plan: str = _option(
@@ -75,6 +76,11 @@ class Settings:
     def planned_episodes(self) -> int:
         """How many episodes this run is about."""
         return self.episodes or (DEFAULT_HEADLESS_EPISODES if self.headless else DEFAULT_EPISODES)
+
+    def finished(self, episode: int, steps: int) -> bool:
+        """Whether a run that has come this far has done what it was asked."""
+        out_of_steps = 0 < self.total_timesteps <= steps
+        return out_of_steps or episode >= (self.stop_at or self.planned_episodes)
 
     @property
     def embedded(self) -> bool:

@@ -4,13 +4,30 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from typing import Any
+from typing import Any, NamedTuple
 
 from mosaic.telemetry.pictures import encode_png
 from spade_bdi_rl_worker.errors import WorldError
 
 DEFAULT_MAX_STEPS = 200
 _MANY_SEEDS = 2**31 - 1
+
+
+class Move(NamedTuple):
+    """One step: what was seen before it, and what came of it."""
+
+    seen: Any
+    action: int
+    state: int
+    reward: float
+    terminated: bool
+    truncated: bool
+    picture: bytes
+
+    @property
+    def ended(self) -> bool:
+        """Whether the episode is over."""
+        return self.terminated or self.truncated
 
 
 class World:
@@ -47,19 +64,22 @@ class World:
         self._last_action = -1
         return self._arrive(observation)
 
-    def step(self, action: int) -> tuple[int, float, bool, bool]:
-        """Act; returns (state, reward, terminated, truncated)."""
+    def step(self, action: int) -> Move:
+        """Act in the world."""
+        seen = self.observation
         observation, reward, terminated, truncated, _ = self._env.step(action)
         self._last_action = action
-        return self._arrive(observation), float(reward), bool(terminated), bool(truncated)
+        state = self._arrive(observation)
+        return Move(
+            seen, action, state, float(reward), bool(terminated), bool(truncated), self._picture()
+        )
 
-    def won(self, terminated: bool, last_reward: float) -> bool:
-        """Whether an episode that ended like this reached its goal."""
+    def won(self, last: Move) -> bool:
+        """Whether an episode that ended with this step reached its goal."""
         # CliffWalking pays -1 at its goal too, and ends nowhere else.
-        return terminated and (last_reward > 0 or self.env_id.startswith("CliffWalking"))
+        return last.terminated and (last.reward > 0 or self.env_id.startswith("CliffWalking"))
 
-    def picture(self) -> bytes:
-        """The current frame as PNG; each place is drawn once."""
+    def _picture(self) -> bytes:
         if not self._frames:
             return b""
         place = self._state, self._last_action
