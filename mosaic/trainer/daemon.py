@@ -94,6 +94,7 @@ class Daemon:
         log.info("serving on port %d, epoch %d", port, engine.epoch)
         self._warm_up(engine, executor)
         turning = asyncio.ensure_future(engine.run_forever())
+        endings = asyncio.ensure_future(service.follow_endings())
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(
                 number, self._request_stop, pb.ShutdownRequest.LEAVE
@@ -106,8 +107,10 @@ class Daemon:
             await self._wait_for_runs(engine)
         finally:
             turning.cancel()
+            endings.cancel()
             self._home.endpoint.unlink(missing_ok=True)
             await server.stop(grace=0.5)
+            await service.hub.close()
             await engine.close()
             registry.close()
             log.info("stopped")

@@ -24,6 +24,7 @@ from mosaic.trainer import auth, hardware, intake, slots
 from mosaic.trainer.broadcast import Missed
 from mosaic.trainer.engine import Engine
 from mosaic.trainer.messages import run_message
+from mosaic.trainer.observation_service import ObservationHandlers
 from mosaic.trainer.paging import SORTABLE, Query
 from mosaic.trainer.registry import StoredRun
 from mosaic.trainer.resolve import resolve_run
@@ -135,6 +136,7 @@ def _problem_messages(error: InvalidConfigError) -> list[pb.Problem]:
 class TrainerService(
     StreamHandlers,
     WorkerHandlers,
+    ObservationHandlers,
     trainer_pb2_grpc.TrainerServicer,
 ):
     """Everything a client may ask."""
@@ -142,6 +144,7 @@ class TrainerService(
     def __init__(self, engine: Engine, token: bytes, instance: str, shutdown: Shutdown) -> None:
         self.engine = engine
         self.token = token
+        ObservationHandlers.__init__(self)
         self._instance = instance
         self._shutdown = shutdown
         self._started = time.monotonic()

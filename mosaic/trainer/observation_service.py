@@ -1,0 +1,126 @@
+"""The gRPC handlers of the two live lanes: telemetry records and FastLane frames."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from mosaic.errors import InvalidTransitionError, RunNotFoundError, StorageError
+from mosaic.telemetry.hub import TelemetryHub
+from mosaic.telemetry.service import TelemetryService
+from mosaic.trainer.broadcast import Missed
+from mosaic.trainer.engine import Engine
+from mosaic.trainer.gate import caller_run_id
+from mosaic.trainer.resolve import resolve_run
+from mosaic.trainer.stimuli import WorkerSaid
+from mosaic.wire import trainer_pb2 as pb
+
+_FASTEST, _BEST_QUALITY = 60.0, 95
+_USUAL_FPS, _USUAL_QUALITY = 30.0, 80
+
+
+class ObservationHandlers(TelemetryService):
+    """Publish and stream steps and episodes; stream frames."""
+
+    engine: Engine
+
+    def __init__(self) -> None:
+        self.hub = TelemetryHub(self._note)
+        super().__init__(self.hub, self._directory_of, self._authorise)
+
+    async def StreamFrames(  # noqa: N802
+        self, request: pb.StreamFramesRequest, context: grpc.aio.ServicerContext
+    ) -> AsyncIterator[pb.Frame]:
+        """The frames of a run as JPEG, the newest first when the viewer is slow."""
+        stored = await resolve_run(self.engine, request.run_id)
+        run_id, run_dir = stored.run.run_id, self.engine.run_dir(stored).path
+        frames: asyncio.Queue[pb.Frame | None] = asyncio.Queue(maxsize=2)
+        loop, over = asyncio.get_running_loop(), threading.Event()
+
+        def gone() -> bool:
+            return over.is_set() or not self._is_live(run_id)
+
+        def read() -> None:
+            for frame in _jpeg_messages(run_id, run_dir, request, gone):
+                asyncio.run_coroutine_threadsafe(frames.put(frame), loop).result()
+            asyncio.run_coroutine_threadsafe(frames.put(None), loop).result()
+
+        reading = asyncio.ensure_future(asyncio.to_thread(read))
+        try:
+            while (frame := await frames.get()) is not None:
+                yield frame
+        finally:
+            over.set()
+            while not reading.done():
+                while not frames.empty():
+                    frames.get_nowait()
+                await asyncio.sleep(0.01)
+
+    async def follow_endings(self) -> None:
+        """Tell the hub about every run that ends; runs until it is cancelled."""
+        changes = self.engine.journal.changes
+        subscription = changes.subscribe(self.engine.registry.sequence)
+        try:
+            while True:
+                news = await subscription.next()
+                if isinstance(news, Missed):
+                    continue
+                _, change = news
+                if change.run is None or not change.run.live:
+                    await self.hub.end_run(change.run_id)
+        finally:
+            changes.unsubscribe(subscription)
+
+    def _is_live(self, run_id: str) -> bool:
+        try:
+            return self.engine.stored(run_id).run.live
+        except (RunNotFoundError, StorageError):
+            return False
+
+    def _note(self, run_id: str, event: str, data: dict[str, Any]) -> None:
+        """What the hub wants remembered becomes an event of the run."""
+        try:
+            self.engine.apply(run_id, WorkerSaid(event, data))
+        except (RunNotFoundError, InvalidTransitionError, StorageError):
+            return
+
+    def _directory_of(self, run_id: str) -> Path:
+        try:
+            return self.engine.run_dir(self.engine.stored(run_id)).path
+        except RunNotFoundError:
+            raise KeyError(run_id) from None
+
+    async def _authorise(self, context: Any, run_id: str, publishing: bool) -> None:
+        """A worker publishes for its own run only; the gate has checked who calls."""
+        if publishing and run_id != caller_run_id(context):
+            text = f"this worker may not publish for run {run_id[:40]}"
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, text)
+
+
+def _jpeg_messages(run_id: str, run_dir: Path, request: pb.StreamFramesRequest, gone: Any) -> Any:
+    """Runs on a thread: NumPy and Pillow are loaded when somebody watches, not before."""
+    from mosaic.fastlane.reader import FrameReader
+    from mosaic.fastlane.recorder import jpeg_frames
+
+    with FrameReader(run_id, run_dir=run_dir) as reader:
+        pictures = jpeg_frames(
+            reader,
+            max_fps=min(request.max_fps or _USUAL_FPS, _FASTEST),
+            max_dim=request.max_dim,
+            quality=min(request.jpeg_quality or _USUAL_QUALITY, _BEST_QUALITY),
+            stop=gone,
+        )
+        for frame, jpeg in pictures:
+            yield pb.Frame(
+                sequence=frame.sequence,
+                jpeg=jpeg,
+                width=frame.width,
+                height=frame.height,
+                last_reward=frame.last_reward,
+                rolling_return=frame.rolling_return,
+                step_rate_hz=frame.step_rate_hz,
+                capped=frame.capped,
+            )
