@@ -1,19 +1,39 @@
 """`mosaic watch`: runs live, or one run to its end."""
 
+import json
+import shutil
+import sys
+from pathlib import Path
+
 import click
 
 from mosaic.cli import output
 from mosaic.cli.follow import describe, follow
 from mosaic.cli.options import complete_runs
 from mosaic.client import TrainerClient
+from mosaic.errors import MosaicError
 
 
 @click.command()
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=complete_runs)
 @click.option("--json", "as_json", is_flag=True, help="Print each change as a line of JSON.")
-def watch(run: str | None, as_json: bool) -> int:
-    """Follow RUN to its end, or every change of every run."""
+@click.option("--frames", type=click.Path(path_type=Path), help="Record live frames to a GIF.")
+@click.option("--preview", is_flag=True, help="Show live frames in this terminal.")
+@click.option("--seconds", type=float, help="How long to record or show (a GIF: 5).")
+@click.option("--fps", type=float, default=15.0, show_default=True, help="Frames a second.")
+def watch(
+    run: str | None,
+    as_json: bool,
+    frames: Path | None,
+    preview: bool,
+    seconds: float | None,
+    fps: float,
+) -> int:
+    """Follow RUN to its end, or every change of every run; or look at RUN's frames."""
     with TrainerClient.connect() as trainer:
+        if frames or preview:
+            record = trainer.get(run or "last")
+            return _show_frames(record["run_id"], record["run_dir"], frames, seconds, fps)
         if run and not as_json:
             return follow(trainer, trainer.get(run)["run_id"])
         wanted = trainer.get(run)["run_id"] if run else None
@@ -24,9 +44,32 @@ def watch(run: str | None, as_json: bool) -> int:
     return 0
 
 
-def _every_change(trainer: TrainerClient, wanted: str | None, as_json: bool) -> None:
-    import json
+def _show_frames(
+    run_id: str, run_dir: str, gif: Path | None, seconds: float | None, fps: float
+) -> int:
+    from mosaic.fastlane import recorder
+    from mosaic.fastlane.reader import FrameReader
 
+    with FrameReader(run_id, run_dir=run_dir) as reader:
+        if gif is None:
+            size = shutil.get_terminal_size()
+            shown = recorder.preview(
+                reader,
+                sys.stdout,
+                seconds=seconds,
+                columns=size.columns,
+                rows=size.lines - 2,
+                max_fps=fps,
+            )
+            if not shown:
+                raise MosaicError(recorder.why_no_frames(reader, seconds or 0.0))
+            return 0
+        recording = recorder.record_gif(reader, gif, seconds=seconds or 5.0, max_fps=fps)
+    print(f"{gif}: {recording.frames} frames over {recording.seconds:.1f} s")
+    return 0
+
+
+def _every_change(trainer: TrainerClient, wanted: str | None, as_json: bool) -> None:
     live = False
     for change in trainer.watch():
         record = change.get("run")

@@ -259,6 +259,23 @@ class TrainerClient:
                 "total_points": batch.total_points,
             }
 
+    def frames(self, run_id: str, **options: Any) -> Iterator[dict[str, Any]]:
+        """Live frames as JPEG with their numbers; `max_fps`, `max_dim`, `jpeg_quality`."""
+        request = pb.StreamFramesRequest(run_id=run_id, **options)
+        for frame in self._stream("StreamFrames", request):
+            yield {field.name: getattr(frame, field.name) for field in frame.DESCRIPTOR.fields}
+
+    def steps(self, run_id: str, **options: Any) -> Iterator[pb.StepBatch]:
+        """Recorded steps, then live ones; `after`, `follow`, `episode`."""
+        yield from self._stream(
+            "StreamRunSteps", pb.StreamRunStepsRequest(run_id=run_id, **options)
+        )
+
+    def episodes(self, run_id: str, **options: Any) -> Iterator[pb.EpisodeBatch]:
+        """Recorded episodes, then live ones; `after`, `follow`."""
+        request = pb.StreamRunEpisodesRequest(run_id=run_id, **options)
+        yield from self._stream("StreamRunEpisodes", request)
+
     # ------------------------------------------------------------ inside
 
     def _call(self, method: str, request: Any, timeout_s: float = _CALL_S) -> Any:
