@@ -14,7 +14,7 @@ for folder in (HERE, WORKER):
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
-from fastlane_tools import Child, StartPython, StartTrainee  # noqa: E402
+from fastlane_tools import Child, StartPython, StartTrainee, shared_files_in_use  # noqa: E402
 
 from mosaic.runs.ids import new_run_id  # noqa: E402
 
@@ -25,10 +25,9 @@ def lane_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     folder = tmp_path / "shm"
     folder.mkdir()
     monkeypatch.setenv("MOSAIC_FASTLANE_DIR", str(folder))
-    open_before = len(os.listdir("/proc/self/fd"))
     yield folder
-    assert [path.name for path in folder.glob("*")] == []
-    assert len(os.listdir("/proc/self/fd")) <= open_before
+    assert [path.name for path in folder.iterdir()] == []
+    assert shared_files_in_use() == []
 
 
 @pytest.fixture

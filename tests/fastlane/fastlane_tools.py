@@ -1,8 +1,10 @@
 """Helpers shared by the FastLane tests."""
 
+import os
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +50,16 @@ class Child:
 
 StartPython = Callable[..., Child]
 StartTrainee = Callable[..., Child]
+
+
+def shared_files_in_use() -> list[str]:
+    """Return what this process still has open or mapped of lanes, removed ones included."""
+    links = []
+    for number in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            links.append(os.readlink(f"/proc/self/fd/{number}"))
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    return [text for text in links + maps if f"/mosaic-{os.geteuid()}-" in text]
 
 
 def until(condition: Callable[[], bool]) -> None:
