@@ -94,7 +94,7 @@ class _Line(threading.Thread):
             ready = threading.Event()
             self._call = method(
                 self._requests(ready, opened),
-                metadata=(("authorization", f"Bearer {token}"),),
+                metadata=(("authorization", f"Bearer {token}"), ("mosaic-run-id", self._run_id)),
             )
             try:
                 for credit in self._call:

@@ -140,10 +140,12 @@ class TelemetryHub:
         notify: Called with (run id, event name, data) for the run's event log:
             `telemetry_starved`, `telemetry_resumed`, `telemetry_recovered`,
             `telemetry_spool_delivered`.
+        is_live: Whether a run can still record; following one that cannot ends by itself.
     """
 
-    def __init__(self, notify: Notice) -> None:
+    def __init__(self, notify: Notice, is_live: Callable[[str], bool] = lambda _: True) -> None:
         self._notify = notify
+        self._is_live = is_live
         self._channels: dict[str, RunChannel] = {}
         self._closing: dict[str, asyncio.Task[None]] = {}
         self._ticker: asyncio.Task[None] | None = None
@@ -198,6 +200,8 @@ class TelemetryHub:
                 return
             if episode is not None:
                 cursor = max(cursor, lane.committed_seq)
+            if not self._is_live(run_id):
+                lane.end()
             async for batch in _live(lane, cursor):
                 wanted = _only_episode(batch, kind, run_id, episode)
                 if wanted is not None:

@@ -28,7 +28,7 @@ class ObservationHandlers(TelemetryService):
     engine: Engine
 
     def __init__(self) -> None:
-        self.hub = TelemetryHub(self._note)
+        self.hub = TelemetryHub(self._note, self._is_live)
         super().__init__(self.hub, self._directory_of, self._authorise)
 
     async def StreamFrames(  # noqa: N802

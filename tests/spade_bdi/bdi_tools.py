@@ -113,7 +113,7 @@ class ExternalServer:
 
 def newest_checkpoint(run_dir: Path) -> dict[str, Any]:
     """The content of a run's newest full checkpoint."""
-    return checkpoints.read(checkpoints.newest(run_dir), "full")
+    return checkpoints.read(checkpoints.newest(run_dir / checkpoints.FOLDER), "full")
 
 
 def wait_until(condition: Callable[[], bool], timeout: float = 30.0) -> None:

@@ -45,7 +45,7 @@ async def serve(home: Path, port: int) -> None:
             raise KeyError(run_id)
         return home / run_id
 
-    hub = TelemetryHub(notify)
+    hub = TelemetryHub(notify, lambda run_id: not (home / run_id / "exit.json").exists())
     server = grpc.aio.server(options=[("grpc.max_receive_message_length", MAX_MESSAGE_BYTES)])
     rpc.add_TrainerServicer_to_server(Servicer(hub, run_dir_of, authorise), server)
     bound = server.add_insecure_port(f"127.0.0.1:{port}")

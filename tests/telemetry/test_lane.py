@@ -292,6 +292,15 @@ def test_n04_viewers_that_vanish_leave_nothing_behind(
     wait_until(lambda: process.num_fds() <= files + 3)
 
 
+def test_following_a_run_that_is_over_ends_by_itself(
+    lane: LaneServer, stub: rpc.TrainerStub
+) -> None:
+    """A viewer of a finished run gets everything and is not left waiting."""
+    publish(stub, [pb.StepBatch(run_id=RUN, steps=make_steps(1, 700))], 700)
+    (lane.run_dir(RUN) / "exit.json").write_text("{}")
+    assert sum(len(b.steps) for b in read(stub, follow=True)) == 700
+
+
 def test_minimal_telemetry_sends_summaries_only(lane: LaneServer) -> None:
     """An analytics worker shows that it lives without a record a step."""
     emitter = lane.emitter(minimal=True, summary_every_s=3600)

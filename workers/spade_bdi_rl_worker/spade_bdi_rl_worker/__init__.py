@@ -23,9 +23,8 @@ def get_worker_metadata() -> WorkerCapabilities:
         algorithms="spade_bdi_rl_worker.validation:algorithms",
         check_config=json.dumps(
             {
-                "algo": "spade_bdi",
-                "env_id": "FrozenLake-v1",
-                "extras": {"episodes": 1000000, "checkpoint_every": 50},
+                "long": {"env_id": "FrozenLake-v1", "extras": {"episodes": 1_000_000}},
+                "short": {"env_id": "FrozenLake-v1", "extras": {"episodes": 20}},
             }
         ),
         install_hint="pip install -r requirements/spade_bdi_worker.txt",

@@ -7,7 +7,6 @@ import contextlib
 import logging
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from spade_bdi_rl_worker import checkpoints
@@ -146,7 +145,7 @@ class BdiTraining:
     def _resume(self) -> None:
         if self._settings.mode != "resume_training":
             return
-        path = Path(self._settings.checkpoint_path or checkpoints.newest(self._process.run_dir))
+        path = checkpoints.find_full(self._settings.checkpoint_path, self._process.run_dir)
         saved = checkpoints.read(path, "full")
         checkpoints.check_fits(
             saved,

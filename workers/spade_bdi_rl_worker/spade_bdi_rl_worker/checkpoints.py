@@ -62,21 +62,31 @@ def read(path: Path, kind: str) -> dict[str, Any]:
     return content
 
 
-def newest(run_dir: Path) -> Path:
-    """The newest full checkpoint of a run that is whole.
+def find_full(given: str, run_dir: Path) -> Path:
+    """The checkpoint to resume from: a file, the newest of a folder, or the run's own newest."""
+    path = Path(given) if given else run_dir / FOLDER
+    return newest(path) if path.is_dir() else path
+
+
+def find_policy(given: str) -> Path:
+    """The policy to evaluate: a file, or the one in a folder of checkpoints."""
+    path = Path(given)
+    return path / POLICY_FILE.rpartition("/")[2] if path.is_dir() else path
+
+
+def newest(folder: Path) -> Path:
+    """The newest full checkpoint in a folder that is whole.
 
     Raises:
         CheckpointError: There is none.
     """
-    for path in sorted((run_dir / FOLDER).glob("full-*.json"), reverse=True):
+    for path in sorted(folder.glob("full-*.json"), reverse=True):
         try:
             read(path, "full")
         except CheckpointError:
             continue
         return path
-    raise CheckpointError(
-        f"there is no usable checkpoint in {run_dir / FOLDER}", "give checkpoint_path"
-    )
+    raise CheckpointError(f"there is no usable checkpoint in {folder}", "give checkpoint_path")
 
 
 def prune(run_dir: Path, keep: int) -> None:

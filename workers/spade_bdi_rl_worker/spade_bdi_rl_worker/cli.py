@@ -16,6 +16,7 @@ from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
 
+from mosaic.workers.lifecycle import LifecycleEmitter
 from mosaic.workers.process import load_config
 from spade_bdi_rl_worker.errors import WorkerError
 from spade_bdi_rl_worker.process import SpadeProcess
@@ -60,9 +61,9 @@ def dry_run(settings: Settings) -> dict[str, Any]:
     else:
         report["plans"] = [str(path) for path in check_plans(settings)]
     if settings.checkpoint_path:
-        checkpoints.read(Path(settings.checkpoint_path), "full")
+        checkpoints.read(checkpoints.find_full(settings.checkpoint_path, Path()), "full")
     if settings.policy_path:
-        checkpoints.read(Path(settings.policy_path), "policy")
+        checkpoints.read(checkpoints.find_policy(settings.policy_path), "policy")
     return report
 
 
@@ -121,6 +122,9 @@ def _own_folder(settings: Settings) -> str:
 
 
 def _refuse(error: WorkerError) -> int:
+    run_id = os.environ.get("MOSAIC_RUN_ID")
+    if run_id:
+        LifecycleEmitter(run_id).run_failed(str(error), error.hint)
     print(f"{error}\n{error.hint}".strip(), file=sys.stderr)
     return EXIT_REFUSED
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from mosaic.runs import atomic
 from spade_bdi_rl_worker import checkpoints
@@ -16,18 +18,20 @@ from spade_bdi_rl_worker.worlds import World
 SUMMARY_FILE = "eval_summary.json"
 # Evaluation episodes have numbers, and so seeds, that no training episode has.
 FIRST_EPISODE = 1_000_000_000
+BOOTSTRAPS = 2000
 
 
 def evaluate(process: SpadeProcess, settings: Settings) -> None:
     """Play the policy, write `eval_summary.json`, report the result."""
-    path = Path(settings.policy_path)
+    path = checkpoints.find_policy(settings.policy_path)
     policy = checkpoints.read(path, "policy")
     checkpoints.check_fits(policy, path, env_id=settings.env_id)
     frames = settings.frames and process.telemetry is not None
     kwargs = settings.env_kwargs or policy["env_kwargs"]
     # MiniGrid has one layout a seed, and the policy knows only the one it was trained on.
     seed = policy["seed"] if policy["numbering"] else settings.seed
-    world = World(settings.env_id, seed, settings.max_steps, kwargs, frames)
+    limit = settings.eval_max_steps or settings.max_steps
+    world = World(settings.env_id, seed, limit, kwargs, frames)
     try:
         if world.actions != policy["actions"]:
             raise CheckpointError(f"{path} was made for {policy['actions']} actions")
@@ -47,11 +51,29 @@ def evaluate(process: SpadeProcess, settings: Settings) -> None:
         "min": min(returns),
         "max": max(returns),
         "median": statistics.median(returns),
+        "iqm": interquartile_mean(returns),
+        "iqm_confidence_interval": bootstrap_interval(returns, settings.seed),
         "success_rate": sum(won for _, _, won in results) / len(results),
         "mean_length": statistics.fmean(length for _, length, _ in results),
     }
     atomic.write_json(process.run_dir / SUMMARY_FILE, summary)
     process.summary = summary
+
+
+def interquartile_mean(values: Sequence[float]) -> float:
+    """The mean of the middle half: as robust as the median, nearly as precise as the mean."""
+    ordered = sorted(values)
+    cut = len(ordered) // 4
+    return statistics.fmean(ordered[cut : len(ordered) - cut])
+
+
+def bootstrap_interval(values: Sequence[float], seed: int) -> list[float]:
+    """The 95 % interval of the interquartile mean, by resampling the episodes."""
+    random = np.random.default_rng(seed)
+    draws = np.sort(random.choice(np.asarray(values), (BOOTSTRAPS, len(values))), axis=1)
+    cut = len(values) // 4
+    means = draws[:, cut : len(values) - cut].mean(axis=1)
+    return [float(edge) for edge in np.percentile(means, (2.5, 97.5))]
 
 
 def _play(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from spade_bdi_rl_worker import checkpoints
@@ -61,7 +60,7 @@ def train(process: SpadeProcess, settings: Settings) -> None:
     """Train to the end, or until asked to stop."""
     learner = make_learner(settings)
     if settings.mode == "resume_training":
-        path = Path(settings.checkpoint_path or checkpoints.newest(process.run_dir))
+        path = checkpoints.find_full(settings.checkpoint_path, process.run_dir)
         saved = checkpoints.read(path, "full")
         checkpoints.check_fits(saved, path, env_id=settings.env_id, headless=True)
         learner.restore(saved["learner"])

@@ -15,8 +15,8 @@ POLICIES = ("slow", "sample", "spool")
 # Extras of other workers and of the platform that mean nothing here and do no harm.
 COMMON_EXTRAS = frozenset(
     {
-        "cuda", "use_cuda", "tensorboard_dir", "track_wandb", "wandb_project_name",
-        "wandb_entity", "wandb_run_name", "wandb_api_key", "wandb_email",
+        "cuda", "use_cuda", "tensorboard_enabled", "tensorboard_dir", "track_wandb",
+        "wandb_project_name", "wandb_entity", "wandb_run_name", "wandb_api_key", "wandb_email",
         "wandb_use_vpn_proxy", "wandb_http_proxy", "wandb_https_proxy",
         "curriculum_schedule", "fastlane_video_mode", "fastlane_slot", "fastlane_grid_limit",
         "capture_video", "repeat", "requirements", "notes",
@@ -68,9 +68,10 @@ class Settings:
     telemetry_policy: str = _option("spool", "without credit: slow, sample or spool")
     checkpoint_every: int = _option(500, "episodes between checkpoints; 0: only at the end", 0)
     keep_checkpoints: int = _option(3, "full checkpoints to keep", 1)
-    checkpoint_path: str = _option("", "the checkpoint to resume from")
-    policy_path: str = _option("", "the policy to evaluate")
+    checkpoint_path: str = _option("", "the checkpoint to resume from, or a folder of them")
+    policy_path: str = _option("", "the policy to evaluate, or its folder")
     eval_episodes: int = _option(100, "episodes of an evaluation", 1)
+    eval_max_steps: int = _option(0, "longest episode of an evaluation; 0: as in training", 0)
 
     @property
     def planned_episodes(self) -> int:
@@ -170,5 +171,5 @@ def _semantic_problems(settings: Settings) -> list[str]:
     if settings.jid and not settings.password:
         problems.append("an external XMPP server needs a password for the jid")
     if settings.mode == "policy_eval" and not settings.policy_path:
-        problems.append("policy_eval needs policy_path, the policy.json of an earlier run")
+        problems.append("policy_eval needs policy_path, an earlier run's policy.json or its folder")
     return problems

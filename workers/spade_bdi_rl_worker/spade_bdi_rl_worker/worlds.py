@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import os
 from typing import Any, NamedTuple
 
 from mosaic.telemetry.pictures import encode_png
@@ -47,6 +48,10 @@ class World:
     ) -> None:
         self.env_id = env_id
         self._seed = seed
+        if frames:
+            # Pictures are drawn in memory: there may be no display, and none is wanted.
+            os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+            os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
         self._env = make_env(env_id, max_steps, kwargs, "rgb_array" if frames else None)
         self.actions = int(self._env.action_space.n)
         self._frames = frames
