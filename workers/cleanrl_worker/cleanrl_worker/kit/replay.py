@@ -121,12 +121,15 @@ class ReplayBuffer:
         self._next, self._full = int(state["next"]), bool(state["full"])
 
 
-def refuse_if_larger_than_memory(size: int, layout: dict[str, tuple[tuple[int, ...], Any]]) -> None:
+def refuse_if_larger_than_memory(
+    size: int, layout: dict[str, tuple[tuple[int, ...], Any]], flag: str = "--buffer-size"
+) -> None:
     """Refuse a memory that this machine cannot hold.
 
     Args:
         size: the number of rows.
         layout: the shape and type of a row in each array.
+        flag: what sets the number of rows.
 
     Raises:
         UsageError: with the largest size that fits.
@@ -136,9 +139,9 @@ def refuse_if_larger_than_memory(size: int, layout: dict[str, tuple[tuple[int, .
     available = max(available, _reclaimable())
     if size * row > available:
         raise UsageError(
-            f"--buffer-size {size} needs {size * row / 2**30:.1f} GiB of memory, and "
+            f"{flag} {size} needs {size * row / 2**30:.1f} GiB of memory, and "
             f"{available / 2**30:.1f} GiB are free: use at most "
-            f"--buffer-size {int(0.9 * available / row)}."
+            f"{flag} {int(0.9 * available / row)}."
         )
 
 

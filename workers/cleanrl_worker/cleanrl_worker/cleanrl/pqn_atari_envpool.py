@@ -1,0 +1,199 @@
+"""Parallelised Q-Network, PQN (Gallici et al., 2024), for Atari games in EnvPool.
+
+Q-learning without replay memory and without target network: rollouts of parallel
+environments, Q(lambda) returns, and layer normalisation that keeps learning stable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cleanrl_worker.agents.layers import layer_init
+from cleanrl_worker.agents.nature_cnn import ScaledPixels
+from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.envpool import EnvPoolEnvs
+from cleanrl_worker.kit.errors import UsageError
+from cleanrl_worker.kit.inference import Policy, greedy_policy, numpy_forward
+from cleanrl_worker.kit.optim import RAdam
+from cleanrl_worker.kit.returns import q_lambda_returns
+from cleanrl_worker.kit.run import Run
+from cleanrl_worker.kit.schedules import linear_schedule
+from cleanrl_worker.kit.script import main
+
+ALGORITHM = {
+    "title": "Parallelised Q-Network, Atari in EnvPool",
+    "paper": "Gallici et al. 2024, https://arxiv.org/abs/2407.04811",
+    "family": "variants",
+    "actions": ["discrete"],
+    "observations": ["image"],
+    "default_env": "Breakout-v5",
+    "requires": ["base", "envpool"],
+}
+SMOKE = {"total_timesteps": 256, "num_envs": 2, "num_steps": 32}
+
+
+@dataclass
+class Args(RunArgs):
+    exp_name: str = "pqn_atari_envpool"
+    """the name of this experiment"""
+
+    # Algorithm specific arguments
+    env_id: str = "Breakout-v5"
+    """the id of the environment"""
+    total_timesteps: int = 10000000
+    """total timesteps of the experiment [>=1]"""
+    learning_rate: float = 2.5e-4
+    """the learning rate of the optimizer [>0]"""
+    num_envs: int = 8
+    """the number of parallel environments [>=1]"""
+    num_steps: int = 128
+    """the number of steps each environment takes in a rollout [>=1]"""
+    num_minibatches: int = 4
+    """the number of minibatches in an epoch [>=1]"""
+    update_epochs: int = 4
+    """the number of epochs in an update [>=1]"""
+    anneal_lr: bool = True
+    """if toggled, the learning rate falls to zero over the run"""
+    gamma: float = 0.99
+    """the discount factor [0,1]"""
+    start_e: float = 1.0
+    """the probability of a random action at the start [0,1]"""
+    end_e: float = 0.01
+    """the probability of a random action at the end [0,1]"""
+    exploration_fraction: float = 0.1
+    """the share of total-timesteps in which exploration falls from start-e to end-e (0,1]"""
+    max_grad_norm: float = 10.0
+    """the largest norm of a gradient [>0]"""
+    q_lambda: float = 0.65
+    """the lambda of the Q(lambda) returns [0,1]"""
+
+
+class QNetwork(nn.Module):
+    """From an observation to the value of each action, normalised after each layer."""
+
+    def __init__(self, envs: EnvPoolEnvs) -> None:
+        super().__init__()
+        self.network = nn.Sequential(
+            ScaledPixels(),
+            layer_init(nn.Conv2d(envs.single_observation_space.shape[0], 32, 8, stride=4)),
+            nn.LayerNorm([32, 20, 20]),
+            nn.ReLU(),
+            layer_init(nn.Conv2d(32, 64, 4, stride=2)),
+            nn.LayerNorm([64, 9, 9]),
+            nn.ReLU(),
+            layer_init(nn.Conv2d(64, 64, 3, stride=1)),
+            nn.LayerNorm([64, 7, 7]),
+            nn.ReLU(),
+            nn.Flatten(),
+            layer_init(nn.Linear(64 * 7 * 7, 512)),
+            nn.LayerNorm(512),
+            nn.ReLU(),
+            layer_init(nn.Linear(512, int(envs.single_action_space.n))),
+        )
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return self.network(obs)
+
+
+def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> EnvPoolEnvs:
+    """Whole games with their true score."""
+    return EnvPoolEnvs(args.env_id, num_envs, learning=False, video_dir=video_dir)
+
+
+def make_policy(envs: EnvPoolEnvs, args: Args, model: dict) -> Policy:
+    """Rebuild the trained policy for evaluation."""
+    q_network = QNetwork(envs)
+    q_network.load_state_dict(model["q_network"])
+    return greedy_policy(numpy_forward(q_network.network), epsilon=args.end_e)
+
+
+def train(args: Args, run: Run) -> None:
+    batch_size = args.num_envs * args.num_steps
+    if batch_size % args.num_minibatches:
+        raise UsageError(
+            f"--num-minibatches {args.num_minibatches} does not divide the batch of "
+            f"{batch_size} (--num-envs {args.num_envs} times --num-steps {args.num_steps})."
+        )
+    minibatch_size = batch_size // args.num_minibatches
+    num_iterations = args.total_timesteps // batch_size
+
+    envs = EnvPoolEnvs(args.env_id, args.num_envs, video_dir=run.video_dir)
+    run.check_spaces(envs)
+    q_network = QNetwork(envs).to(run.device)
+    optimizer = RAdam(q_network.parameters(), args.learning_rate, max_grad_norm=args.max_grad_norm)
+    q_values = numpy_forward(q_network.network)
+
+    # Storage of one rollout
+    shape = (args.num_steps, args.num_envs)
+    obs = np.zeros((*shape, *envs.single_observation_space.shape), envs.obs.dtype)
+    actions = np.zeros(shape, np.int64)
+    rewards = np.zeros(shape, np.float32)
+    values = np.zeros(shape, np.float32)
+    ends = np.zeros(shape, np.bool_)
+
+    envs.reset(seed=args.seed)
+    run.remember({"q_network": q_network}, optimizer=optimizer, envs=envs)
+    next_obs = envs.obs
+    for global_step in run.steps(batch_size):
+        if args.anneal_lr:
+            optimizer.lr = (1.0 - global_step / (num_iterations * batch_size)) * args.learning_rate
+
+        # Collect a rollout, each environment at random with probability epsilon
+        for t in range(args.num_steps):
+            epsilon = linear_schedule(
+                args.start_e,
+                args.end_e,
+                args.exploration_fraction * args.total_timesteps,
+                global_step,
+            )
+            global_step += args.num_envs
+            obs[t] = next_obs
+            q = q_values(next_obs)
+            values[t] = q.max(axis=1)
+            explore = run.rng.random(args.num_envs) < epsilon
+            actions[t] = np.where(explore, envs.sample_actions(run.rng), q.argmax(axis=1))
+            next_obs, rewards[t], terminated, truncated, info = envs.step(actions[t])
+            ends[t] = terminated | truncated
+            if info:
+                # A truncated episode would have gone on: count the value it still had.
+                cut_off = truncated & ~terminated
+                if cut_off.any():
+                    rewards[t] += args.gamma * cut_off * q_values(info["final_obs"]).max(axis=1)
+                run.log_episodes(global_step, info)
+
+        # Q(lambda) returns
+        last_value = q_values(next_obs).max(axis=1)
+        returns = q_lambda_returns(rewards, values, last_value, ends, args.gamma, args.q_lambda)
+
+        # Flatten the batch
+        b_obs = torch.from_numpy(obs).to(run.device).flatten(0, 1)
+        b_actions = torch.from_numpy(actions).to(run.device).flatten().unsqueeze(1)
+        b_returns = torch.from_numpy(returns).to(run.device).flatten()
+
+        # Move the values of the actions taken towards their returns
+        for _ in range(args.update_epochs):
+            permutation = torch.from_numpy(run.rng.permutation(batch_size)).to(run.device)
+            for mb in permutation.split(minibatch_size):
+                old_value = q_network(b_obs[mb]).gather(1, b_actions[mb]).squeeze(1)
+                loss = nn.functional.mse_loss(old_value, b_returns[mb])
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+
+        run.log(
+            global_step,
+            {
+                "charts/learning_rate": optimizer.lr,
+                "losses/td_loss": loss.item(),
+                "losses/q_values": old_value.mean().item(),
+            },
+        )
+    envs.close()
+
+
+if __name__ == "__main__":
+    main(Args, train)
