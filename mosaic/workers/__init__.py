@@ -3,6 +3,7 @@
 A worker needs nothing of MOSAIC but this package, `mosaic.fastlane` and `mosaic.runs`.
 """
 
+from mosaic.config.paths import Home
 from mosaic.config.secrets import resolve as resolve_secret
 from mosaic.config.suggest import allowed_names, did_you_mean
 from mosaic.errors import HandshakeRefusedError, Problem
@@ -14,6 +15,7 @@ from mosaic.workers.process import WorkerProcess, load_config
 __all__ = [
     "PROTOCOL_VERSION",
     "HandshakeRefusedError",
+    "Home",
     "LifecycleEmitter",
     "Problem",
     "WorkerCapabilities",

@@ -6,17 +6,19 @@ import json
 from pathlib import Path
 from typing import Any
 
+from cleanrl_worker import bundles
 from cleanrl_worker.config import CleanRLWorkerConfig
+from cleanrl_worker.kit.checkpoint_files import POLICY_SUFFIX, STATE_SUFFIX, step_of
 from mosaic.runs import atomic
 
 SCHEMA_VERSION = 1
+# Where upstream's scripts put event files and models, below their working directory.
+_UPSTREAM = "runs"
 
 
 def build_manifest(config: CleanRLWorkerConfig, run_dir: Path) -> dict[str, Any]:
     """Catalogue the artifacts of a run; paths are relative to its directory."""
-    extras = config.extras
-    tensorboard = str(extras.get("tensorboard_dir") or "tensorboard")
-    events = sorted((run_dir / tensorboard).glob("**/events.out.tfevents.*"))
+    packages = bundles.applied(config)
     return {
         "schema_version": SCHEMA_VERSION,
         "run_id": config.run_id,
@@ -24,17 +26,16 @@ def build_manifest(config: CleanRLWorkerConfig, run_dir: Path) -> dict[str, Any]
         "algo": config.algo,
         "env_id": config.env_id,
         "mode": config.mode,
-        "requirements": list(extras.get("requirements") or ["base"]),
+        "requirements": packages["sets"],
+        "packages": packages,
         "artifacts": {
-            "tensorboard": {"dir": tensorboard, "enabled": bool(events)},
+            "tensorboard": _tensorboard(config, run_dir),
             "wandb": _wandb(config, run_dir),
             "optuna": _optuna(run_dir),
             "checkpoints": _checkpoints(run_dir),
-            "videos": [_relative(path, run_dir) for path in sorted(run_dir.glob("videos/*.mp4"))],
-            "logs": [_relative(path, run_dir) for path in sorted(run_dir.glob("logs/*.log"))],
-            "evaluation": [
-                _relative(path, run_dir) for path in sorted(run_dir.glob("eval_summary.json"))
-            ],
+            "videos": _files(run_dir, "videos/**/*.mp4"),
+            "logs": _files(run_dir, "logs/*.log"),
+            "evaluation": _files(run_dir, "eval_summary.json"),
         },
     }
 
@@ -44,6 +45,28 @@ def write_manifest(config: CleanRLWorkerConfig, run_dir: Path) -> Path:
     path = run_dir / "analytics.json"
     atomic.write_json(path, build_manifest(config, run_dir))
     return path
+
+
+def _tensorboard(config: CleanRLWorkerConfig, run_dir: Path) -> dict[str, Any]:
+    """Where the event files are; upstream's scripts and phases choose their own folders."""
+    asked = str(config.extras.get("tensorboard_dir") or "tensorboard")
+    pattern = "**/events.out.tfevents.*"
+    if any((run_dir / asked).glob(pattern)):
+        return {"dir": asked, "enabled": True}
+    if any((run_dir / _UPSTREAM).glob(pattern)):
+        return {"dir": _UPSTREAM, "enabled": True}
+    return (
+        {"dir": ".", "enabled": True}
+        if any(run_dir.glob(pattern))
+        else {
+            "dir": asked,
+            "enabled": False,
+        }
+    )
+
+
+def _files(run_dir: Path, pattern: str) -> list[str]:
+    return [_relative(path, run_dir) for path in sorted(run_dir.glob(pattern))]
 
 
 def _wandb(config: CleanRLWorkerConfig, run_dir: Path) -> dict[str, Any] | None:
@@ -76,20 +99,19 @@ def _optuna(run_dir: Path) -> dict[str, Any] | None:
 
 
 def _checkpoints(run_dir: Path) -> list[dict[str, Any]]:
-    found = []
-    for path in sorted((run_dir / "checkpoints").glob("step-*")):
-        if path.suffix not in (".cleanrl_model", ".state"):
-            continue
-        step = path.stem.removeprefix("step-")
-        found.append(
-            {
-                "path": _relative(path, run_dir),
-                "step": int(step) if step.isdigit() else 0,
-                "sha256": _recorded_digest(path),
-                "kind": "policy" if path.suffix == ".cleanrl_model" else "full",
-            }
-        )
-    return sorted(found, key=lambda item: (item["step"], item["kind"]))
+    patterns = ("checkpoints/step-*", "*/checkpoints/step-*", f"{_UPSTREAM}/**/*{POLICY_SUFFIX}")
+    found = [
+        {
+            "path": _relative(path, run_dir),
+            "step": max(step_of(path), 0),
+            "sha256": _recorded_digest(path),
+            "kind": "policy" if path.suffix == POLICY_SUFFIX else "full",
+        }
+        for pattern in patterns
+        for path in run_dir.glob(pattern)
+        if path.suffix in (POLICY_SUFFIX, STATE_SUFFIX)
+    ]
+    return sorted(found, key=lambda item: (item["step"], item["path"]))
 
 
 def _recorded_digest(path: Path) -> str | None:

@@ -46,9 +46,14 @@ def describe(algo: str) -> dict[str, Any]:
     return {**schema.algorithm, "arguments": arguments, "smoke": schema.smoke}
 
 
-def environments() -> list[dict[str, str]]:
-    """Every environment that is installed: id, family, kind of actions and observations."""
-    return list(_listing(_fingerprint()))
+def environments(python: str = sys.executable) -> list[dict[str, str]]:
+    """Every environment that is installed: id, family, kind of actions and observations.
+
+    Args:
+        python: The interpreter that would run them; it may belong to a bundle of extras.
+    """
+    own = python == sys.executable
+    return list(_listing(_fingerprint() if own else Path(python).parents[1].name, python))
 
 
 def environment(env_id: str) -> dict[str, str] | None:
@@ -57,14 +62,14 @@ def environment(env_id: str) -> dict[str, str] | None:
 
 
 @cache
-def _listing(fingerprint: str) -> tuple[dict[str, str], ...]:
+def _listing(fingerprint: str, python: str) -> tuple[dict[str, str], ...]:
     path = _cache_folder() / f"environments-{fingerprint}.json"
     try:
         return tuple(json.loads(path.read_text()))
     except (OSError, ValueError):
         pass
     listed = subprocess.run(
-        [sys.executable, "-m", "cleanrl_worker.tools.list_environments"],
+        [python, "-m", "cleanrl_worker.tools.list_environments"],
         capture_output=True,
         text=True,
         timeout=_LISTING_LIMIT_S,

@@ -9,12 +9,14 @@ import argparse
 import json
 import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from cleanrl_worker.config import CleanRLWorkerConfig
 from cleanrl_worker.kit.errors import UsageError
+from cleanrl_worker.modes import MODES, mode_of
 from cleanrl_worker.resolution import resolve
 
 EXIT_REFUSED = 2
@@ -37,6 +39,13 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--cuda", action="store_true", default=None, help="train on a GPU")
     parser.add_argument("--track-wandb", action="store_true", default=None)
     parser.add_argument("--tensorboard-dir", help="relative to the run directory")
+    parser.add_argument("--mode", choices=MODES, help="what to do (train)")
+    parser.add_argument("--resume", metavar="PATH", help="continue from a checkpoint or a run")
+    parser.add_argument("--policy", metavar="PATH", help="evaluate this policy, file or run")
+    parser.add_argument("--episodes", type=int, help="how many episodes to evaluate (10)")
+    parser.add_argument("--script", metavar="FILE", help="run a multi-phase shell script")
+    parser.add_argument("--curriculum", metavar="PRESET", help="a preset, or stages as JSON")
+    parser.add_argument("--interactive", action="store_true", help="JSON lines on stdin and stdout")
     parser.add_argument("--run-dir", type=Path, help="where everything goes")
     parser.add_argument("--dry-run", action="store_true", help="check everything, launch nothing")
     parser.add_argument("--emit-summary", action="store_true", help="print the dry run as JSON")
@@ -44,7 +53,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--grpc-target", default="127.0.0.1:50055", metavar="HOST:PORT")
     options = parser.parse_args(words[:split])
     options.script_flags = words[split + 1 :]
-    if options.config is None and options.algo is None:
+    asked = (options.config, options.algo, options.resume, options.policy, options.script)
+    if all(item is None for item in asked) and not options.interactive:
         parser.error(
             "give --config FILE or --algo NAME; `mosaic workers --algos cleanrl` lists them"
         )
@@ -61,34 +71,57 @@ def build_config(options: argparse.Namespace) -> CleanRLWorkerConfig:
         config = CleanRLWorkerConfig.from_file(options.config)
     else:
         config = CleanRLWorkerConfig.from_document({})
-    extras: dict[str, Any] = {}
     given = {
+        "mode": _mode(options),
         "cuda": options.cuda,
         "track_wandb": options.track_wandb,
         "tensorboard_dir": options.tensorboard_dir,
+        "checkpoint_path": options.resume,
+        "policy_path": options.policy,
+        "eval_episodes": options.episodes,
+        "script_path": options.script,
+        "curriculum_schedule": _curriculum(options.curriculum),
     }
-    extras.update({name: value for name, value in given.items() if value is not None})
     config = config.with_overrides(
+        run_id=os.environ.get("MOSAIC_RUN_ID") if options.grpc else None,
         algo=options.algo,
         env_id=options.env_id,
         total_timesteps=options.total_timesteps,
         seed=options.seed,
-        extras=extras,
+        extras={name: value for name, value in given.items() if value is not None},
     )
     return _with_script_flags(config, options.script_flags)
 
 
-def _with_script_flags(config: CleanRLWorkerConfig, words: Sequence[str]) -> CleanRLWorkerConfig:
-    if words:
-        from cleanrl_worker.kit.parsing import read_flags
+def _mode(options: argparse.Namespace) -> str | None:
+    if options.mode is not None:
+        return str(options.mode)
+    flags = {
+        "interactive": options.interactive,
+        "script": options.script,
+        "resume_training": options.resume,
+        "policy_eval": options.policy,
+    }
+    return next((mode for mode, given in flags.items() if given), None)
 
-        values = read_flags(resolve(config.algo).schema, list(words))
-        parameters = {**(config.extras.get("algo_params") or {}), **values}
-        config = config.with_overrides(extras={"algo_params": parameters})
-    if not config.env_id and config.mode == "train":
-        default = resolve(config.algo).schema.algorithm.get("default_env")
-        config = config.with_overrides(env_id=default)
-    return config
+
+def _curriculum(text: str | None) -> Any:
+    if text is None or not text.lstrip().startswith("["):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"--curriculum is neither a preset nor valid JSON: {error}") from None
+
+
+def _with_script_flags(config: CleanRLWorkerConfig, words: Sequence[str]) -> CleanRLWorkerConfig:
+    if not words:
+        return config
+    from cleanrl_worker.kit.parsing import read_flags
+
+    values = read_flags(resolve(config.algo).schema, list(words))
+    parameters = {**(config.extras.get("algo_params") or {}), **values}
+    return config.with_overrides(extras={"algo_params": parameters})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -99,11 +132,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, UsageError) as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_REFUSED
-    given = options.run_dir or os.environ.get("MOSAIC_RUN_DIR") or Path("runs") / config.run_id
-    run_dir = Path(given).absolute()
+    run_dir = _run_dir(options, config)
+    try:
+        config = mode_of(config).complete(config, run_dir)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_REFUSED
     if options.dry_run:
         return _dry_run(config, run_dir, options.emit_summary)
     return _run(config, run_dir, options.grpc_target if options.grpc else None)
+
+
+def _run_dir(options: argparse.Namespace, config: CleanRLWorkerConfig) -> Path:
+    given = options.run_dir or os.environ.get("MOSAIC_RUN_DIR")
+    name = config.run_id if config.run_id != "standalone" else f"{config.algo}-{int(time.time())}"
+    return Path(given or Path("runs") / name).absolute()
 
 
 def _dry_run(config: CleanRLWorkerConfig, run_dir: Path, as_json: bool) -> int:
@@ -115,15 +158,20 @@ def _dry_run(config: CleanRLWorkerConfig, run_dir: Path, as_json: bool) -> int:
 
 
 def _run(config: CleanRLWorkerConfig, run_dir: Path, target: str | None) -> int:
-    from cleanrl_worker.runtime import CleanRLWorkerRuntime
     from cleanrl_worker.validation import find_problems
 
     # The daemon has validated what it submits; alone, nobody else would.
-    problems = [] if target else list(find_problems(config))
+    problems = [] if target else list(find_problems(config, run_dir))
     if problems:
         for item in problems:
             print(f"error: {item}", file=sys.stderr)
         return EXIT_REFUSED
+    if config.mode == "interactive":
+        from cleanrl_worker.programs import interactive
+
+        return interactive.main(mode_of(config).plan(config, run_dir).arguments[1:])
+    from cleanrl_worker.runtime import CleanRLWorkerRuntime
+
     return CleanRLWorkerRuntime(config, run_dir, target).run()
 
 

@@ -36,6 +36,7 @@ WORKER_EXTRAS = frozenset(
         "capture_video",
         "eval_episodes",
         "eval_max_steps",
+        "eval_sample",
         "gamma",
         "repeat",
         "requirements",
@@ -117,7 +118,7 @@ class CleanRLWorkerConfig:
         return bool(self.extras.get("cuda") or self.extras.get("use_cuda"))
 
     def script_parameters(self) -> dict[str, Any]:
-        """What the script itself is told: `algo_params` and every extra that is not the worker's."""
+        """What the script is told: `algo_params` and every extra that is not the worker's."""
         parameters = dict(self.extras.get("algo_params") or {})
         own = {name: value for name, value in self.extras.items() if name not in WORKER_EXTRAS}
         return {name.replace("-", "_"): value for name, value in {**parameters, **own}.items()}

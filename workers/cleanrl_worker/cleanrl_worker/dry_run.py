@@ -9,13 +9,17 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from cleanrl_worker import bundles
 from cleanrl_worker.config import CleanRLWorkerConfig, problem
+from cleanrl_worker.modes.script import read_notes
 from cleanrl_worker.resolution import resolve
 from cleanrl_worker.runtime import CleanRLWorkerRuntime
 from cleanrl_worker.validation import find_problems
+from cleanrl_worker.wrappers.curriculum import read_schedule
 from mosaic.workers import Problem
 
 _LIMIT_S = 120.0
@@ -24,7 +28,10 @@ _LEAST_DISK_MB = 200
 
 def examine(config: CleanRLWorkerConfig, run_dir: Path) -> dict[str, Any]:
     """Resolve and check a run; the summary that `--emit-summary` prints."""
-    problems = [*find_problems(config), *_machine_problems(config)]
+    problems = [
+        *find_problems(config, run_dir, thorough=True),
+        *_machine_problems(config, run_dir),
+    ]
     summary: dict[str, Any] = {
         "ok": not problems,
         "mode": config.mode,
@@ -35,11 +42,23 @@ def examine(config: CleanRLWorkerConfig, run_dir: Path) -> dict[str, Any]:
         "problems": [item.__dict__ for item in problems],
     }
     if not problems:
-        script = resolve(config.algo)
-        summary["script"] = str(script.path)
-        summary["module"] = script.module
         summary["command"] = CleanRLWorkerRuntime(config, run_dir).command()
+        summary.update(_about(config))
     return summary
+
+
+def _about(config: CleanRLWorkerConfig) -> dict[str, Any]:
+    if config.mode == "script":
+        notes = read_notes(Path(str(config.extras["script_path"])).expanduser().absolute())
+        return {"script": str(config.extras["script_path"]), "notes": asdict(notes)}
+    stages = read_schedule(config.extras.get("curriculum_schedule"))
+    about: dict[str, Any] = {"requirements": bundles.applied(config)["sets"]}
+    if isinstance(stages, list) and stages:
+        about["curriculum"] = [asdict(stage) for stage in stages]
+    if config.algo and config.mode in ("train", "resume_training"):
+        script = resolve(config.algo)
+        about |= {"script": str(script.path), "module": script.module}
+    return about
 
 
 def report(summary: dict[str, Any]) -> str:
@@ -47,14 +66,14 @@ def report(summary: dict[str, Any]) -> str:
     if not summary["ok"]:
         lines = [str(Problem(**item)) for item in summary["problems"]]
         return "\n".join([f"refused: {len(lines)} problem(s)", *(f"  {line}" for line in lines)])
-    return "\n".join(
-        [
-            f"ok: {summary['algo']} in {summary['env_id']}",
-            f"script:  {summary['script']}",
-            f"command: {shlex.join(summary['command'])}",
-            "nothing was launched",
-        ]
-    )
+    names = " in ".join(filter(None, (summary["algo"], summary["env_id"])))
+    lines = [f"ok: {summary['mode']} {names}"]
+    if "script" in summary:
+        lines.append(f"script:  {summary['script']}")
+    for stage in summary.get("curriculum", []):
+        lines.append(f"stage:   {stage['env_id']} until {stage['condition']}")
+    command = shlex.join(summary["command"])
+    return "\n".join([*lines, f"command: {command}", "nothing was launched"])
 
 
 def dry_run_in_subprocess(config: Mapping[str, Any]) -> tuple[bool, str]:
@@ -72,12 +91,13 @@ def dry_run_in_subprocess(config: Mapping[str, Any]) -> tuple[bool, str]:
     return done.returncode == 0, (done.stdout + done.stderr).strip()
 
 
-def _machine_problems(config: CleanRLWorkerConfig) -> list[Problem]:
+def _machine_problems(config: CleanRLWorkerConfig, run_dir: Path) -> list[Problem]:
     found = []
     if config.cuda and not _has_nvidia_driver():
         text = "a GPU is asked for, but this machine has no NVIDIA driver; leave cuda out"
         found.append(problem("extras/cuda", "CFG117", text))
-    free = shutil.disk_usage(Path.cwd()).free // 2**20
+    existing = next(folder for folder in (run_dir, *run_dir.parents) if folder.exists())
+    free = shutil.disk_usage(existing).free // 2**20
     if free < _LEAST_DISK_MB:
         text = f"only {free} MB of disk are free, at least {_LEAST_DISK_MB} MB are needed"
         found.append(Problem("", "CFG118", text))

@@ -6,6 +6,7 @@ the bridge by themselves; for any other script its summary writer is listened to
 
 from __future__ import annotations
 
+import itertools
 import os
 import runpy
 import signal
@@ -15,21 +16,22 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-BUNDLED_PREFIX = "cleanrl_worker.cleanrl."
+OWN_PREFIXES = ("cleanrl_worker.cleanrl.", "cleanrl_worker.programs.")
 
 
 def run(target: str, arguments: Sequence[str]) -> None:
     """Run a script in this process as `__main__`."""
     sys.argv = [target, *arguments]
     _show_frames()
-    if target.startswith(BUNDLED_PREFIX):
+    if target.startswith(OWN_PREFIXES):
         runpy.run_module(target, run_name="__main__", alter_sys=True)
         return
-    from cleanrl_worker.telemetry import listen_to_summary_writers, wait_for_go
+    from cleanrl_worker.telemetry import listen_to_summary_writers, spare_wandb, wait_for_go
 
     signal.signal(signal.SIGTERM, _leave)
     bridge = wait_for_go()
     listen_to_summary_writers(bridge, _total_timesteps(arguments))
+    spare_wandb(bridge)
     if target.endswith(".py"):
         path = Path(target)
         sys.path.insert(0, str(path.parent))
@@ -47,7 +49,7 @@ def _show_frames() -> None:
 
 
 def _total_timesteps(arguments: Sequence[str]) -> int:
-    for flag, value in zip(arguments, arguments[1:], strict=False):
+    for flag, value in itertools.pairwise(arguments):
         if flag == "--total-timesteps" and value.isdigit():
             return int(value)
     return 0

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cleanrl_worker.kit.bridge import Bridge
+from cleanrl_worker.kit.tracking import tell_offline
 
 _INTERVAL_S = 1.0
 # CleanRL's tags as headline names.
@@ -35,6 +36,28 @@ def listen_to_summary_writers(bridge: Bridge, total: int) -> None:
     """Report every scalar a `SummaryWriter` is given, at most once a second."""
     collector = _Collector(bridge, total)
     _when_imported(_WRITERS, lambda module: _patch(module, collector))
+
+
+def spare_wandb(bridge: Bridge) -> None:
+    """Let a script whose W&B cannot be reached go on offline instead of failing."""
+
+    def patch(module: Any) -> None:
+        original = module.init
+
+        @functools.wraps(original)
+        def init(*positional: Any, **options: Any) -> Any:
+            try:
+                return original(*positional, **options)
+            except Exception as error:
+                if options.get("mode") == "offline":
+                    raise
+                tell_offline(bridge, error)
+                return original(*positional, **{**options, "mode": "offline"})
+
+        module.init = init
+
+    if os.environ.get("WANDB_RUN_ID"):
+        _when_imported(("wandb",), patch)
 
 
 class _Collector:

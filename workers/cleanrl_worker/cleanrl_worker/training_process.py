@@ -1,4 +1,4 @@
-"""The training process T as W sees it: started, spoken to, waited for."""
+"""The training process T as W sees it: started, spoken to, listened to, waited for."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from cleanrl_worker.kit.bridge import VARIABLE
+from cleanrl_worker.modes.plan import Plan
+
+# One turn of listening: a flood must not keep the worker from its heartbeat.
+_MOST_BYTES_A_TURN = 1 << 20
 
 
 class TrainingProcess:
@@ -21,36 +26,60 @@ class TrainingProcess:
 
     def __init__(self, pid: int, bridge: socket.socket) -> None:
         self.pid = pid
-        self.bridge = bridge
-        self._lock = threading.Lock()
+        self._bridge = bridge
+        # A signal handler may send while its own thread is sending.
+        self._lock = threading.RLock()
         self._status: int | None = None
+        self._unread = b""
 
     @classmethod
-    def start(cls, arguments: Sequence[str], environment: Mapping[str, str]) -> TrainingProcess:
+    def start(cls, plan: Plan, environment: Mapping[str, str]) -> TrainingProcess:
         """Fork when the heavy modules are already here, else start an interpreter."""
         ours, theirs = socket.socketpair()
         variables = {**environment, VARIABLE: str(theirs.fileno())}
         with theirs:
-            if "torch" in sys.modules:
-                pid = _fork(arguments, variables, ours)
+            if "torch" in sys.modules and plan.python == sys.executable:
+                pid = _fork(plan, variables, ours)
             else:
-                command = [sys.executable, "-m", "cleanrl_worker.launcher", *arguments]
                 child = subprocess.Popen(
-                    command,
+                    plan.command(),
                     env={**os.environ, **variables},
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
+                    cwd=plan.folder,
                 )
                 child.returncode = 0  # waited for by pid, below
                 pid = child.pid
         return cls(pid, ours)
+
+    def fileno(self) -> int:
+        """What to wait on for news."""
+        return self._bridge.fileno()
+
+    def events(self) -> tuple[list[dict[str, Any]], bool]:
+        """What T has said since the last call, and whether it may say more."""
+        found: list[dict[str, Any]] = []
+        received = 0
+        while received < _MOST_BYTES_A_TURN:
+            try:
+                chunk = self._bridge.recv(1 << 16, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return found, True
+            except OSError:
+                return found, False
+            if not chunk:
+                return found, False
+            received += len(chunk)
+            *lines, self._unread = (self._unread + chunk).split(b"\n")
+            found += filter(None, map(_event, lines))
+        return found, True
 
     def send(self, command: str) -> None:
         """Tell T something; one that is gone is noticed by `wait`."""
         line = json.dumps({"command": command}) + "\n"
         with self._lock:
             try:
-                self.bridge.sendall(line.encode())
+                self._bridge.sendall(line.encode())
             except OSError:
                 pass
 
@@ -71,14 +100,25 @@ class TrainingProcess:
 
     def kill(self) -> None:
         """End T at once."""
-        try:
+        if self._status is None:
             os.kill(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            return
-        self.wait(block=True)
+            self.wait(block=True)
+
+    def close(self) -> None:
+        """Let go of the bridge."""
+        self._bridge.close()
 
 
-def _fork(arguments: Sequence[str], variables: Mapping[str, str], ours: socket.socket) -> int:
+def _event(line: bytes) -> dict[str, Any] | None:
+    """One line of the bridge; None for what is no event, as a script of the user may write."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and isinstance(event.get("event"), str) else None
+
+
+def _fork(plan: Plan, variables: Mapping[str, str], ours: socket.socket) -> int:
     pid = os.fork()
     if pid:
         return pid
@@ -86,9 +126,11 @@ def _fork(arguments: Sequence[str], variables: Mapping[str, str], ours: socket.s
     try:
         ours.close()
         os.environ.update(variables)
+        if plan.folder is not None:
+            os.chdir(plan.folder)
         from cleanrl_worker import launcher
 
-        launcher.run(arguments[0], arguments[1:])
+        launcher.run(plan.arguments[0], plan.arguments[1:])
         code = 0
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)

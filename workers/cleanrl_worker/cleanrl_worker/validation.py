@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from cleanrl_worker import catalog
+from cleanrl_worker import bundles, catalog
 from cleanrl_worker.config import CleanRLWorkerConfig, problem
 from cleanrl_worker.kit.schema import Argument, ScriptSchema
+from cleanrl_worker.modes import interactive, mode_of
 from cleanrl_worker.resolution import Script, UnknownAlgorithmError, resolve
 from mosaic.workers import Problem, did_you_mean
 
 UNKNOWN_ALGORITHM, UNKNOWN_ENVIRONMENT = "CFG106", "CFG107"
 UNKNOWN_PARAMETER, BAD_PARAMETER = "CFG113", "CFG114"
-SPACES_DO_NOT_FIT, MISSING_STEPS = "CFG115", "CFG116"
+SPACES_DO_NOT_FIT, UNKNOWN_MODE = "CFG115", "CFG136"
 
 # Families that bring their own ids; their scripts check these themselves.
 _OWN_IDS = frozenset({"envpool", "procgen", "pettingzoo"})
@@ -37,37 +40,48 @@ _KINDS: dict[str, tuple[type, ...]] = {
 
 def validate_config(config: Any) -> list[Problem]:
     """The daemon's hook: check a `TrainRunConfig`."""
-    worker = config.worker
-    document = worker.model_dump(exclude_unset=True)
-    return list(find_problems(CleanRLWorkerConfig.from_document(document)))
+    document = config.worker.model_dump(exclude_unset=True)
+    own = CleanRLWorkerConfig.from_document(document)
+    if own.mode == "interactive":
+        return [interactive.refusal()]
+    return list(find_problems(own))
 
 
-def find_problems(config: CleanRLWorkerConfig) -> Iterator[Problem]:
-    """Every problem of a worker's config."""
+def find_problems(
+    config: CleanRLWorkerConfig, run_dir: Path | None = None, *, thorough: bool = False
+) -> Iterator[Problem]:
+    """Every problem of a worker's config.
+
+    Args:
+        config: What is asked.
+        run_dir: The run's directory, where it is known.
+        thorough: Whether to take the seconds that reading whole checkpoints and building
+            environments takes.
+    """
+    try:
+        mode = mode_of(config)
+    except ValueError as error:
+        yield problem("extras/mode", UNKNOWN_MODE, str(error))
+        return
+    config = mode.complete(config, run_dir)
+    yield from mode.problems(config, run_dir, thorough=thorough)
     if config.mode == "script":
         return
-    try:
-        script = resolve(config.algo) if config.algo or config.mode != "policy_eval" else None
-    except UnknownAlgorithmError as error:
-        yield problem("algo", UNKNOWN_ALGORITHM, str(error))
-        script = None
-    if script is not None:
+    script: Script | None = None
+    if config.algo or config.mode in ("train", "resume_training"):
+        try:
+            script = resolve(config.algo)
+        except UnknownAlgorithmError as error:
+            yield problem("algo", UNKNOWN_ALGORITHM, str(error))
+    if script is not None and config.mode in ("train", "resume_training"):
         yield from _parameter_problems(config, script.schema)
+    yield from bundles.problems(config)
     if config.env_id or config.mode == "train":
         yield from _environment_problems(config, script)
-    needs_steps = config.mode in ("train", "resume_training") and "smoke" not in _flags(config)
-    if needs_steps and not config.total_timesteps:
-        yield problem(
-            "total_timesteps", MISSING_STEPS, "'total_timesteps' is required: how long to train"
-        )
-
-
-def _flags(config: CleanRLWorkerConfig) -> dict[str, Any]:
-    return config.script_parameters()
 
 
 def _parameter_problems(config: CleanRLWorkerConfig, schema: ScriptSchema) -> Iterator[Problem]:
-    for name, value in _flags(config).items():
+    for name, value in config.script_parameters().items():
         inside = name in (config.extras.get("algo_params") or {})
         field = f"extras/algo_params/{name}" if inside else f"extras/{name}"
         argument = schema.arguments.get(name)
@@ -89,6 +103,8 @@ def argument_problem(argument: Argument, value: Any) -> str:
     is_flag = isinstance(value, bool)
     if expected and (is_flag != (kinds[0] == "bool") or not isinstance(value, expected)):
         return f"{argument.name} must be {kinds[0]}, not {value!r}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{argument.name} must be a finite number, not {value!r}"
     if argument.range is not None and not argument.range.allows(value):
         return f"{argument.name} must be {argument.range}, not {value!r}"
     return ""
@@ -101,7 +117,8 @@ def _environment_problems(config: CleanRLWorkerConfig, script: Script | None) ->
     if not config.env_id:
         yield problem("env_id", UNKNOWN_ENVIRONMENT, "'env_id' is required: what to train in")
         return
-    known = {item["id"]: item for item in catalog.environments()}
+    python = bundles.interpreter(bundles.wanted_sets(config))
+    known = {item["id"]: item for item in catalog.environments(python)}
     entry = known.get(config.env_id) or _other_version(config.env_id, known)
     if entry is None:
         yield problem("env_id", UNKNOWN_ENVIRONMENT, _unknown_environment(config.env_id, known))

@@ -26,6 +26,7 @@ __all__ = [
     "Saved",
     "find",
     "load",
+    "load_values",
     "prune",
     "random_state",
     "restore_random_state",
@@ -68,20 +69,29 @@ def save(folder: Path, step: int, policy: dict[str, Any], state: dict[str, Any])
     return saved
 
 
-def load(path: Path, device: str | torch.device = "cpu") -> dict[str, Any]:
-    """Read a checkpoint file without ever running code from it.
+def load_values(path: Path, device: str | torch.device = "cpu") -> Any:
+    """Read a file that torch saved, without ever running code from it.
 
     Raises:
         CheckpointError: when the file is damaged or holds more than plain data.
     """
     try:
-        content = torch.load(path, map_location=device, weights_only=True)
+        return torch.load(path, map_location=device, weights_only=True)
     except Exception as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise CheckpointError(
             f"{path} is not a checkpoint that can be loaded safely: {reason}. "
             "Only files of plain tensors and values are accepted."
         ) from None
+
+
+def load(path: Path, device: str | torch.device = "cpu") -> dict[str, Any]:
+    """Read a checkpoint file without ever running code from it.
+
+    Raises:
+        CheckpointError: when the file is damaged, or no checkpoint of ours.
+    """
+    content = load_values(path, device)
     if not isinstance(content, dict):
         raise CheckpointError(f"{path} is not a checkpoint: it holds a {type(content).__name__}.")
     if content.get("format", FORMAT) != FORMAT:

@@ -91,7 +91,7 @@ class Envs:
         self.num_envs = num_envs
         with frames.without_own_taps():
             self.envs = [
-                make_env(env_id, video_dir=video_dir if index == 0 else None, **options)
+                self._make_one(index, video_dir if index == 0 else None, options)
                 for index in range(num_envs)
             ]
         self._tap = frames.frame_tap(self.envs, num_envs)
@@ -154,7 +154,7 @@ class Envs:
     def restart(self, index: int) -> np.ndarray:
         """End one environment's episode early and begin its next one."""
         self.obs = self.obs.copy()
-        self._begin(index, {"rng": _generator_state(self.envs[index])})
+        self._begin(index, {"rng": generator_state(self.envs[index])})
         return self.obs
 
     def sample_actions(self, rng: np.random.Generator) -> np.ndarray:
@@ -197,6 +197,9 @@ class Envs:
             self._begin(index, saved["origin"])
             self._replay(index, saved)
 
+    def _make_one(self, index: int, video_dir: str | None, options: dict[str, Any]) -> gym.Env:
+        return make_env(self.env_id, video_dir=video_dir, **options)
+
     def _replay(self, index: int, saved: dict[str, Any]) -> None:
         env, encode = self._inner[index], self._encode
         actions = saved["actions"].numpy()
@@ -213,7 +216,7 @@ class Envs:
                 f"environment {index} could not be brought back to its saved state, "
                 "so a new episode begins there"
             )
-            self._begin(index, {"rng": _generator_state(self.envs[index])})
+            self._begin(index, {"rng": generator_state(self.envs[index])})
 
     def _begin(self, index: int, origin: dict[str, Any]) -> None:
         env = self.envs[index]
@@ -239,7 +242,7 @@ class Envs:
             episodes.append((float(total), self._lengths[index]))
             if self._tap is not None:
                 self._tap.episode(total)
-            self._begin(index, {"rng": _generator_state(self.envs[index])})
+            self._begin(index, {"rng": generator_state(self.envs[index])})
         return {"final_obs": final_obs, "episodes": episodes}
 
 
@@ -253,7 +256,8 @@ def _strip(env: gym.Env) -> tuple[gym.Env, int | None]:
     return env, limit
 
 
-def _generator_state(env: gym.Env) -> str:
+def generator_state(env: gym.Env) -> str:
+    """The state of an environment's random generator, as text."""
     return json.dumps(env.unwrapped.np_random.bit_generator.state, default=_as_list)
 
 

@@ -43,6 +43,8 @@ def evaluate(
     deterministic: bool = True,
     video_dir: str | Path | None = None,
     on_episode: Callable[[Episode], None] | None = None,
+    algorithm: str | None = None,
+    between_steps: Callable[[], None] | None = None,
 ) -> list[Episode]:
     """Play episodes with a policy file of any bundled algorithm.
 
@@ -59,6 +61,8 @@ def evaluate(
         deterministic: take the best action rather than a sample.
         video_dir: where to record the first environment, or ``None``.
         on_episode: called with each episode as it ends.
+        algorithm: what a plain state dict, as upstream's scripts save, was trained by.
+        between_steps: called between two steps; may raise to end the evaluation.
 
     Returns:
         The episodes, in the order in which they began within each environment.
@@ -70,29 +74,70 @@ def evaluate(
     if episodes < 1:
         raise UsageError(f"An evaluation needs at least one episode, not {episodes}.")
     torch.set_num_threads(1)
-    content = load_policy(Path(model_path))
-    module = importlib.import_module(f"cleanrl_worker.cleanrl.{content['algorithm']}")
-    args = _args(module.Args, content["args"])
-    args.env_id = env_id or content["env_id"]
-    num_envs = min(episodes, _MOST_ENVS)
-    make_envs = getattr(module, "make_eval_envs", _gymnasium_envs)
-    envs = make_envs(args, num_envs, None if video_dir is None else str(video_dir))
+    trained = open_policy(Path(model_path), env_id, algorithm)
+    envs = trained.make_envs(min(episodes, _MOST_ENVS), video_dir)
     try:
-        policy = _rebuild(module, envs, args, content["model"])
+        policy = trained.rebuild(envs)
         player = _Player(envs, policy, seed, gamma, max_steps, deterministic, on_episode)
-        return player.play(episodes)
+        return player.play(episodes, between_steps)
     finally:
         envs.close()
 
 
-def load_policy(path: Path) -> dict[str, Any]:
+@dataclass(frozen=True)
+class TrainedPolicy:
+    """A policy file that has been read: what it was trained by and with."""
+
+    module: Any
+    args: Any
+    model: dict[str, Any]
+
+    def make_envs(self, num_envs: int, video_dir: str | Path | None = None) -> Any:
+        """The environments it acts in, prepared as its algorithm wants them."""
+        make = getattr(self.module, "make_eval_envs", _gymnasium_envs)
+        return make(self.args, num_envs, None if video_dir is None else str(video_dir))
+
+    def rebuild(self, envs: Any) -> Any:
+        """The policy itself.
+
+        Raises:
+            UsageError: when it cannot act in these environments.
+        """
+        return _rebuild(self.module, envs, self.args, self.model)
+
+
+def open_policy(
+    path: Path, env_id: str | None = None, algorithm: str | None = None
+) -> TrainedPolicy:
+    """Read a policy file; a folder gives its newest valid one.
+
+    Args:
+        path: a ``.cleanrl_model`` file, a checkpoints folder or a run directory.
+        env_id: the environment; by default the one it was trained on.
+        algorithm: what a plain state dict was trained by.
+
+    Raises:
+        CheckpointError: when the file is damaged, or says too little about itself.
+    """
+    content = load_policy(path, env_id, algorithm)
+    module = importlib.import_module(f"cleanrl_worker.cleanrl.{content['algorithm']}")
+    args = _args(module.Args, content["args"])
+    args.env_id = env_id or content["env_id"]
+    return TrainedPolicy(module, args, content["model"])
+
+
+def load_policy(
+    path: Path, env_id: str | None = None, algorithm: str | None = None
+) -> dict[str, Any]:
     """Read and check a policy file; a folder gives its newest valid one."""
     path, _ = checkpoints.find(path, checkpoints.POLICY_SUFFIX) if path.is_dir() else (path, [])
     if not path.is_file():
         raise CheckpointError(f"There is no policy file {path}; give a *.cleanrl_model file.")
     if files.checksum_path(path).exists() and (problem := files.checksum_problem(path)):
         raise CheckpointError(f"The policy cannot be used: {problem}.")
-    content = checkpoints.load(path)
+    content = checkpoints.load_values(path)
+    if not isinstance(content, dict) or "algorithm" not in content:
+        content = _adopt(path, content, env_id, algorithm)
     missing = [key for key in ("algorithm", "env_id", "args", "model") if key not in content]
     if missing:
         raise CheckpointError(
@@ -105,6 +150,43 @@ def load_policy(path: Path) -> dict[str, Any]:
             f"(there are: {', '.join(script_names())})."
         )
     return content
+
+
+class _AnyName(dict):
+    """Gives a plain state dict under whatever name an algorithm keeps its network."""
+
+    def __init__(self, networks: list[dict[str, Any]]) -> None:
+        super().__init__()
+        self._networks = networks
+
+    def __missing__(self, name: str) -> dict[str, Any]:
+        return self._networks[0]
+
+
+def _adopt(path: Path, content: Any, env_id: str | None, algorithm: str | None) -> dict[str, Any]:
+    """Take what upstream's scripts save: a state dict, several of them, or one with its args."""
+    args: dict[str, Any] = {}
+    if isinstance(content, dict) and "model_weights" in content:
+        args, content = dict(content.get("args") or {}), content["model_weights"]
+    networks = list(content) if isinstance(content, (list, tuple)) else [content]
+    plain = networks and all(
+        isinstance(network, dict)
+        and network
+        and all(isinstance(value, torch.Tensor) for value in network.values())
+        for network in networks
+    )
+    if not plain:
+        raise CheckpointError(
+            f"{path} is neither a policy file nor a plain state dict of tensors. "
+            "Give a *.cleanrl_model file from a run's checkpoints folder."
+        )
+    if not algorithm or not env_id:
+        raise CheckpointError(
+            f"{path} is a plain state dict, which does not say what it is: name the algorithm "
+            "and the environment it was trained by (--algo NAME --env-id ID)."
+        )
+    about = {"algorithm": algorithm, "env_id": env_id, "args": args}
+    return {**about, "model": _AnyName(networks)}
 
 
 def _gymnasium_envs(args: Any, num_envs: int, video_dir: str | None) -> Envs:
@@ -159,13 +241,15 @@ class _Player:
         self._rng = Random(seed)
         self._done: list[Episode] = []
 
-    def play(self, episodes: int) -> list[Episode]:
+    def play(self, episodes: int, between_steps: Callable[[], None] | None = None) -> list[Episode]:
         """Play so many episodes, spread evenly over the environments."""
         count = self._envs.num_envs
         left = np.full(count, episodes // count) + (np.arange(count) < episodes % count)
         totals, discounted, lengths = np.zeros(count), np.zeros(count), np.zeros(count, np.int64)
         obs = self._envs.reset(seed=self._seed)
         while (left > 0).any():
+            if between_steps is not None:
+                between_steps()
             actions = self._policy(obs, self._rng, self._deterministic)
             obs, rewards, terminated, truncated, _ = self._envs.step(actions)
             totals += rewards

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +13,7 @@ from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.bridge import Bridge
 from cleanrl_worker.kit.errors import TrainingError
 from cleanrl_worker.kit.events import EventWriter
+from cleanrl_worker.kit.tracking import Tracker
 
 _REPORT_EVERY_S = 1.0
 _PRINT_EVERY_S = 2.0
@@ -31,7 +31,7 @@ class Logger:
         self._events = EventWriter(folder)
         self._events.add_text("hyperparameters", _as_table(args))
         self._metrics = _metric_writer()
-        self._wandb = _wandb_run(args, run_dir) if args.track else None
+        self._wandb = _tracker(args, run_dir, bridge) if args.track else None
         self._values: dict[str, float] = {}
         self._episodes: list[tuple[float, int]] = []
         self._window: list[tuple[float, int]] = []
@@ -145,22 +145,8 @@ def _metric_writer() -> Any:
     return MetricWriter(Path(folder))
 
 
-def _wandb_run(args: RunArgs, run_dir: Path) -> Any:
-    try:
-        import wandb
-
-        return wandb.init(
-            project=args.wandb_project_name,
-            entity=args.wandb_entity,
-            name=run_dir.name,
-            dir=str(run_dir),
-            config=asdict(args),
-            resume="allow",
-        )
-    except Exception as error:
-        # Tracking is an extra: a run without it is worth more than no run.
-        print(f"W&B is not available, training goes on without it: {error}", file=sys.stderr)
-        return None
+def _tracker(args: RunArgs, run_dir: Path, bridge: Bridge) -> Tracker:
+    return Tracker(bridge, args.wandb_project_name, args.wandb_entity, run_dir, asdict(args))
 
 
 def _as_table(args: RunArgs) -> str:

@@ -27,6 +27,7 @@ from cleanrl_worker.kit.errors import CheckpointError, UsageError
 from cleanrl_worker.kit.logger import Logger
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.schema import ScriptSchema
+from cleanrl_worker.wrappers.curriculum import schedule_in_force
 
 # How often the loop looks up from its work; commands are obeyed within this time.
 _LOOK_EVERY_S = 0.05
@@ -74,9 +75,18 @@ class Run:
 
     def make_envs(self, num_envs: int, **options: Any) -> Envs:
         """Build the environments and refuse those that the algorithm cannot act in."""
-        envs = Envs(self.args.env_id, num_envs, video_dir=self.video_dir, **options)
+        options = {"video_dir": self.video_dir, **options}
+        if stages := schedule_in_force():
+            from cleanrl_worker.wrappers.tasks import CurriculumEnvs
+
+            envs = CurriculumEnvs(stages, num_envs, self._tell_stage, **options)
+        else:
+            envs = Envs(self.args.env_id, num_envs, **options)
         self.check_spaces(envs)
         return envs
+
+    def _tell_stage(self, stage: dict[str, Any]) -> None:
+        self.bridge.send("curriculum_stage", **stage)
 
     @property
     def video_dir(self) -> str | None:

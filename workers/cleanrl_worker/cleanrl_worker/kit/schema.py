@@ -104,7 +104,7 @@ def _fields(definition: ast.ClassDef) -> dict[str, Argument]:
     for node, after in zip(definition.body, following, strict=True):
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
             continue
-        default = None if node.value is None else ast.literal_eval(node.value)
+        default = None if node.value is None else _value(node.value)
         text = ""
         if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
             text = str(after.value.value)
@@ -113,3 +113,11 @@ def _fields(definition: ast.ClassDef) -> dict[str, Argument]:
             name, ast.unparse(node.annotation), default, text, parse_range(text)
         )
     return fields
+
+
+def _value(expression: ast.expr) -> Any:
+    """A literal default, or the text of one that is computed when the script runs."""
+    try:
+        return ast.literal_eval(expression)
+    except ValueError:
+        return ast.unparse(expression)

@@ -1,0 +1,54 @@
+"""What a mode asks the worker process to start."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from cleanrl_worker.config import CleanRLWorkerConfig
+from mosaic.workers import Problem
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The training process of a run.
+
+    Attributes:
+        arguments: What the launcher is told: a module or file, and its flags.
+        shell_script: A script for bash instead; it has no bridge.
+        environment: Variables beside those of the worker process.
+        obeys: Whether it pauses and saves on request; any other is stopped by signal.
+        folder: Its working directory; by default the worker's own.
+        python: The interpreter, which may belong to a bundle of extras.
+    """
+
+    arguments: tuple[str, ...] = ()
+    shell_script: Path | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    obeys: bool = True
+    folder: Path | None = None
+    python: str = sys.executable
+
+    def command(self) -> list[str]:
+        """The exact command line."""
+        if self.shell_script is not None:
+            return ["bash", str(self.shell_script)]
+        return [self.python, "-m", "cleanrl_worker.launcher", *self.arguments]
+
+
+class Mode(Protocol):
+    """One way of using the worker; each is a module of this package."""
+
+    def complete(self, config: CleanRLWorkerConfig, run_dir: Path | None) -> CleanRLWorkerConfig:
+        """Fill in what the mode knows by itself; what is wrong is left for `problems`."""
+
+    def problems(
+        self, config: CleanRLWorkerConfig, run_dir: Path | None, *, thorough: bool
+    ) -> Iterator[Problem]:
+        """What is wrong with this mode's own settings."""
+
+    def plan(self, config: CleanRLWorkerConfig, run_dir: Path) -> Plan:
+        """What to start."""

@@ -1,0 +1,100 @@
+"""Policy evaluation: plays a trained policy and writes down how well it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from cleanrl_worker import bundles
+from cleanrl_worker.checkpoint_info import CheckpointInfo, describe, locate
+from cleanrl_worker.config import CleanRLWorkerConfig, problem
+from cleanrl_worker.kit.checkpoint_files import POLICY_SUFFIX
+from cleanrl_worker.kit.errors import CheckpointError
+from cleanrl_worker.modes.plan import Plan
+from cleanrl_worker.modes.train import format_flag
+from mosaic.workers import Problem
+
+PROGRAM = "cleanrl_worker.programs.evaluate"
+BAD_POLICY = "CFG131"
+
+
+def complete(config: CleanRLWorkerConfig, run_dir: Path | None) -> CleanRLWorkerConfig:
+    """The policy file knows its algorithm and its environment."""
+    try:
+        info = read_policy(config, run_dir, check=False)
+    except CheckpointError:
+        return config
+    return config.with_overrides(
+        algo=config.algo or info.algorithm, env_id=config.env_id or info.env_id
+    )
+
+
+def problems(
+    config: CleanRLWorkerConfig, run_dir: Path | None, *, thorough: bool
+) -> Iterator[Problem]:
+    """The policy must be there, be whole, and say (or be told) what it is."""
+    field = "extras/policy_path"
+    if not config.extras.get("policy_path"):
+        text = "'policy_path' is required: a *.cleanrl_model file or a run directory"
+        yield problem(field, BAD_POLICY, text)
+        return
+    try:
+        info = read_policy(config, run_dir, check=thorough)
+    except CheckpointError as error:
+        yield problem(field, BAD_POLICY, str(error))
+        return
+    if not info.algorithm and not (config.algo and config.env_id):
+        yield problem(
+            field,
+            BAD_POLICY,
+            f"{info.path.name} is a plain state dict, which does not say what it is: "
+            "give 'algo' and 'env_id' too",
+        )
+    elif info.algorithm and config.algo and config.algo != info.algorithm:
+        yield problem(
+            "algo",
+            BAD_POLICY,
+            f"{info.path.name} was trained by {info.algorithm}, not by {config.algo}; "
+            "leave 'algo' out",
+        )
+
+
+def plan(config: CleanRLWorkerConfig, run_dir: Path) -> Plan:
+    """Play in a training process of its own, like training."""
+    extras = config.extras
+    policy = locate(str(extras["policy_path"]), run_dir, POLICY_SUFFIX, check=False)
+    settings = {
+        "policy": str(policy),
+        "algo": config.algo or None,
+        "env_id": config.env_id or None,
+        "episodes": extras.get("eval_episodes"),
+        "seed": config.seed,
+        "gamma": extras.get("gamma"),
+        "max_steps": extras.get("eval_max_steps"),
+        "run_dir": str(run_dir),
+        "tensorboard_dir": str(run_dir / str(extras.get("tensorboard_dir") or "tensorboard")),
+    }
+    switches = {
+        "video": extras.get("capture_video"),
+        "repeat": extras.get("repeat"),
+        "sample": extras.get("eval_sample"),
+    }
+    arguments = [PROGRAM]
+    for name, value in settings.items():
+        arguments += [] if value is None else format_flag(name, value)
+    arguments += [f"--{name}" for name, value in switches.items() if value]
+    return Plan(arguments=tuple(arguments), python=bundles.interpreter(bundles.wanted_sets(config)))
+
+
+def read_policy(
+    config: CleanRLWorkerConfig, run_dir: Path | None, *, check: bool
+) -> CheckpointInfo:
+    """What the policy file of a config says about itself.
+
+    Raises:
+        CheckpointError: There is none that can be used.
+    """
+    given = config.extras.get("policy_path")
+    if not given:
+        raise CheckpointError("no policy is given")
+    return describe(locate(str(given), run_dir, POLICY_SUFFIX, check=check))

@@ -1,0 +1,127 @@
+"""Resume: continue from a full-state checkpoint as if the run had never stopped."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from cleanrl_worker.checkpoint_info import CheckpointInfo, describe, locate
+from cleanrl_worker.config import CleanRLWorkerConfig, problem
+from cleanrl_worker.kit.checkpoint_files import STATE_SUFFIX
+from cleanrl_worker.kit.errors import CheckpointError
+from cleanrl_worker.modes import train
+from cleanrl_worker.modes.plan import Plan
+from cleanrl_worker.resolution import UnknownAlgorithmError, resolve
+from mosaic.workers import Problem
+
+BAD_CHECKPOINT = "CFG130"
+# Settings of the earlier run that are not about learning.
+_ITS_OWN = frozenset(
+    {
+        "exp_name",
+        "run_dir",
+        "tensorboard_dir",
+        "resume",
+        "stop_at",
+        "smoke",
+        "track",
+        "wandb_project_name",
+        "wandb_entity",
+        "capture_video",
+        "save_model",
+        "cuda",
+        "seed",
+        "env_id",
+        "total_timesteps",
+        "checkpoint_interval_s",
+        "keep_checkpoints",
+    }
+)
+
+
+def complete(config: CleanRLWorkerConfig, run_dir: Path | None) -> CleanRLWorkerConfig:
+    """Take what is not given anew from the checkpoint: algorithm, environment, settings."""
+    try:
+        info = _read(config, run_dir, check=False)
+        arguments = resolve(config.algo or info.algorithm).schema.arguments
+    except (CheckpointError, UnknownAlgorithmError):
+        return train.complete(config, run_dir)
+    changed: dict[str, Any] = {
+        name: value
+        for name, value in info.args.items()
+        if name in arguments and name not in _ITS_OWN and value != arguments[name].default
+    }
+    total = info.args.get("total_timesteps")
+    return config.with_overrides(
+        algo=config.algo or info.algorithm,
+        env_id=config.env_id or info.env_id,
+        total_timesteps=config.total_timesteps or (total if isinstance(total, int) else None),
+        extras={"algo_params": {**changed, **(config.extras.get("algo_params") or {})}},
+    )
+
+
+def problems(
+    config: CleanRLWorkerConfig, run_dir: Path | None, *, thorough: bool
+) -> Iterator[Problem]:
+    """The checkpoint must be there, be whole, and fit."""
+    yield from train.problems(config, run_dir, thorough=thorough)
+    if not config.extras.get("checkpoint_path") and run_dir is None:
+        return
+    try:
+        info = _read(config, run_dir, check=thorough)
+    except CheckpointError as error:
+        yield problem("extras/checkpoint_path", BAD_CHECKPOINT, str(error))
+        return
+    for sentence in _misfits(config, info):
+        yield problem("extras/checkpoint_path", BAD_CHECKPOINT, sentence)
+
+
+def plan(config: CleanRLWorkerConfig, run_dir: Path) -> Plan:
+    """Training, told where to continue from."""
+    source = _source(config, run_dir)
+    ordinary = train.plan(config, run_dir)
+    return dataclasses.replace(
+        ordinary, arguments=(*ordinary.arguments, "--resume", str(source)), obeys=True
+    )
+
+
+def _source(config: CleanRLWorkerConfig, run_dir: Path) -> Path:
+    """What the script is told; given a folder, it takes the newest valid file by itself."""
+    given = config.extras.get("checkpoint_path")
+    if not given:
+        return run_dir
+    path = Path(str(given)).expanduser().absolute()
+    return path if path.is_dir() else locate(str(given), run_dir, STATE_SUFFIX, check=False)
+
+
+def _read(config: CleanRLWorkerConfig, run_dir: Path | None, *, check: bool) -> CheckpointInfo:
+    given = config.extras.get("checkpoint_path") or (str(run_dir) if run_dir else "")
+    if not given:
+        raise CheckpointError("no checkpoint is given")
+    return describe(locate(str(given), run_dir, STATE_SUFFIX, check=check))
+
+
+def _misfits(config: CleanRLWorkerConfig, info: CheckpointInfo) -> Iterator[str]:
+    name = info.path.name
+    if config.algo.startswith("cleanrl:"):
+        yield f"{config.algo} is an upstream script, which cannot resume; use the bundled one"
+        return
+    if not info.full:
+        yield f"{name} is no full-state checkpoint; give a run directory or a step-<N>.state file"
+        return
+    for key, wanted, found in (
+        ("algorithm", config.algo, info.algorithm),
+        ("environment", config.env_id, info.env_id),
+    ):
+        if wanted and wanted != found:
+            yield (
+                f"{name} is a checkpoint of the {key} {found!r}, this run has {wanted!r}; "
+                f"leave it out to continue with {found!r}"
+            )
+    if config.total_timesteps and config.total_timesteps <= info.step:
+        yield (
+            f"{name} has already reached step {info.step}; 'total_timesteps' counts from the "
+            f"beginning: give more than {info.step}, not {config.total_timesteps}"
+        )

@@ -1,0 +1,1 @@
+"""What the training process runs when it does not train: programs that need torch."""

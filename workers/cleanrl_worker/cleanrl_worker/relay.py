@@ -1,0 +1,79 @@
+"""From what the training process says to what the worker says, without ever drowning in it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from mosaic.workers import LifecycleEmitter
+
+# Free-form notes beyond this rate are counted, not passed on. Everything else always is.
+_MOST_NOTES_A_SECOND = 20
+_PASSED_ON = frozenset({"curriculum_stage", "phase_started"})
+
+
+class Relay:
+    """Passes events on to the lifecycle channel.
+
+    Attributes:
+        failure: Why the training process says that it failed; empty when it does not.
+        step: The newest step it has told.
+        dropped: How many notes were too many.
+    """
+
+    def __init__(self, emitter: LifecycleEmitter, report: Callable[[str], None]) -> None:
+        self._emitter = emitter
+        self._report = report
+        self._window = 0.0
+        self._notes = 0
+        self._untold = 0
+        self.failure = ""
+        self.step = 0
+        self.dropped = 0
+
+    def handle(self, event: dict[str, Any]) -> None:
+        """Pass one event on; a malformed one is counted and left out."""
+        kind = event.pop("event")
+        try:
+            self._pass_on(kind, event)
+        except (KeyError, TypeError, ValueError):
+            self._drop()
+
+    def close(self) -> None:
+        """Say how much was left out."""
+        if self._untold:
+            text = f"{self._untold} notes of the training process were left out: too many at once"
+            self._emitter.note("note", {"text": text, "dropped": self._untold})
+            self._untold = 0
+
+    def _pass_on(self, kind: str, event: dict[str, Any]) -> None:
+        match kind:
+            case "metrics":
+                self.step = int(event["step"])
+                self._emitter.metrics(self.step, int(event["total"]), dict(event["values"]))
+            case "checkpoint_saved":
+                self._emitter.checkpoint_saved(**event)
+            case "run_failed":
+                self.failure = str(event.get("reason", ""))
+            case "paused" | "resumed":
+                self._report(kind)
+            case _ if kind in _PASSED_ON:
+                self._emitter.note(kind, event)
+            case _:
+                self._note(kind, event)
+
+    def _note(self, kind: str, event: dict[str, Any]) -> None:
+        now = time.monotonic()
+        if now - self._window >= 1.0:
+            self._window, self._notes = now, 0
+            self.close()
+        self._notes += 1
+        if self._notes > _MOST_NOTES_A_SECOND:
+            self._drop()
+            return
+        self._emitter.note("note", event if kind == "note" else {"kind": kind, **event})
+
+    def _drop(self) -> None:
+        self.dropped += 1
+        self._untold += 1

@@ -1,0 +1,195 @@
+"""A shell script as W sees it: its stdout tells what its phases do.
+
+Runs of the worker inside the script print their own lifecycle lines. They are taken as this run's:
+steps are added up over phases, checkpoints keep their place in the run directory. Everything else
+is passed on to stdout as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from cleanrl_worker.modes.plan import Plan
+from cleanrl_worker.modes.script import ScriptNotes, read_notes
+
+_PHASE = re.compile(rb"^@phase[:\s]+(.+?)\s*$")
+_MARK = b'{"event":'
+_CHUNK = 1 << 16
+_LONGEST_LINE = 1 << 20
+
+
+class ScriptProcess:
+    """bash and whatever it starts, in this process's own group."""
+
+    def __init__(self, child: subprocess.Popen[bytes], notes: ScriptNotes, run_dir: Path) -> None:
+        self._child = child
+        self._phases = _Phases(notes, run_dir)
+        self._unread = b""
+        assert child.stdout is not None
+        self._output = child.stdout
+        os.set_blocking(self._output.fileno(), False)
+
+    @classmethod
+    def start(cls, plan: Plan, environment: Mapping[str, str]) -> ScriptProcess:
+        """Start bash on the plan's script."""
+        assert plan.shell_script is not None
+        child = subprocess.Popen(
+            plan.command(),
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            cwd=plan.folder,
+        )
+        return cls(child, read_notes(plan.shell_script), Path(environment["MOSAIC_RUN_DIR"]))
+
+    @property
+    def pid(self) -> int:
+        """bash's own."""
+        return self._child.pid
+
+    def fileno(self) -> int:
+        """What to wait on for news."""
+        return self._output.fileno()
+
+    def events(self) -> tuple[list[dict[str, Any]], bool]:
+        """What the phases have said, and whether anybody of the script still may say more."""
+        try:
+            chunk = os.read(self._output.fileno(), _CHUNK)
+        except BlockingIOError:
+            return [], True
+        if not chunk:
+            return self._lines([self._unread]), False
+        *lines, self._unread = (self._unread + chunk).split(b"\n")
+        if len(self._unread) > _LONGEST_LINE:
+            lines, self._unread = [*lines, self._unread], b""
+        return self._lines(lines), True
+
+    def send(self, command: str) -> None:
+        """Only `stop` means something to a script."""
+        if command == "stop":
+            self._signal_everyone(signal.SIGTERM)
+
+    def wait(self, block: bool) -> int | None:
+        """bash's raw wait status once it, and all that holds its stdout, has ended."""
+        code = self._child.wait() if block else self._child.poll()
+        if code is None:
+            return None
+        return -code if code < 0 else code << 8
+
+    def is_stopped(self) -> bool:
+        """Whether bash stands still by a signal."""
+        try:
+            return psutil.Process(self.pid).status() == psutil.STATUS_STOPPED
+        except psutil.NoSuchProcess:
+            return False
+
+    def kill(self) -> None:
+        """End bash and everything it started, at once."""
+        self._signal_everyone(signal.SIGKILL)
+        self._child.wait()
+
+    def close(self) -> None:
+        """Let go of the pipe."""
+        self._output.close()
+
+    def _signal_everyone(self, number: int) -> None:
+        try:
+            bash = psutil.Process(self.pid)
+            everyone = [bash, *bash.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return
+        for process in everyone:
+            try:
+                process.send_signal(number)
+            except psutil.NoSuchProcess:
+                pass
+
+    def _lines(self, lines: list[bytes]) -> list[dict[str, Any]]:
+        events = []
+        for line in lines:
+            found = self._phases.read(line)
+            if found is None:
+                sys.stdout.buffer.write(line + b"\n" if line else b"")
+            else:
+                events += found
+        sys.stdout.buffer.flush()
+        return events
+
+
+class _Phases:
+    """Turns the lines of a script into events of one run."""
+
+    def __init__(self, notes: ScriptNotes, run_dir: Path) -> None:
+        self._notes = notes
+        self._run_dir = run_dir
+        self._started = 0
+        self._announced = False
+        self._done = self._step = 0
+        self._folder = run_dir
+
+    def read(self, line: bytes) -> list[dict[str, Any]] | None:
+        """The events in a line; None when it is the script's own output."""
+        if match := _PHASE.match(line):
+            self._announced = True
+            return [self._begin(match[1].decode(errors="replace"))]
+        if not line.startswith(_MARK):
+            return None
+        try:
+            event = json.loads(line)
+        except ValueError:
+            return None
+        return self._nested(event) if isinstance(event, dict) else None
+
+    def _nested(self, event: dict[str, Any]) -> list[dict[str, Any]]:
+        match event.get("event"):
+            case "run_started":
+                self._folder = Path(str(event.get("run_dir") or self._run_dir))
+                name = f"{event.get('algo')} in {event.get('env_id')}"
+                return [] if self._announced else [self._begin(self._planned_name(name))]
+            case "metrics":
+                self._step = int(event["step"])
+                total = self._notes.total_timesteps
+                values = event["values"]
+                return [_event("metrics", step=self._done + self._step, total=total, values=values)]
+            case "checkpoint_saved":
+                return self._checkpoint(event)
+            case "run_completed" | "run_failed":
+                self._done, self._step = self._done + self._step, 0
+                return []
+            case "heartbeat":
+                return []
+            case kind:
+                own = ("event", "run_id", "seq", "at", "schema")
+                fields = {key: value for key, value in event.items() if key not in own}
+                return [_event(str(kind), **fields)]
+
+    def _checkpoint(self, event: dict[str, Any]) -> list[dict[str, Any]]:
+        path = self._folder / str(event["path"])
+        if not path.is_relative_to(self._run_dir):
+            return []
+        relative = path.relative_to(self._run_dir).as_posix()
+        step = self._done + int(event["step"])
+        facts = {"sha256": event["sha256"], "kind": event["kind"]}
+        return [_event("checkpoint_saved", path=relative, step=step, **facts)]
+
+    def _planned_name(self, fallback: str) -> str:
+        planned = self._notes.phases
+        return planned[self._started] if self._started < len(planned) else fallback
+
+    def _begin(self, name: str) -> dict[str, Any]:
+        number, self._started = self._started, self._started + 1
+        return _event("phase_started", phase=number, name=name, phases=len(self._notes.phases))
+
+
+def _event(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"event": kind, **fields}

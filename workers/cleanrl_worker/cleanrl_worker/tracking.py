@@ -1,0 +1,73 @@
+"""Weights & Biases for the training process, as environment variables: identity, proxy, patience.
+
+An unreachable host must cost nothing: waiting is limited here, and whoever calls `wandb.init`
+(our logger, or upstream's scripts through the launcher) goes on offline when it fails.
+"""
+
+from __future__ import annotations
+
+import netrc
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from dotenv import dotenv_values
+
+from cleanrl_worker.config import CleanRLWorkerConfig
+from mosaic.workers import resolve_secret
+
+_PROXIES = {
+    "WANDB_HTTP_PROXY": ("wandb_http_proxy", "WANDB_VPN_HTTP_PROXY"),
+    "WANDB_HTTPS_PROXY": ("wandb_https_proxy", "WANDB_VPN_HTTPS_PROXY"),
+}
+_PATIENCE_S = "10"
+
+
+def environment(
+    config: CleanRLWorkerConfig, run_dir: Path, given: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """What the training process is told about W&B; nothing when tracking is off."""
+    extras = config.extras
+    if not extras.get("track_wandb"):
+        return {}
+    told = {
+        "WANDB_RUN_ID": config.run_id.lower(),
+        "WANDB_RESUME": "allow",
+        "WANDB_NAME": str(extras.get("wandb_run_name") or config.run_id),
+        "WANDB_DIR": str(run_dir),
+        "WANDB_CONSOLE": given.get("WANDB_CONSOLE", "off"),
+        "WANDB_SILENT": given.get("WANDB_SILENT", "true"),
+        "WANDB_INIT_TIMEOUT": given.get("WANDB_INIT_TIMEOUT", _PATIENCE_S),
+        "WANDB_FINISH_TIMEOUT": given.get("WANDB_FINISH_TIMEOUT", _PATIENCE_S),
+    }
+    if extras.get("wandb_api_key"):
+        told["WANDB_API_KEY"] = resolve_secret(str(extras["wandb_api_key"]))
+    if extras.get("wandb_email"):
+        told["WANDB_USER_EMAIL"] = str(extras["wandb_email"])
+    told.update(proxies(config, given))
+    if "WANDB_MODE" not in given and not _has_key({**given, **told}):
+        told["WANDB_MODE"] = "offline"
+    return told
+
+
+def proxies(config: CleanRLWorkerConfig, given: Mapping[str, str]) -> dict[str, str]:
+    """The proxies of W&B alone: none unless switched on; explicit fields win over defaults."""
+    if not config.extras.get("wandb_use_vpn_proxy"):
+        return {}
+    defaults = {**dotenv_values(Path.cwd() / ".env"), **given}
+    found = {
+        variable: config.extras.get(field) or defaults.get(fallback)
+        for variable, (field, fallback) in _PROXIES.items()
+    }
+    return {variable: str(value) for variable, value in found.items() if value}
+
+
+def _has_key(variables: Mapping[str, str]) -> bool:
+    if variables.get("WANDB_API_KEY"):
+        return True
+    host = urlsplit(variables.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname or ""
+    try:
+        return netrc.netrc(variables.get("NETRC")).authenticators(host) is not None
+    except (OSError, netrc.NetrcParseError):
+        return False

@@ -1,0 +1,156 @@
+"""Curricula as data: presets, the grammar of stages and conditions, and what can be wrong.
+
+The engine itself (Syllabus-RL) is loaded by `wrappers.tasks`, in the training process only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cleanrl_worker.config import CleanRLWorkerConfig, problem
+from mosaic.workers import Problem, did_you_mean
+
+VARIABLE = "CLEANRL_CURRICULUM"
+DEFAULT_CONDITION = "steps>=100000"
+BAD_CURRICULUM = "CFG132"
+_FIELD = "extras/curriculum_schedule"
+_KEYS = ("env_id", "steps", "episodes", "episode_return", "condition")
+_COUNT = re.compile(r"(steps|episodes)>=[1-9]\d*")
+_RETURN = re.compile(r"episode_return>=[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
+_CHECK_LIMIT_S = 120.0
+
+BABYAI_GOTO_CURRICULUM: list[dict[str, Any]] = [
+    {"env_id": "BabyAI-GoToRedBallNoDists-v0", "steps": 200_000},
+    {"env_id": "BabyAI-GoToRedBall-v0", "steps": 200_000},
+    {"env_id": "BabyAI-GoToObj-v0", "steps": 200_000},
+    {"env_id": "BabyAI-GoToLocal-v0"},
+]
+BABYAI_DOORKEY_CURRICULUM: list[dict[str, Any]] = [
+    {"env_id": "MiniGrid-DoorKey-5x5-v0", "steps": 200_000, "condition": "episode_return>=0.8"},
+    {"env_id": "MiniGrid-DoorKey-6x6-v0", "steps": 200_000, "condition": "episode_return>=0.8"},
+    {"env_id": "MiniGrid-DoorKey-8x8-v0", "steps": 200_000, "condition": "episode_return>=0.8"},
+    {"env_id": "MiniGrid-DoorKey-16x16-v0"},
+]
+PRESETS: dict[str, list[dict[str, Any]]] = {
+    "BABYAI_GOTO_CURRICULUM": BABYAI_GOTO_CURRICULUM,
+    "BABYAI_DOORKEY_CURRICULUM": BABYAI_DOORKEY_CURRICULUM,
+}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One environment, and when it has been learned enough."""
+
+    env_id: str
+    condition: str
+
+
+def read_schedule(given: Any) -> list[Stage] | str:
+    """The stages of a schedule, or a sentence on what is wrong; an empty list for none.
+
+    Args:
+        given: A list of stages, a preset's name, or None.
+    """
+    if given is None:
+        return []
+    if isinstance(given, str):
+        if given not in PRESETS:
+            hint = did_you_mean(given, PRESETS)
+            return f"there is no preset {given!r}; allowed: {', '.join(PRESETS)}{hint}"
+        given = PRESETS[given]
+    if not isinstance(given, list) or len(given) < 2:
+        return "a curriculum is a list of at least two stages, or a preset's name"
+    sentences = [_stage_problem(number, item) for number, item in enumerate(given)]
+    if any(sentences):
+        return "; ".join(filter(None, sentences))
+    return [Stage(item["env_id"], _condition(item)) for item in given]
+
+
+def schedule_in_force() -> list[Stage]:
+    """The schedule this process was started with; empty for ordinary training."""
+    text = os.environ.get(VARIABLE)
+    return [Stage(**item) for item in json.loads(text)] if text else []
+
+
+def environment(config: CleanRLWorkerConfig) -> dict[str, str]:
+    """The variables that hand a schedule to the training process."""
+    stages = read_schedule(config.extras.get("curriculum_schedule"))
+    if not stages or isinstance(stages, str):
+        return {}
+    return {VARIABLE: json.dumps([asdict(stage) for stage in stages])}
+
+
+def problems(config: CleanRLWorkerConfig, *, thorough: bool) -> Iterator[Problem]:
+    """Everything wrong with a schedule.
+
+    Args:
+        config: The run.
+        thorough: Whether to build the environments and compare their spaces.
+    """
+    from cleanrl_worker import catalog
+
+    stages = read_schedule(config.extras.get("curriculum_schedule"))
+    if isinstance(stages, str):
+        yield problem(_FIELD, BAD_CURRICULUM, stages)
+        return
+    if not stages:
+        return
+    known = {item["id"] for item in catalog.environments()}
+    unknown = [(number, stage) for number, stage in enumerate(stages) if stage.env_id not in known]
+    for number, stage in unknown:
+        text = f"there is no environment {stage.env_id!r}{did_you_mean(stage.env_id, known)}"
+        yield problem(f"{_FIELD}/{number}/env_id", BAD_CURRICULUM, text)
+    if not unknown and thorough:
+        sentence = _compare_spaces(stages)
+        if sentence:
+            yield problem(_FIELD, BAD_CURRICULUM, sentence)
+
+
+def _stage_problem(number: int, item: Any) -> str:
+    where = f"stage {number}"
+    if not isinstance(item, dict):
+        return f"{where} must be an object with 'env_id', not {item!r}"
+    item = {key: value for key, value in item.items() if value is not None}
+    for key in item:
+        if key not in _KEYS:
+            return f"{where} has an unknown key {key!r}{did_you_mean(key, _KEYS)}"
+    if not isinstance(item.get("env_id"), str):
+        return f"{where} needs 'env_id', the name of an environment"
+    for part in _condition(item).split("|"):
+        if not _COUNT.fullmatch(part) and not _RETURN.fullmatch(part):
+            return (
+                f"{where} has the condition {part!r}; allowed: steps>=N, episodes>=N, "
+                "episode_return>=X, joined by |"
+            )
+    return ""
+
+
+def _condition(item: dict[str, Any]) -> str:
+    parts = [
+        f"{name}>={item[name]}"
+        for name in ("steps", "episodes", "episode_return")
+        if item.get(name) is not None
+    ]
+    if item.get("condition") is not None:
+        parts.append("".join(str(item["condition"]).split()))
+    return "|".join(parts) or DEFAULT_CONDITION
+
+
+def _compare_spaces(stages: list[Stage]) -> str:
+    """Compare in a process of its own: building environments loads Gymnasium and more."""
+    done = subprocess.run(
+        [sys.executable, "-m", "cleanrl_worker.tools.compare_spaces"]
+        + [stage.env_id for stage in stages],
+        capture_output=True,
+        text=True,
+        timeout=_CHECK_LIMIT_S,
+        check=False,
+    )
+    return "" if done.returncode == 0 else (done.stdout.strip() or done.stderr.strip()[-300:])
