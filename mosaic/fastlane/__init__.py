@@ -4,6 +4,7 @@ from mosaic.fastlane.errors import (
     BadFrameError,
     FastLaneError,
     LaneTakenError,
+    NoFramesError,
     NoRoomForFramesError,
 )
 from mosaic.fastlane.frame import Frame, FrameMetrics, Pixels
@@ -20,6 +21,7 @@ __all__ = [
     "FrameReader",
     "LaneTakenError",
     "LaneWriter",
+    "NoFramesError",
     "NoRoomForFramesError",
     "Pixels",
     "as_rgb",

@@ -17,3 +17,7 @@ class NoRoomForFramesError(FastLaneError):
 
 class BadFrameError(FastLaneError):
     """A picture whose shape or type is not a frame."""
+
+
+class NoFramesError(FastLaneError):
+    """Nothing could be recorded because no frame came."""

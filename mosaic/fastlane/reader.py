@@ -42,9 +42,12 @@ class FrameReader:
         self._pictures: dict[int, Frame] = {}
         self._sequence = 0
         self._scan_at = 0
+        self._closed = False
 
     def read(self) -> Frame | None:
         """Return the newest frame if it is newer than the last one returned, else None."""
+        if self._closed:
+            return None
         now = time.monotonic_ns()
         news = False
         if now >= self._scan_at:
@@ -90,6 +93,7 @@ class FrameReader:
 
     def close(self) -> None:
         """Let go. What a dead writer left behind is removed."""
+        self._closed = True
         abandoned = any(not lane.check_alive() for lane in self._lanes.values())
         for lane in self._lanes.values():
             lane.close()

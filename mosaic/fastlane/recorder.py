@@ -7,16 +7,12 @@ from typing import NamedTuple, TextIO
 
 import numpy as np
 
-from mosaic.fastlane.errors import FastLaneError
+from mosaic.fastlane.errors import NoFramesError
 from mosaic.fastlane.frame import Frame, FrameMetrics, Pixels
 from mosaic.fastlane.images import encode_jpeg, shrink
 from mosaic.fastlane.reader import FrameReader
 
 _LONGEST_WAIT_S = 0.25
-
-
-class NoFramesError(FastLaneError):
-    """Nothing could be recorded because no frame came."""
 
 
 class Recording(NamedTuple):

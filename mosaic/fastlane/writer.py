@@ -116,6 +116,9 @@ class LaneWriter:
         """Say goodbye to readers and remove the lane's files."""
         if self._lock_fd < 0:
             return
+        if os.getpid() != self._identity.pid:
+            self.abandon()
+            return
         self._words[Control.CLOSED] = 1
         for path in (self._store_path, self._path):
             with suppress(OSError):

@@ -13,8 +13,7 @@ from fastlane_tools import colour_at, until
 from gymnasium.envs import registration
 from gymnasium.wrappers import TimeLimit
 
-from cleanrl_worker.fastlane import FrameTap, Settings, install, render_from_state
-from cleanrl_worker.fastlane.patch import untapped
+from cleanrl_worker.fastlane import FrameTap, Settings, activate, render_from_state, untapped
 from mosaic.fastlane import Frame, FrameReader
 
 ENVIRONMENTS = [
@@ -38,8 +37,11 @@ def tapped(run_id: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("MOSAIC_RUN_ID", run_id)
     monkeypatch.setenv("CLEANRL_FASTLANE_SHARE", "1")
     monkeypatch.setenv("CLEANRL_FASTLANE_INTERVAL_MS", "1")
+    for name in ("PYTHONPATH", "MUJOCO_GL", "SDL_VIDEODRIVER", "SDL_AUDIODRIVER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SDL_NO_SIGNAL_HANDLERS", "1")
     kept = gym.make, gym.make_vec
-    install()
+    activate({})
     yield
     for module in (gym, registration):
         module.make, module.make_vec = kept

@@ -7,6 +7,7 @@ from typing import Any
 
 from cleanrl_worker.fastlane import settings
 from cleanrl_worker.fastlane.cameras import has_display
+from cleanrl_worker.fastlane.site.fastlane_import_hook import install
 
 SITE_FOLDER = Path(__file__).parent / "site"
 
@@ -42,3 +43,12 @@ def launch_environment(
     if not has_display(given) and "MUJOCO_GL" not in given:
         added["MUJOCO_GL"] = "egl"
     return added
+
+
+def activate(extras: Mapping[str, Any]) -> None:
+    """Show the environments of this very process, and of the interpreters it starts.
+
+    For a training process that was forked rather than started with `launch_environment`.
+    """
+    os.environ.update(launch_environment(extras))
+    install()

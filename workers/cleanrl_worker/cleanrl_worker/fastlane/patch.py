@@ -2,9 +2,7 @@
 
 import functools
 import importlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -13,9 +11,8 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 from cleanrl_worker.fastlane.cameras import RGB
 from cleanrl_worker.fastlane.settings import Settings, read_settings, say_once
+from cleanrl_worker.fastlane.tapping import is_tapping
 from cleanrl_worker.fastlane.wrappers import FastLaneVectorWrapper, FastLaneWrapper
-
-_tapping: ContextVar[bool] = ContextVar("fastlane_tapping", default=True)
 
 # What `make` puts around the order-enforcing wrapper, whose place the tap takes: the outermost
 # object keeps the type that the script expects.
@@ -24,16 +21,6 @@ _ABOVE_THE_TAP = (
     gym.wrappers.RenderCollection,
     gym.wrappers.TimeLimit,
 )
-
-
-@contextmanager
-def untapped() -> Iterator[None]:
-    """Within this context environments are built without a tap."""
-    token = _tapping.set(False)
-    try:
-        yield
-    finally:
-        _tapping.reset(token)
 
 
 def patch_gymnasium() -> None:
@@ -48,7 +35,7 @@ def patch_gymnasium() -> None:
 def _tapping_make(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def make(id: Any, *positional: Any, **options: Any) -> Any:
-        settings = read_settings() if _tapping.get() else None
+        settings = read_settings() if is_tapping() else None
         if settings is None:
             return original(id, *positional, **options)
         hidden = _hide_render_mode(id, "entry_point", options)
@@ -66,7 +53,7 @@ def _tapping_make_vec(original: Callable[..., Any]) -> Callable[..., Any]:
     def make_vec(
         id: Any, num_envs: int = 1, vectorization_mode: Any = None, *rest: Any, **options: Any
     ) -> Any:
-        settings = read_settings() if _tapping.get() else None
+        settings = read_settings() if is_tapping() else None
         native = getattr(vectorization_mode, "value", vectorization_mode) in (
             None,
             registration.VectorizeMode.VECTOR_ENTRY_POINT.value,

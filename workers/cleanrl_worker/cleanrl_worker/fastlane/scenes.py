@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cleanrl_worker.fastlane.cameras import RGB
+from cleanrl_worker.fastlane.tapping import untapped
 
 
 def render_from_state(env_id: str, read_state: Callable[[], Any]) -> Callable[[], Any]:
@@ -21,8 +22,6 @@ def render_from_state(env_id: str, read_state: Callable[[], Any]) -> Callable[[]
     def shoot() -> Any:
         if not built:
             import gymnasium as gym
-
-            from cleanrl_worker.fastlane.patch import untapped
 
             with untapped():
                 built.append(gym.make(env_id, render_mode=RGB).unwrapped)
