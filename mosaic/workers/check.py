@@ -18,7 +18,8 @@ from mosaic.workers.lifecycle import LifecycleLine, parse_line
 if TYPE_CHECKING:
     from mosaic.client import TrainerClient
 
-_START_S, _ACT_S, _SHORT_S, _EXIT_S = 60.0, 20.0, 120.0, 30.0
+_START_S, _SHORT_S, _EXIT_S = 60.0, 120.0, 30.0
+PATIENCE_S = 20.0
 _TERMINATED = 143
 
 
@@ -38,6 +39,7 @@ class _Bench:
     trainer: "TrainerClient"
     capabilities: WorkerCapabilities
     configs: dict[str, dict[str, Any]]
+    patience_s: float
     record: dict[str, Any] = field(default_factory=dict)
 
     def submit(self, which: str) -> None:
@@ -96,8 +98,10 @@ def check_worker(name: str) -> Iterator[CheckResult]:
     yield from check_capabilities(worker.capabilities)
 
 
-def check_capabilities(capabilities: WorkerCapabilities) -> Iterator[CheckResult]:
-    """Check a worker by its descriptor."""
+def check_capabilities(
+    capabilities: WorkerCapabilities, patience_s: float = PATIENCE_S
+) -> Iterator[CheckResult]:
+    """Check a worker by its descriptor; it gets `patience_s` for each thing it is asked to do."""
     try:
         configs = _configs(capabilities)
     except WorkerContractError as error:
@@ -111,10 +115,10 @@ def check_capabilities(capabilities: WorkerCapabilities) -> Iterator[CheckResult
 
     with tempfile.TemporaryDirectory(prefix="mosaic-check-") as folder:
         home = Home.locate(folder)
-        save_settings(home, Settings(warm_start=False, port=0, handshake_timeout_s=_ACT_S))
+        save_settings(home, Settings(warm_start=False, port=0, handshake_timeout_s=patience_s))
         with TrainerClient.connect(home, start=True) as trainer:
             try:
-                yield from _on_the_bench(_Bench(trainer, capabilities, configs))
+                yield from _on_the_bench(_Bench(trainer, capabilities, configs, patience_s))
             finally:
                 trainer.shutdown("stop")
                 _wait_until_gone(home.endpoint)
@@ -158,12 +162,12 @@ def _bad_start(capabilities: WorkerCapabilities) -> CheckResult:
 
 def _handshake(bench: _Bench) -> str:
     bench.submit("long")
-    bench.until(lambda now: now["state"] not in ("INIT", "HSHK"), _START_S, "the handshake")
+    bench.until(lambda now: now["state"] in ("RDY", "EXEC"), _START_S, "the handshake")
     return f"registered with {json.dumps(bench.record['capabilities'])}"
 
 
 def _start(bench: _Bench) -> str:
-    bench.until(lambda now: now["state"] == "EXEC", _ACT_S, "run_started")
+    bench.until(lambda now: now["state"] == "EXEC", bench.patience_s, "run_started")
     first = bench.words()[0].event if bench.words() else "nothing"
     if first != "run_started":
         raise WorkerContractError(f"its first word is {first}, not run_started")
@@ -184,14 +188,14 @@ def _signs_of_life(bench: _Bench) -> str:
 def _pause(bench: _Bench) -> str:
     promised = bench.capabilities.supports_pause
     bench.trainer.pause(bench.record["run_id"])
-    bench.until(lambda now: now["state"] == "PAUSE", _ACT_S, "the pause")
+    bench.until(lambda now: now["state"] == "PAUSE", bench.patience_s, "the pause")
     before = _cpu_ticks(bench.record["run_id"])
     time.sleep(1.0)
     used = _cpu_ticks(bench.record["run_id"]) - before
     if used > 20:
         raise WorkerContractError(f"it used {used} CPU ticks in a second while paused")
     bench.trainer.resume(bench.record["run_id"])
-    bench.until(lambda now: now["state"] == "EXEC", _ACT_S, "the resume")
+    bench.until(lambda now: now["state"] == "EXEC", bench.patience_s, "the resume")
     return "at a safe point" if promised else "by SIGSTOP, as it does not support pause itself"
 
 
@@ -199,8 +203,8 @@ def _cancel(bench: _Bench) -> str:
     from mosaic.trainer.processes import marked_processes
 
     run_id = bench.record["run_id"]
-    bench.trainer.cancel(run_id, grace_s=_ACT_S)
-    record = bench.trainer.wait(run_id, timeout_s=_ACT_S + 15)
+    bench.trainer.cancel(run_id, grace_s=bench.patience_s)
+    record = bench.trainer.wait(run_id, timeout_s=bench.patience_s + 15)
     bench.record = record
     left = marked_processes(run_id)
     if left:
