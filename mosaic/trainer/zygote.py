@@ -91,6 +91,7 @@ def _run_module(spec: dict[str, Any]) -> NoReturn:
     _set_title(" ".join(arguments))
     sys.argv = [module, *arguments[arguments.index("-m") + 2 :]]
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.modules.pop(module, None)
     code = 1
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
