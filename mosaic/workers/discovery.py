@@ -9,11 +9,11 @@ from typing import Any
 from mosaic.workers.capabilities import WorkerCapabilities
 
 GROUP = "mosaic.workers"
-# Workers of this project that may not be installed, with the command that installs them.
+# Workers people look for that may not be installed, with what to do about it.
 BUNDLED = {
-    "cleanrl": ("CleanRL Worker", "make setup"),
-    "spade_bdi": ("Spade BDI Worker", "make setup-spade"),
-    "llm": ("LLM Multi-Step Worker", "make setup-llm"),
+    "cleanrl": ("CleanRL Worker", "not installed; run: make setup"),
+    "spade_bdi": ("Spade BDI Worker", "not installed; run: make setup-spade"),
+    "llm": ("LLM Multi-Step Worker", "not installed: this release does not contain it"),
 }
 
 
@@ -39,9 +39,8 @@ def discover() -> dict[str, DiscoveredWorker]:
             continue
         name = capabilities.display_name or capabilities.worker_type
         found[point.name] = DiscoveredWorker(point.name, name, capabilities)
-    for worker_type, (name, command) in BUNDLED.items():
+    for worker_type, (name, problem) in BUNDLED.items():
         if worker_type not in found:
-            problem = f"not installed; run: {command}"
             found[worker_type] = DiscoveredWorker(worker_type, name, None, problem)
     return found
 
