@@ -8,6 +8,7 @@ directory, and reach the daemon after its restart, or the next daemon that opens
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -55,6 +56,20 @@ def stored_so_far(run_dir: Path, kind: Kind) -> int:
         reader.close()
 
 
+def follow_daemon(fallback: str, token: Callable[[], str]) -> Endpoint:
+    """The endpoint of the home's current daemon; a restarted one may use another port."""
+
+    def endpoint() -> tuple[str, str]:
+        home = os.environ.get("MOSAIC_HOME", "")
+        try:
+            found = json.loads((Path(home) / "trainer" / "daemon.json").read_text())
+            return f"{found['host']}:{found['port']}", token()
+        except (OSError, ValueError, KeyError):
+            return fallback, token()
+
+    return endpoint
+
+
 class _Line(threading.Thread):
     """Keeps one stream connected and moves its records."""
 
@@ -88,7 +103,7 @@ class _Line(threading.Thread):
         target, token = self._endpoint()
         options = [("grpc.max_send_message_length", MAX_MESSAGE_BYTES)]
         with grpc.insecure_channel(target, options=options) as channel:
-            stub = rpc.TrainerStub(channel)  # type: ignore[no-untyped-call]
+            stub = rpc.TrainerStub(channel)
             method = stub.PublishRunSteps if self._kind is Kind.STEPS else stub.PublishRunEpisodes
             opened: dict[str, int] = {}
             ready = threading.Event()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import signal
 import threading
 from collections.abc import Callable
@@ -120,14 +118,14 @@ class SpadeProcess(WorkerProcess):
             )
 
     def _open_telemetry(self, settings: Settings, target: str) -> TelemetryEmitter:
-        from mosaic.telemetry.emitter import TelemetryEmitter
+        from mosaic.telemetry.emitter import TelemetryEmitter, follow_daemon
 
         session = self.session
         assert session is not None
         return TelemetryEmitter(
             self.run_id,
             self.run_dir,
-            lambda: (daemon_address(target), session.token),
+            follow_daemon(target, lambda: session.token),
             policy=settings.telemetry_policy,
             minimal=settings.minimal_telemetry or settings.headless,
         )
@@ -156,13 +154,3 @@ class SpadeProcess(WorkerProcess):
             self.emit.run_completed(**self.summary)
             return 0
         return super()._last_words(error)
-
-
-def daemon_address(fallback: str) -> str:
-    """Where the daemon of this home listens now; a new one may use another port."""
-    home = os.environ.get("MOSAIC_HOME", "")
-    try:
-        endpoint = json.loads((Path(home) / "trainer" / "daemon.json").read_text())
-        return f"{endpoint['host']}:{endpoint['port']}"
-    except (OSError, ValueError, KeyError):
-        return fallback

@@ -1,0 +1,127 @@
+"""Playing a run from outside: for the window, the terminal and tests. No Qt, no Gymnasium."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from mosaic.errors import MosaicError
+from mosaic.telemetry.play.remote import ADDRESS_FILE
+
+
+class PlayConnectionError(MosaicError):
+    """The game cannot be reached."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """How the game stands after a step."""
+
+    episode: int
+    step: int
+    total: float
+    over: bool
+    frame: bytes
+    problem: str = ""
+
+
+class PlayClient:
+    """A player's connection to a running game.
+
+    Attributes:
+        keys: What each key does, as text.
+        turn_based: Whether the world waits for the player.
+        fps: How often a real-time world steps.
+    """
+
+    def __init__(self, run_dir: Path, patience_s: float = 20.0) -> None:
+        self._socket = _connect(run_dir, patience_s)
+        self._lines = self._socket.makefile("rb")
+        hello = self._hear()
+        self.keys: dict[str, str] = hello.get("keys", {})
+        self.turn_based: bool = bool(hello.get("turn_based"))
+        self.fps: float = float(hello.get("fps", 15))
+        self.scene = _scene(hello)
+
+    def hold(self, *keys: str) -> None:
+        """Say which keys are down now; in a turn-based world this is a move."""
+        self._say({"keys": list(keys)})
+
+    def next_scene(self) -> Scene:
+        """Wait for the next step.
+
+        Raises:
+            PlayConnectionError: The game is over for good.
+        """
+        self.scene = _scene(self._hear())
+        return self.scene
+
+    def quit(self) -> None:
+        """End the run in good order."""
+        self._say({"quit": True})
+
+    def close(self) -> None:
+        """Hang up; the game waits a while for the player to come back."""
+        self._lines.close()
+        self._socket.close()
+
+    def __enter__(self) -> PlayClient:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _say(self, message: dict[str, Any]) -> None:
+        try:
+            self._socket.sendall(json.dumps(message).encode() + b"\n")
+        except OSError as error:
+            raise PlayConnectionError("the game has ended") from error
+
+    def _hear(self) -> dict[str, Any]:
+        try:
+            line = self._lines.readline()
+        except OSError as error:
+            raise PlayConnectionError("the game has ended") from error
+        if not line:
+            raise PlayConnectionError("the game has ended")
+        document: dict[str, Any] = json.loads(line)
+        return document
+
+
+def _connect(run_dir: Path, patience_s: float) -> socket.socket:
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            address = json.loads((run_dir / ADDRESS_FILE).read_text())["socket"]
+            connection = socket.socket(socket.AF_UNIX)
+            connection.connect(address)
+        except (OSError, ValueError, KeyError):
+            if time.monotonic() > deadline:
+                raise PlayConnectionError(
+                    f"run {run_dir.name} is not waiting for a player: see `mosaic show`"
+                ) from None
+            time.sleep(0.05)
+        else:
+            return connection
+
+
+def _scene(document: dict[str, Any]) -> Scene:
+    return Scene(
+        episode=document["episode"],
+        step=document["step"],
+        total=document["total"],
+        over=document["over"],
+        frame=base64.b64decode(document["frame"]),
+        problem=document.get("problem", ""),
+    )

@@ -1,0 +1,105 @@
+"""The environment inside the play worker: stepped by actions, seen as PNG frames."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from mosaic.errors import MosaicError
+from mosaic.telemetry.pictures import encode_png
+from mosaic.telemetry.play.keys import KeyMap, key_map
+
+
+class PlayError(MosaicError):
+    """The environment is unknown, not installed, or cannot be shown."""
+
+
+# Families that only exist once their package is imported.
+_REGISTERING = {"MiniGrid": "minigrid", "BabyAI": "minigrid", "ALE/": "ale_py"}
+
+
+class EnvHost:
+    """One Gymnasium environment that a person plays."""
+
+    def __init__(self, env_id: str, kwargs: dict[str, Any] | None = None) -> None:
+        os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+        os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+        self.env_id = env_id
+        self._env = _make(env_id, kwargs or {})
+        self.keys = _keys_of(env_id, self._env)
+        self.fps = float(self._env.metadata.get("render_fps") or 15)
+        self.observation: Any = None
+
+    def reset(self, seed: int) -> bytes:
+        """Begin an episode; returns the first frame."""
+        self.observation, _ = self._env.reset(seed=seed)
+        return self.frame()
+
+    def step(self, action: Any) -> tuple[float, bool, bool, dict[str, Any]]:
+        """Act; returns (reward, terminated, truncated, info)."""
+        if isinstance(action, list):
+            import numpy as np
+
+            action = np.asarray(action, dtype=self._env.action_space.dtype)
+        self.observation, reward, terminated, truncated, info = self._env.step(action)
+        return float(reward), bool(terminated), bool(truncated), info
+
+    def frame(self) -> bytes:
+        """What the player sees now, as PNG.
+
+        Raises:
+            PlayError: The environment draws nothing.
+        """
+        pixels = self._env.render()
+        if pixels is None or getattr(pixels, "ndim", 0) != 3:
+            raise PlayError(f"{self.env_id} draws no picture in mode rgb_array")
+        return encode_png(pixels)
+
+    def close(self) -> None:
+        """Let the environment go."""
+        self._env.close()
+
+
+def _make(env_id: str, kwargs: dict[str, Any]) -> Any:
+    import importlib
+
+    import gymnasium
+
+    for prefix, package in _REGISTERING.items():
+        if env_id.startswith(prefix):
+            try:
+                module = importlib.import_module(package)
+            except ImportError as error:
+                raise PlayError(f"{env_id} needs {package}: pip install {package}") from error
+            gymnasium.register_envs(module)
+    try:
+        return gymnasium.make(env_id, render_mode="rgb_array", **kwargs)
+    except (gymnasium.error.Error, ImportError, TypeError) as error:
+        raise PlayError(f"{env_id} cannot be played: {error}") from error
+
+
+def _keys_of(env_id: str, env: Any) -> KeyMap:
+    space = env.action_space
+    choices = int(space.n) if hasattr(space, "n") else None
+    bounds = None
+    if choices is None and getattr(space, "shape", None) and len(space.shape) == 1:
+        bounds = (space.low.tolist(), space.high.tolist())
+    return key_map(env_id, choices, bounds, _offered(env))
+
+
+def _offered(env: Any) -> dict[frozenset[str], int]:
+    offer = getattr(env.unwrapped, "get_keys_to_action", None)
+    if offer is None:
+        return {}
+    offered: dict[frozenset[str], int] = {}
+    for keys, action in offer().items():
+        names = keys if isinstance(keys, tuple) else (keys,)
+        offered[frozenset(_key_name(key) for key in names)] = int(action)
+    offered.pop(frozenset(), None)
+    return offered
+
+
+def _key_name(key: Any) -> str:
+    if isinstance(key, int):
+        return "space" if key == 32 else chr(key)
+    return str(key)

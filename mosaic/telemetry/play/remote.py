@@ -1,0 +1,146 @@
+"""The private socket between a play worker and the window or terminal that presses its keys.
+
+JSON lines both ways. Client: {"keys": ["left"]}, {"keys": []}, {"keys": ["reset"]}, {"quit": true}.
+Worker: first a greeting with the keys, then after each step the state of the game; every line from
+the worker carries its frame as PNG in base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import select
+import shutil
+import socket
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from mosaic.errors import MosaicError
+from mosaic.runs import atomic
+
+ADDRESS_FILE = "play.json"
+WAIT_FOR_PLAYER_S = 60.0
+MAX_LINE = 64 * 1024
+
+
+class NoPlayerError(MosaicError):
+    """Nobody came to play."""
+
+
+class PlayerSocket:
+    """The worker's end: one player at a time, who may come back."""
+
+    def __init__(self, run_dir: Path) -> None:
+        # A socket's path may have only about a hundred characters: it cannot be in the run.
+        self._folder = Path(tempfile.mkdtemp(prefix="mosaic-play-"))
+        self._file = run_dir / ADDRESS_FILE
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(self._folder / "keys"))
+        self._listener.listen(1)
+        atomic.write_json(self._file, {"socket": str(self._folder / "keys")}, mode=0o600)
+        self._player: socket.socket | None = None
+        self._unread = b""
+        self._held: tuple[str, ...] = ()
+        self._last: dict[str, Any] = {}
+        self.greeting: dict[str, Any] = {}
+        self._alone_since = time.monotonic()
+        self.gone = False
+
+    def tell(self, state: dict[str, Any], frame: bytes) -> None:
+        """Tell the player how things stand; a player who comes later hears the newest."""
+        self._last = {**state, "frame": base64.b64encode(frame).decode()}
+        self._send(self._last)
+
+    def next_keys(self, wait_s: float | None) -> tuple[str, ...] | None:
+        """The keys for the next step.
+
+        Args:
+            wait_s: With a number, the step is due then and the keys held down count. Without, time
+                waits for a key; None comes back now and then so that the caller can look around.
+        """
+        if not self._have_player():
+            return None
+        if wait_s is None:
+            pressed = self._read(0.2)
+            return pressed or None
+        until = time.monotonic() + wait_s
+        while (left := until - time.monotonic()) > 0 and not self.gone:
+            keys = self._read(left)
+            if keys is not None:
+                self._held = keys
+        return self._held
+
+    def __enter__(self) -> PlayerSocket:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._player is not None:
+            self._player.close()
+        self._listener.close()
+        self._file.unlink(missing_ok=True)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _have_player(self) -> bool:
+        if self._player is not None:
+            return True
+        if select.select([self._listener], [], [], 0.2)[0]:
+            self._player, _ = self._listener.accept()
+            self._unread = b""
+            self._send({**self.greeting, **self._last})
+            return True
+        if time.monotonic() - self._alone_since > WAIT_FOR_PLAYER_S:
+            raise NoPlayerError(f"nobody came to play within {WAIT_FOR_PLAYER_S:g} s")
+        return False
+
+    def _send(self, document: dict[str, Any]) -> None:
+        if self._player is None:
+            return
+        try:
+            self._player.sendall(json.dumps(document).encode() + b"\n")
+        except OSError:
+            self._drop()
+
+    def _read(self, wait_s: float) -> tuple[str, ...] | None:
+        if self._player is None:
+            return None
+        if b"\n" not in self._unread:
+            if not select.select([self._player], [], [], wait_s)[0]:
+                return None
+            try:
+                data = self._player.recv(4096)
+            except OSError:
+                data = b""
+            if not data or len(self._unread) > MAX_LINE:
+                self._drop()
+                return None
+            self._unread += data
+        line, newline, rest = self._unread.partition(b"\n")
+        if not newline:
+            return None
+        self._unread = rest
+        return self._understand(line)
+
+    def _understand(self, line: bytes) -> tuple[str, ...] | None:
+        try:
+            message = json.loads(line)
+            if message.get("quit"):
+                self.gone = True
+                return None
+            return tuple(str(key) for key in message["keys"])
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def _drop(self) -> None:
+        if self._player is not None:
+            self._player.close()
+        self._player = None
+        self._held = ()
+        self._alone_since = time.monotonic()

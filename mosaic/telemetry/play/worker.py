@@ -1,0 +1,171 @@
+"""The play worker: a run whose agent is a person, or a script of keys standing in for one.
+
+Every step goes through the telemetry lane like any other worker's. The keys come from a script in
+the configuration, or from a client over a private local socket named in `<run>/play.json`.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from mosaic.errors import MosaicError
+from mosaic.telemetry.emitter import TelemetryEmitter, follow_daemon
+from mosaic.telemetry.play import WORKER
+from mosaic.telemetry.play.host import EnvHost
+from mosaic.telemetry.play.keys import RESET, UnknownKeyError, parse_script
+from mosaic.telemetry.play.remote import PlayerSocket
+from mosaic.workers.process import WorkerProcess, parse_arguments
+
+
+class Game:
+    """Plays episodes and records each step."""
+
+    def __init__(
+        self, worker: WorkerProcess, host: EnvHost, recorder: TelemetryEmitter | None, seed: int
+    ) -> None:
+        self._worker = worker
+        self._host = host
+        self._recorder = recorder
+        self._seed = seed
+        self._steps = 0
+        self.episode = -1
+        self.step = 0
+        self.total = 0.0
+        self.over = True
+
+    def begin(self) -> bytes:
+        """Start the next episode; returns its first frame."""
+        if not self.over:
+            self._finish("left")
+        self.episode += 1
+        self.step, self.total, self.over = 0, 0.0, False
+        return self._host.reset(self._seed + self.episode)
+
+    def press(self, keys: tuple[str, ...]) -> bytes:
+        """One step with these keys held down; returns the frame that came of it."""
+        action = self._host.keys.action(keys)
+        seen = self._host.observation
+        reward, terminated, truncated, info = self._host.step(action)
+        frame = self._host.frame()
+        self.total += reward
+        if self._recorder is not None:
+            self._recorder.step(
+                episode=self.episode,
+                step=self.step,
+                observation=seen,
+                action=action,
+                reward=reward,
+                terminated=terminated,
+                truncated=truncated,
+                info={"keys": list(keys), **({"info": info} if info else {})},
+                frame=frame,
+            )
+        self.step += 1
+        self._steps += 1
+        if terminated or truncated:
+            self._finish("terminated" if terminated else "truncated")
+        self._worker.emit.metrics(self._steps, 0, {"episodic_return": self.total})
+        return frame
+
+    def leave(self) -> None:
+        """The player stops, perhaps in the middle of an episode."""
+        if not self.over and self.step:
+            self._finish("left")
+
+    def _finish(self, outcome: str) -> None:
+        self.over = True
+        if self._recorder is not None:
+            self._recorder.episode(
+                episode=self.episode,
+                length=self.step,
+                total_reward=self.total,
+                outcome=outcome,
+                seed=self._seed + self.episode,
+            )
+
+    def report(self) -> dict[str, Any]:
+        """What a client is told after each step."""
+        return {
+            "episode": self.episode,
+            "step": self.step,
+            "total": self.total,
+            "over": self.over,
+        }
+
+
+def play_script(worker: WorkerProcess, game: Game, script: str, fps: float) -> None:
+    """Play a script to its end; an episode that ends begins the next one."""
+    for keys in parse_script(script):
+        if not worker.safe_point():
+            break
+        if keys == (RESET,) or game.over:
+            game.begin()
+        if keys != (RESET,):
+            game.press(keys)
+            if fps:
+                time.sleep(1 / fps)
+    game.leave()
+
+
+def play_live(worker: WorkerProcess, game: Game, host: EnvHost, fps: float) -> None:
+    """Play by a client's keys until it quits or stays away."""
+    with PlayerSocket(worker.run_dir) as player:
+        player.greeting = {
+            "keys": {key: str(action) for key, action in host.keys.actions.items()},
+            "turn_based": host.keys.turn_based,
+            "fps": fps,
+        }
+        frame = game.begin()
+        player.tell(game.report(), frame)
+        while worker.safe_point() and not player.gone:
+            keys = player.next_keys(None if host.keys.turn_based else 1 / fps)
+            if keys is None:
+                continue
+            try:
+                frame = game.begin() if game.over or keys == (RESET,) else game.press(keys)
+            except UnknownKeyError as error:
+                player.tell({**game.report(), "problem": str(error)}, host.frame())
+            else:
+                player.tell(game.report(), frame)
+    game.leave()
+
+
+def main() -> None:
+    """Run the worker from its command line."""
+    capabilities = {"algo": "human", "supports_pause": True, "supports_checkpoint": False}
+    with WorkerProcess.start(WORKER, capabilities) as worker:
+        extras = worker.config.get("extras") or {}
+        seed = int(worker.config.get("seed") or 1)
+        host = EnvHost(worker.config.get("env_id") or "CartPole-v1", extras.get("env_kwargs"))
+        recorder = _recorder(worker)
+        game = Game(worker, host, recorder, seed)
+        try:
+            if extras.get("script"):
+                play_script(worker, game, extras["script"], float(extras.get("fps") or 0))
+            else:
+                play_live(worker, game, host, float(extras.get("fps") or host.fps))
+        finally:
+            host.close()
+            if recorder is not None:
+                recorder.close()
+
+
+def _recorder(worker: WorkerProcess) -> TelemetryEmitter | None:
+    session = worker.session
+    if session is None:
+        return None
+    target = parse_arguments(WORKER, None).grpc_target
+    return TelemetryEmitter(
+        worker.run_id, Path(worker.run_dir), follow_daemon(target, lambda: session.token)
+    )
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except MosaicError as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)

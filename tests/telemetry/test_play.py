@@ -1,0 +1,171 @@
+"""Human play: keys, scripts, live games, and that a recorded game is replayed exactly."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from PIL import Image
+from support.trainer import Trainer, until
+
+from mosaic.errors import MosaicError
+from mosaic.telemetry.play.client import PlayClient
+from mosaic.telemetry.play.config import play_config
+from mosaic.telemetry.play.keys import KeyScriptError, UnknownKeyError, key_map, parse_script
+from mosaic.telemetry.replay import NotRecordedError, ReplayStep, read_episode, replay
+from mosaic.telemetry.video import write_video
+
+KEYS = Path(__file__).parents[1] / "data" / "keys.txt"
+
+
+def recorded(trainer: Trainer, run_id: str, episode: int) -> list[ReplayStep]:
+    """An episode as any client gets it from the daemon."""
+    batches = trainer.client.steps(run_id, episode=episode)
+    return list(replay(step for batch in batches for step in batch.steps))
+
+
+def played_again(env_id: str, seed: int, actions: list[Any]) -> tuple[list[float], list[Any]]:
+    """The same actions in the same environment, without MOSAIC."""
+    env = gymnasium.make(env_id, render_mode="rgb_array")
+    env.reset(seed=seed)
+    rewards, frames = [], []
+    for action in actions:
+        rewards.append(float(env.step(action)[1]))
+        frames.append(env.render())
+    env.close()
+    return rewards, frames
+
+
+def test_a_scripted_game_is_recorded_and_replayed_exactly(trainer: Trainer, tmp_path: Path) -> None:
+    """`mosaic play` with a script: the replay has the same rewards and the same pixels."""
+    record = trainer.client.submit(play_config("CartPole-v1", seed=3, script=KEYS.read_text()))
+    ended = trainer.ended(record["run_id"])
+    assert ended["outcome"] == "completed", ended["reason"]
+
+    steps = recorded(trainer, record["run_id"], 0)
+    rewards, frames = played_again("CartPole-v1", 3, [s.action for s in steps])
+    assert steps[-1].terminated
+    assert [s.reward for s in steps] == rewards
+    for step, frame in zip(steps, frames, strict=True):
+        assert np.array_equal(np.asarray(Image.open(io.BytesIO(step.frame))), frame)
+    assert read_episode(Path(ended["run_dir"]), 0) == steps
+
+    [batch] = trainer.client.episodes(record["run_id"])
+    assert batch.episodes[0].total_reward == sum(rewards)
+    assert batch.episodes[0].seed == 3
+    assert write_video(steps, tmp_path / "game.mp4") == len(steps)
+    assert (tmp_path / "game.mp4").stat().st_size > 1000
+    with pytest.raises(NotRecordedError, match="the store holds episodes 0 to"):
+        read_episode(Path(ended["run_dir"]), 99)
+
+
+def test_a_live_game_is_played_over_its_socket(trainer: Trainer) -> None:
+    """A window or terminal presses keys, sees each frame, leaves and comes back, and quits."""
+    record = trainer.client.submit(play_config("FrozenLake-v1", env_kwargs={"is_slippery": False}))
+    trainer.wait_for(record["run_id"], "EXEC")
+    run_dir = trainer.home.run_dir(record["run_id"])
+    with PlayClient(run_dir) as player:
+        assert player.turn_based
+        assert player.keys["down"] == "1"
+        first = player.scene.frame
+        player.hold("down")
+        assert player.next_scene().step == 1
+        assert player.scene.frame != first
+        player.hold("jump")
+        assert "the key 'jump' does nothing here" in player.next_scene().problem
+    with PlayClient(run_dir) as player:
+        assert player.scene.step == 1, "the game waited"
+        for key in ("down", "right", "down", "right", "right"):
+            player.hold(key)
+            scene = player.next_scene()
+        assert scene.over
+        assert scene.total == 1.0
+        player.quit()
+    assert trainer.ended(record["run_id"])["outcome"] == "completed"
+    steps = recorded(trainer, record["run_id"], 0)
+    assert [s.action for s in steps] == [1, 1, 2, 1, 2, 2]
+    assert [s.info["keys"] for s in steps][:2] == [["down"], ["down"]]
+
+
+def test_a_real_time_game_goes_on_while_a_key_is_held(trainer: Trainer) -> None:
+    """In a world that does not wait, the held key counts at every step until the end."""
+    record = trainer.client.submit(play_config("CartPole-v1", fps=200))
+    trainer.wait_for(record["run_id"], "EXEC")
+    with PlayClient(trainer.home.run_dir(record["run_id"])) as player:
+        assert not player.turn_based
+        player.hold("right")
+        while not player.next_scene().over:
+            pass
+        player.quit()
+    trainer.ended(record["run_id"])
+    actions = [s.action for s in recorded(trainer, record["run_id"], 0)]
+    assert actions[-5:] == [1] * 5
+
+
+def test_an_environment_that_cannot_be_played_says_why(trainer: Trainer) -> None:
+    """A wrong name ends the run with the name that was meant."""
+    record = trainer.client.submit(play_config("CartPol-v1", script="left"))
+    ended = trainer.ended(record["run_id"])
+    assert ended["outcome"] == "failed"
+    assert "CartPole" in ended["reason"]
+
+
+def test_a_live_viewer_sees_a_game_while_it_is_played(trainer: Trainer) -> None:
+    """Following a run shows its steps as they happen and ends when the run does."""
+    script = "left\nright\n" * 40
+    record = trainer.client.submit(play_config("MountainCar-v0", script=script, fps=60))
+    trainer.wait_for(record["run_id"], "EXEC")
+    seen = [s.seq for b in trainer.client.steps(record["run_id"], follow=True) for s in b.steps]
+    assert seen == list(range(1, 81))
+    until(lambda: trainer.client.get(record["run_id"])["state"] == "TERM", "the run ends")
+
+
+@pytest.mark.parametrize(
+    ("env_id", "choices", "bounds", "keys", "action"),
+    [
+        ("CartPole-v1", 2, None, ["right"], 1),
+        ("MountainCar-v0", 3, None, [], 1),
+        ("Taxi-v4", 6, None, ["p"], 4),
+        ("SomethingNew-v0", 3, None, ["2"], 2),
+        ("Pendulum-v1", None, ([-2.0], [2.0]), ["left"], [-2.0]),
+        ("Pendulum-v1", None, ([-2.0], [2.0]), [], [0.0]),
+        ("LunarLanderContinuous-v3", None, ([-1.0] * 2, [1.0] * 2), ["left", "up"], [-1.0, 1.0]),
+    ],
+)
+def test_keys_mean_what_a_player_expects(
+    env_id: str, choices: int | None, bounds: Any, keys: list[str], action: Any
+) -> None:
+    """Arrows steer, digits choose, no key is the idle action, keys combine on vectors."""
+    assert key_map(env_id, choices, bounds).action(keys) == action
+
+
+def test_key_combinations_of_the_environment_win() -> None:
+    """An Atari game's own combinations are used as it proposes them."""
+    offered = {frozenset({"up"}): 2, frozenset({"up", "space"}): 10}
+    keys = key_map("ALE/Pong-v5", 18, offered=offered)
+    assert keys.action(["space", "up"]) == 10
+    assert keys.action(["up"]) == 2
+    assert keys.action(["space"]) == 0, "means nothing alone"
+
+
+def test_mistakes_in_keys_are_answered_with_what_works() -> None:
+    """An unknown key, an unreadable line and an unplayable space each get a sentence."""
+    with pytest.raises(UnknownKeyError, match=r"did you mean 'left'"):
+        key_map("CartPole-v1", 2).action(["lfet"])
+    with pytest.raises(KeyScriptError, match="line 2: 'left five times' is not a key"):
+        parse_script("left\nleft five times\n")
+    with pytest.raises(KeyScriptError, match="no keys"):
+        parse_script("# nothing\n")
+    with pytest.raises(MosaicError, match="cannot be played with keys"):
+        key_map("Ant-v5", None, ([-1.0] * 8, [1.0] * 8))
+
+
+def test_a_script_reads_repeats_and_comments() -> None:
+    """The script's small language."""
+    assert parse_script("left x2 # lean\n\n# pause\nidle\nleft+UP 1\n") == [
+        ("left",), ("left",), ("idle",), ("left", "up"),
+    ]  # fmt: skip
