@@ -8,8 +8,10 @@ import pytest
 import torch
 from torch import nn
 
+from cleanrl_worker.agents.mlp import tanh_mlp
 from cleanrl_worker.cleanrl import c51, ppo_continuous_action, sac_continuous_action
 from cleanrl_worker.kit.envs import Envs
+from cleanrl_worker.kit.fused import SideBySide
 from cleanrl_worker.kit.inference import numpy_forward
 from cleanrl_worker.kit.normalize import NormalizeObservation, NormalizeReward, RunningMeanStd
 from cleanrl_worker.kit.optim import Adam, RAdam
@@ -211,6 +213,29 @@ def test_numpy_acts_as_torch_does_and_follows_training(rows: int) -> None:
         optimizer.zero_grad()
         network(inputs).square().mean().backward()
         optimizer.step()
+
+
+def test_networks_side_by_side_learn_as_they_do_alone() -> None:
+    """Outputs and gradients of the fused step are those of torch, also over several losses."""
+    torch.manual_seed(0)
+    actor, critic = tanh_mlp(5, 3, std=1.0), tanh_mlp(5, 1, std=1.0)
+    both = SideBySide(actor, critic)
+    optimizer = Adam([*actor.parameters(), *critic.parameters()], 1e-2)
+    for _ in range(3):
+        rows = torch.randn(40, 5)
+        expected = (actor(rows), critic(rows))
+        (expected[0].square().mean() + expected[1].cos().sum()).backward()
+        wanted = [parameter.grad.clone() for parameter in optimizer.parameters]
+        optimizer.zero_grad()
+        outputs = both(rows)
+        for output, reference in zip(outputs, expected, strict=True):
+            torch.testing.assert_close(output, reference, rtol=1e-4, atol=1e-5)
+        outputs[0].square().mean().backward()
+        both(rows)[1].cos().sum().backward()
+        for parameter, gradient in zip(optimizer.parameters, wanted, strict=True):
+            torch.testing.assert_close(parameter.grad, gradient, rtol=1e-3, atol=1e-5)
+        optimizer.step()
+        optimizer.zero_grad()
 
 
 def test_sampled_actions_follow_the_logits() -> None:

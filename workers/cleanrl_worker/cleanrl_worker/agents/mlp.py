@@ -7,6 +7,7 @@ import math
 from torch import Tensor, nn
 
 from cleanrl_worker.agents.layers import layer_init
+from cleanrl_worker.kit.fused import SideBySide
 
 
 def tanh_mlp(inputs: int, outputs: int, std: float) -> nn.Sequential:
@@ -28,10 +29,12 @@ class MLPAgent(nn.Module):
         inputs = math.prod(observation_shape)
         self.critic = tanh_mlp(inputs, 1, std=1.0)
         self.actor = tanh_mlp(inputs, num_actions, std=0.01)
+        self._both = SideBySide(self.actor, self.critic)
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Action logits and state values."""
-        return self.actor(obs), self.critic(obs).flatten()
+        logits, value = self._both(obs)
+        return logits, value.flatten()
 
     def policy_network(self) -> nn.Module:
         """The part that acts: from observations to action logits."""

@@ -18,6 +18,7 @@ from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.inference import Policy, categorical_policy, numpy_forward
+from cleanrl_worker.kit.minibatches import minibatches
 from cleanrl_worker.kit.observations import is_image
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.returns import gae
@@ -151,19 +152,25 @@ def train(args: Args, run: Run) -> None:
         b_values = torch.from_numpy(values).to(run.device).flatten()
         b_advantages = torch.from_numpy(advantages).to(run.device).flatten()
         b_returns = torch.from_numpy(returns).to(run.device).flatten()
+        batch = (b_obs, b_actions, b_logprobs, b_advantages, b_returns, b_values)
 
         # Optimise the policy and the value network
         clipfracs = []
         for _ in range(args.update_epochs):
-            permutation = torch.from_numpy(run.rng.permutation(batch_size)).to(run.device)
-            for mb in permutation.split(minibatch_size):
-                new_logits, new_value = agent(b_obs[mb])
+            for (
+                mb_obs,
+                mb_actions,
+                mb_logprobs,
+                mb_advantages,
+                mb_returns,
+                mb_values,
+            ) in minibatches(run.rng, minibatch_size, *batch):
+                new_logits, new_value = agent(mb_obs)
                 log_probs = new_logits.log_softmax(-1)
                 entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
-                logratio = log_probs.gather(1, b_actions[mb]).squeeze(1) - b_logprobs[mb]
+                logratio = log_probs.gather(1, mb_actions).squeeze(1) - mb_logprobs
                 ratio = logratio.exp()
 
-                mb_advantages = b_advantages[mb]
                 if args.norm_adv:
                     std, mean = torch.std_mean(mb_advantages)
                     mb_advantages = (mb_advantages - mean) / (std + 1e-8)
@@ -173,10 +180,10 @@ def train(args: Args, run: Run) -> None:
                 pg_loss = -torch.min(mb_advantages * ratio, mb_advantages * clipped).mean()
 
                 # Value loss
-                v_error = (new_value - b_returns[mb]).square()
+                v_error = (new_value - mb_returns).square()
                 if args.clip_vloss:
-                    moved = (new_value - b_values[mb]).clamp(-args.clip_coef, args.clip_coef)
-                    v_clipped = (b_values[mb] + moved - b_returns[mb]).square()
+                    moved = (new_value - mb_values).clamp(-args.clip_coef, args.clip_coef)
+                    v_clipped = (mb_values + moved - mb_returns).square()
                     v_error = torch.max(v_error, v_clipped)
                 v_loss = 0.5 * v_error.mean()
 

@@ -18,7 +18,9 @@ from cleanrl_worker.agents.mlp import tanh_mlp
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.errors import UsageError
+from cleanrl_worker.kit.fused import SideBySide
 from cleanrl_worker.kit.inference import Policy, gaussian_policy, numpy_forward
+from cleanrl_worker.kit.minibatches import minibatches
 from cleanrl_worker.kit.normalize import NormalizeObservation, NormalizeReward
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.returns import gae
@@ -89,13 +91,14 @@ class Agent(nn.Module):
         self.critic = tanh_mlp(inputs, 1, std=1.0)
         self.actor_mean = tanh_mlp(inputs, outputs, std=0.01)
         self.actor_logstd = nn.Parameter(torch.zeros(outputs))
+        self._both = SideBySide(self.actor_mean, self.critic)
 
     def forward(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The log-probability of actions, the policy's entropy, and state values."""
-        mean = self.actor_mean(obs)
+        mean, value = self._both(obs)
         log_prob = gaussian_log_prob(actions, mean, self.actor_logstd)
         entropy = (0.5 + 0.5 * math.log(2 * math.pi) + self.actor_logstd).sum()
-        return log_prob, entropy, self.critic(obs).flatten()
+        return log_prob, entropy, value.flatten()
 
 
 def gaussian_log_prob(actions: Tensor, mean: Tensor, logstd: Tensor) -> Tensor:
@@ -175,17 +178,23 @@ def train(args: Args, run: Run) -> None:
         b_values = torch.from_numpy(values).to(run.device).flatten()
         b_advantages = torch.from_numpy(advantages).to(run.device).flatten()
         b_returns = torch.from_numpy(returns).to(run.device).flatten()
+        batch = (b_obs, b_actions, b_logprobs, b_advantages, b_returns, b_values)
 
         # Optimise the policy and the value network
         clipfracs = []
         for _ in range(args.update_epochs):
-            permutation = torch.from_numpy(run.rng.permutation(batch_size)).to(run.device)
-            for mb in permutation.split(minibatch_size):
-                new_logprob, entropy, new_value = agent(b_obs[mb], b_actions[mb])
-                logratio = new_logprob - b_logprobs[mb]
+            for (
+                mb_obs,
+                mb_actions,
+                mb_logprobs,
+                mb_advantages,
+                mb_returns,
+                mb_values,
+            ) in minibatches(run.rng, minibatch_size, *batch):
+                new_logprob, entropy, new_value = agent(mb_obs, mb_actions)
+                logratio = new_logprob - mb_logprobs
                 ratio = logratio.exp()
 
-                mb_advantages = b_advantages[mb]
                 if args.norm_adv:
                     std, mean = torch.std_mean(mb_advantages)
                     mb_advantages = (mb_advantages - mean) / (std + 1e-8)
@@ -195,10 +204,10 @@ def train(args: Args, run: Run) -> None:
                 pg_loss = -torch.min(mb_advantages * ratio, mb_advantages * clipped).mean()
 
                 # Value loss
-                v_error = (new_value - b_returns[mb]).square()
+                v_error = (new_value - mb_returns).square()
                 if args.clip_vloss:
-                    moved = (new_value - b_values[mb]).clamp(-args.clip_coef, args.clip_coef)
-                    v_clipped = (b_values[mb] + moved - b_returns[mb]).square()
+                    moved = (new_value - mb_values).clamp(-args.clip_coef, args.clip_coef)
+                    v_clipped = (mb_values + moved - mb_returns).square()
                     v_error = torch.max(v_error, v_clipped)
                 v_loss = 0.5 * v_error.mean()
 

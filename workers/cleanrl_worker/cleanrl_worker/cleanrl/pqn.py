@@ -18,6 +18,7 @@ from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.inference import Policy, greedy_policy, numpy_forward
+from cleanrl_worker.kit.minibatches import minibatches
 from cleanrl_worker.kit.optim import RAdam
 from cleanrl_worker.kit.returns import q_lambda_returns
 from cleanrl_worker.kit.run import Run
@@ -161,10 +162,11 @@ def train(args: Args, run: Run) -> None:
 
         # Move the values of the actions taken towards their returns
         for _ in range(args.update_epochs):
-            permutation = torch.from_numpy(run.rng.permutation(batch_size)).to(run.device)
-            for mb in permutation.split(minibatch_size):
-                old_value = q_network(b_obs[mb]).gather(1, b_actions[mb]).squeeze(1)
-                loss = nn.functional.mse_loss(old_value, b_returns[mb])
+            for mb_obs, mb_actions, mb_returns in minibatches(
+                run.rng, minibatch_size, b_obs, b_actions, b_returns
+            ):
+                old_value = q_network(mb_obs).gather(1, mb_actions).squeeze(1)
+                loss = nn.functional.mse_loss(old_value, mb_returns)
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()

@@ -16,6 +16,7 @@ from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.errors import CheckpointError, UsageError
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.schema import script_names
+from cleanrl_worker.kit.threads import limit_threads
 
 _MOST_ENVS = 16
 
@@ -73,7 +74,7 @@ def evaluate(
     """
     if episodes < 1:
         raise UsageError(f"An evaluation needs at least one episode, not {episodes}.")
-    torch.set_num_threads(1)
+    limit_threads(1)
     trained = open_policy(Path(model_path), env_id, algorithm)
     envs = trained.make_envs(min(episodes, _MOST_ENVS), video_dir)
     try:

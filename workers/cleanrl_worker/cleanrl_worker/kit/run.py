@@ -27,6 +27,7 @@ from cleanrl_worker.kit.errors import CheckpointError, UsageError
 from cleanrl_worker.kit.logger import Logger
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.schema import ScriptSchema
+from cleanrl_worker.kit.threads import limit_threads
 from cleanrl_worker.wrappers.curriculum import schedule_in_force
 
 # How often the loop looks up from its work; commands are obeyed within this time.
@@ -328,4 +329,4 @@ def _seed_everything(args: RunArgs) -> None:
     np.random.seed(args.seed % 2**32)
     torch.manual_seed(args.seed)
     torch.backends.cudnn.deterministic = args.torch_deterministic
-    torch.set_num_threads(args.torch_threads)
+    limit_threads(args.torch_threads)

@@ -1,0 +1,1 @@
+"""Speed beside peers: the same work, interleaved, on one thread each."""

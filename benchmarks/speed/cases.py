@@ -1,0 +1,86 @@
+"""What is compared: our script and the peer's algorithm with the same hyperparameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Case:
+    """One comparison on one environment.
+
+    Attributes:
+        algorithm: our script.
+        env_id: the environment for both.
+        steps: environment steps of one run.
+        target: how many times the peer's speed is aimed at.
+        peer: the class in stable-baselines3.
+        flags: our flags that differ from the defaults.
+        peer_options: the peer's arguments for the same hyperparameters.
+        num_envs: environments side by side.
+    """
+
+    algorithm: str
+    env_id: str
+    steps: int
+    target: float
+    peer: str
+    flags: dict[str, Any] = field(default_factory=dict)
+    peer_options: dict[str, Any] = field(default_factory=dict)
+    num_envs: int = 1
+
+
+_PPO = {
+    "learning_rate": 2.5e-4,
+    "n_steps": 128,
+    "batch_size": 128,
+    "n_epochs": 4,
+    "gae_lambda": 0.95,
+    "clip_range": 0.2,
+    "clip_range_vf": 0.2,
+    "ent_coef": 0.01,
+    "vf_coef": 0.5,
+    "max_grad_norm": 0.5,
+}
+_DQN = {
+    "learning_rate": 2.5e-4,
+    "buffer_size": 10_000,
+    "learning_starts": 1000,
+    "batch_size": 128,
+    "train_freq": 10,
+    "target_update_interval": 500,
+    "policy_kwargs": {"net_arch": [120, 84]},
+}
+_OFF_POLICY = {
+    "learning_rate": 3e-4,
+    "buffer_size": 100_000,
+    "learning_starts": 200,
+    "batch_size": 256,
+    "train_freq": 1,
+    "gradient_steps": 1,
+    "policy_kwargs": {"net_arch": [256, 256]},
+}
+_OFF_FLAGS = {"learning_starts": 200, "buffer_size": 100_000}
+_CONTINUOUS = {
+    **_PPO,
+    "learning_rate": 3e-4,
+    "n_steps": 2048,
+    "batch_size": 64,
+    "n_epochs": 10,
+    "ent_coef": 0.0,
+    "policy_kwargs": {"net_arch": {"pi": [64, 64], "vf": [64, 64]}},
+}
+
+CASES = [
+    Case("ppo", "CartPole-v1", 60_000, 4.0, "PPO", {}, _PPO, num_envs=4),
+    Case("dqn", "CartPole-v1", 30_000, 2.5, "DQN", {"learning_starts": 1000}, _DQN),
+    Case("c51", "CartPole-v1", 20_000, 1.5, "DQN", {"learning_starts": 1000}, _DQN),
+    Case("pqn", "CartPole-v1", 60_000, 4.0, "PPO", {}, _PPO, num_envs=4),
+    Case("ppo_continuous_action", "HalfCheetah-v5", 8192, 3.0, "PPO", {}, _CONTINUOUS),
+    *(
+        Case(f"{name}_continuous_action", env_id, 2000, 1.8, name.upper(), _OFF_FLAGS, _OFF_POLICY)
+        for env_id in ("Pendulum-v1", "HalfCheetah-v5")
+        for name in ("sac", "td3", "ddpg")
+    ),
+]
