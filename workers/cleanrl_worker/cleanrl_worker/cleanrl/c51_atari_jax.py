@@ -1,0 +1,201 @@
+"""Categorical DQN, C51 (Bellemare et al., 2017), for Atari games, in JAX.
+
+Learn the whole distribution of the return of each action, as probabilities over fixed
+atoms. The Bellman update moves the atoms; the result is projected back onto the fixed ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from cleanrl_worker.agents.jax_cnn import Params, dense, init_nature_cnn, linear, nature_cnn
+from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.atari import AtariEnvs
+from cleanrl_worker.kit.errors import UsageError
+from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
+from cleanrl_worker.kit.inference import Policy, greedy_policy
+from cleanrl_worker.kit.jax_backend import Tree, arrays, jax, jnp, optax, start, trained
+from cleanrl_worker.kit.run import Run
+from cleanrl_worker.kit.schedules import linear_schedule
+from cleanrl_worker.kit.script import main
+
+ALGORITHM = {
+    "title": "Categorical DQN (C51), Atari, in JAX",
+    "paper": "Bellemare et al. 2017, https://arxiv.org/abs/1707.06887",
+    "family": "distributional",
+    "actions": ["discrete"],
+    "observations": ["image"],
+    "default_env": "BreakoutNoFrameskip-v4",
+    "requires": ["base", "atari", "jax"],
+}
+SMOKE = {"total_timesteps": 320, "learning_starts": 100, "buffer_size": 400, "batch_size": 8}
+
+
+@dataclass
+class Args(RunArgs):
+    exp_name: str = "c51_atari_jax"
+    """the name of this experiment"""
+
+    # Algorithm specific arguments
+    env_id: str = "BreakoutNoFrameskip-v4"
+    """the id of the environment"""
+    total_timesteps: int = 10000000
+    """total timesteps of the experiment [>=1]"""
+    learning_rate: float = 2.5e-4
+    """the learning rate of the optimizer [>0]"""
+    num_envs: int = 1
+    """the number of parallel environments [>=1]"""
+    n_atoms: int = 51
+    """the number of atoms of the return distribution [>=2]"""
+    v_min: float = -10.0
+    """the smallest return the atoms cover"""
+    v_max: float = 10.0
+    """the largest return the atoms cover"""
+    buffer_size: int = 1000000
+    """the number of transitions in the replay memory [>=1]"""
+    gamma: float = 0.99
+    """the discount factor [0,1]"""
+    target_network_frequency: int = 10000
+    """steps between two updates of the target network [>=1]"""
+    batch_size: int = 32
+    """the number of transitions in an update [>=1]"""
+    start_e: float = 1.0
+    """the probability of a random action at the start [0,1]"""
+    end_e: float = 0.01
+    """the probability of a random action at the end [0,1]"""
+    exploration_fraction: float = 0.1
+    """the share of total-timesteps in which exploration falls from start-e to end-e (0,1]"""
+    learning_starts: int = 80000
+    """the step at which learning starts [>=0]"""
+    train_frequency: int = 4
+    """steps between two updates [>=1]"""
+
+
+def init_q_network(envs: AtariEnvs, args: Args, key: Any) -> Params:
+    """Parameters of the network from stacked frames to logits of each action's atoms."""
+    trunk_key, head_key = jax.random.split(key)
+    return {
+        "trunk": init_nature_cnn(trunk_key, envs.single_observation_space.shape[0]),
+        "head": dense(head_key, 512, int(envs.single_action_space.n) * args.n_atoms),
+    }
+
+
+def return_logits(params: Params, obs: Any, n_atoms: int) -> Any:
+    """Logits of the atoms, ``(batch, actions, atoms)``."""
+    logits = linear(params["head"], nature_cnn(params["trunk"], obs))
+    return logits.reshape(len(obs), -1, n_atoms)
+
+
+@jax.jit
+def action_values(params: Params, atoms: Any, obs: Any) -> Any:
+    """The expected return of each action."""
+    return jax.nn.softmax(return_logits(params, obs, len(atoms))) @ atoms
+
+
+def support(args: Args) -> np.ndarray:
+    """The atoms: returns at equal distances between the smallest and the largest."""
+    return np.linspace(args.v_min, args.v_max, args.n_atoms, dtype=np.float32)
+
+
+def project(next_pmfs: Any, rewards: Any, dones: Any, gamma: float, atoms: np.ndarray) -> Any:
+    """Move the atoms by the Bellman update and share each one's mass with its neighbours."""
+    delta_z = atoms[1] - atoms[0]
+    next_atoms = rewards[:, None] + gamma * atoms * (1 - dones[:, None])
+    next_atoms = next_atoms.clip(atoms[0], atoms[-1])
+    # An atom that moved to b takes a share of its mass, falling with the distance, to each z.
+    distance = jnp.abs(next_atoms[:, None, :] - atoms[None, :, None]) / delta_z
+    return jnp.einsum("bij,bj->bi", (1 - distance).clip(0, 1), next_pmfs)
+
+
+def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> AtariEnvs:
+    """Whole games with their true score."""
+    return AtariEnvs(args.env_id, num_envs, learning=False, video_dir=video_dir)
+
+
+def make_policy(envs: AtariEnvs, args: Args, model: dict) -> Policy:
+    """Rebuild the trained policy for evaluation."""
+    params = jax.device_put(trained(partial(init_q_network, envs, args), model["q_network"]))
+    atoms = support(args)
+    return greedy_policy(
+        lambda obs: np.asarray(action_values(params, atoms, obs)), epsilon=args.end_e
+    )
+
+
+def train(args: Args, run: Run) -> None:
+    if args.v_min >= args.v_max:
+        raise UsageError(f"--v-min {args.v_min} must be below --v-max {args.v_max}.")
+    key = start(args)
+    envs = AtariEnvs(args.env_id, args.num_envs, video_dir=run.video_dir)
+    run.check_spaces(envs)
+    adam = optax.adam(args.learning_rate, eps=0.01 / args.batch_size)
+    q_network = Tree(init_q_network(envs, args, key))
+    target_network = Tree(q_network.value)
+    optimizer = Tree(adam.init(q_network.value))
+    memory = FrameReplayBuffer(args.buffer_size, envs, run.device)
+    atoms = support(args)
+
+    @jax.jit
+    def update(params: Params, target_params: Params, moments: Any, data: dict) -> tuple:
+        each = jnp.arange(args.batch_size)
+        next_pmfs = jax.nn.softmax(return_logits(target_params, data["next_obs"], args.n_atoms))
+        best = (next_pmfs @ atoms).argmax(axis=1)
+        target_pmfs = project(
+            next_pmfs[each, best], data["rewards"], data["dones"], args.gamma, atoms
+        )
+
+        def cross_entropy(params: Params) -> tuple:
+            logits = return_logits(params, data["obs"], args.n_atoms)
+            log_pmfs = jax.nn.log_softmax(logits[each, data["actions"].squeeze(1)])
+            loss = -(target_pmfs * log_pmfs).sum(axis=1).mean()
+            return loss, (jnp.exp(log_pmfs) @ atoms).mean()
+
+        (loss, q_value), gradient = jax.value_and_grad(cross_entropy, has_aux=True)(params)
+        step, moments = adam.update(gradient, moments)
+        return optax.apply_updates(params, step), moments, loss, q_value
+
+    envs.reset(seed=args.seed)
+    run.remember(
+        {"q_network": q_network},
+        target_network=target_network,
+        optimizer=optimizer,
+        memory=memory,
+        envs=envs,
+    )
+    obs = envs.obs
+    for global_step in run.steps(args.num_envs):
+        # Act: at random with probability epsilon, else greedily
+        epsilon = linear_schedule(
+            args.start_e, args.end_e, args.exploration_fraction * args.total_timesteps, global_step
+        )
+        if run.rng.random() < epsilon:
+            actions = envs.sample_actions(run.rng)
+        else:
+            actions = np.asarray(action_values(q_network.value, atoms, obs)).argmax(axis=1)
+        next_obs, rewards, terminated, _, info = envs.step(actions)
+        if info:
+            run.log_episodes(global_step, info)
+
+        memory.add(obs, actions, rewards, terminated, info)
+        obs = next_obs
+
+        if global_step < args.learning_starts:
+            continue
+        if global_step % args.train_frequency < args.num_envs:
+            data = arrays(memory.sample(args.batch_size, run.rng))
+            q_network.value, optimizer.value, loss, q_value = update(
+                q_network.value, target_network.value, optimizer.value, data
+            )
+            if global_step % 100 < args.num_envs:
+                run.log(global_step, {"losses/loss": loss, "losses/q_values": q_value})
+
+        if global_step % args.target_network_frequency < args.num_envs:
+            target_network.value = q_network.value
+    envs.close()
+
+
+if __name__ == "__main__":
+    main(Args, train)

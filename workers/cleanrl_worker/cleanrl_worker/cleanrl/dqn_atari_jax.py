@@ -1,0 +1,165 @@
+"""Deep Q-Network (Mnih et al., 2015) for Atari games, in JAX.
+
+Learn the value of each action by moving it towards the reward plus the discounted value of
+the best next action, as a slow copy of the network (the target network) estimates it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from cleanrl_worker.agents.jax_cnn import Params, dense, init_nature_cnn, linear, nature_cnn
+from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.atari import AtariEnvs
+from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
+from cleanrl_worker.kit.inference import Policy, greedy_policy
+from cleanrl_worker.kit.jax_backend import Tree, arrays, jax, jnp, optax, start, trained
+from cleanrl_worker.kit.run import Run
+from cleanrl_worker.kit.schedules import linear_schedule
+from cleanrl_worker.kit.script import main
+
+ALGORITHM = {
+    "title": "Deep Q-Network, Atari, in JAX",
+    "paper": "Mnih et al. 2015, https://doi.org/10.1038/nature14236",
+    "family": "Q-learning",
+    "actions": ["discrete"],
+    "observations": ["image"],
+    "default_env": "BreakoutNoFrameskip-v4",
+    "requires": ["base", "atari", "jax"],
+}
+SMOKE = {"total_timesteps": 320, "learning_starts": 100, "buffer_size": 400, "batch_size": 8}
+
+
+@dataclass
+class Args(RunArgs):
+    exp_name: str = "dqn_atari_jax"
+    """the name of this experiment"""
+
+    # Algorithm specific arguments
+    env_id: str = "BreakoutNoFrameskip-v4"
+    """the id of the environment"""
+    total_timesteps: int = 10000000
+    """total timesteps of the experiment [>=1]"""
+    learning_rate: float = 1e-4
+    """the learning rate of the optimizer [>0]"""
+    num_envs: int = 1
+    """the number of parallel environments [>=1]"""
+    buffer_size: int = 1000000
+    """the number of transitions in the replay memory [>=1]"""
+    gamma: float = 0.99
+    """the discount factor [0,1]"""
+    tau: float = 1.0
+    """how far the target network moves at an update; 1 copies (0,1]"""
+    target_network_frequency: int = 1000
+    """steps between two updates of the target network [>=1]"""
+    batch_size: int = 32
+    """the number of transitions in an update [>=1]"""
+    start_e: float = 1.0
+    """the probability of a random action at the start [0,1]"""
+    end_e: float = 0.01
+    """the probability of a random action at the end [0,1]"""
+    exploration_fraction: float = 0.1
+    """the share of total-timesteps in which exploration falls from start-e to end-e (0,1]"""
+    learning_starts: int = 80000
+    """the step at which learning starts [>=0]"""
+    train_frequency: int = 4
+    """steps between two updates [>=1]"""
+
+
+def init_q_network(envs: AtariEnvs, key: Any) -> Params:
+    """Parameters of the network from stacked frames to the value of each action."""
+    trunk_key, head_key = jax.random.split(key)
+    return {
+        "trunk": init_nature_cnn(trunk_key, envs.single_observation_space.shape[0]),
+        "head": dense(head_key, 512, int(envs.single_action_space.n)),
+    }
+
+
+@jax.jit
+def q_values(params: Params, obs: Any) -> Any:
+    """The value of each action."""
+    return linear(params["head"], nature_cnn(params["trunk"], obs))
+
+
+def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> AtariEnvs:
+    """Whole games with their true score."""
+    return AtariEnvs(args.env_id, num_envs, learning=False, video_dir=video_dir)
+
+
+def make_policy(envs: AtariEnvs, args: Args, model: dict) -> Policy:
+    """Rebuild the trained policy for evaluation."""
+    params = jax.device_put(trained(partial(init_q_network, envs), model["q_network"]))
+    return greedy_policy(lambda obs: np.asarray(q_values(params, obs)), epsilon=args.end_e)
+
+
+def train(args: Args, run: Run) -> None:
+    key = start(args)
+    envs = AtariEnvs(args.env_id, args.num_envs, video_dir=run.video_dir)
+    run.check_spaces(envs)
+    adam = optax.adam(args.learning_rate)
+    q_network = Tree(init_q_network(envs, key))
+    target_network = Tree(q_network.value)
+    optimizer = Tree(adam.init(q_network.value))
+    memory = FrameReplayBuffer(args.buffer_size, envs, run.device)
+
+    @jax.jit
+    def update(params: Params, target_params: Params, moments: Any, data: dict) -> tuple:
+        target_max = q_values(target_params, data["next_obs"]).max(axis=1)
+        td_target = data["rewards"] + args.gamma * target_max * (1 - data["dones"])
+
+        def td_loss(params: Params) -> tuple:
+            old_value = jnp.take_along_axis(q_values(params, data["obs"]), data["actions"], axis=1)
+            return jnp.square(old_value.squeeze(1) - td_target).mean(), old_value.mean()
+
+        (loss, q_value), gradient = jax.value_and_grad(td_loss, has_aux=True)(params)
+        step, moments = adam.update(gradient, moments)
+        return optax.apply_updates(params, step), moments, loss, q_value
+
+    envs.reset(seed=args.seed)
+    run.remember(
+        {"q_network": q_network},
+        target_network=target_network,
+        optimizer=optimizer,
+        memory=memory,
+        envs=envs,
+    )
+    obs = envs.obs
+    for global_step in run.steps(args.num_envs):
+        # Act: at random with probability epsilon, else greedily
+        epsilon = linear_schedule(
+            args.start_e, args.end_e, args.exploration_fraction * args.total_timesteps, global_step
+        )
+        if run.rng.random() < epsilon:
+            actions = envs.sample_actions(run.rng)
+        else:
+            actions = np.asarray(q_values(q_network.value, obs)).argmax(axis=1)
+        next_obs, rewards, terminated, _, info = envs.step(actions)
+        if info:
+            run.log_episodes(global_step, info)
+
+        memory.add(obs, actions, rewards, terminated, info)
+        obs = next_obs
+
+        if global_step < args.learning_starts:
+            continue
+        if global_step % args.train_frequency < args.num_envs:
+            data = arrays(memory.sample(args.batch_size, run.rng))
+            q_network.value, optimizer.value, loss, q_value = update(
+                q_network.value, target_network.value, optimizer.value, data
+            )
+            if global_step % 100 < args.num_envs:
+                run.log(global_step, {"losses/td_loss": loss, "losses/q_values": q_value})
+
+        if global_step % args.target_network_frequency < args.num_envs:
+            target_network.value = optax.incremental_update(
+                q_network.value, target_network.value, args.tau
+            )
+    envs.close()
+
+
+if __name__ == "__main__":
+    main(Args, train)
