@@ -145,7 +145,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run_dir(options: argparse.Namespace, config: CleanRLWorkerConfig) -> Path:
     given = options.run_dir or os.environ.get("MOSAIC_RUN_DIR")
-    name = config.run_id if config.run_id != "standalone" else f"{config.algo}-{int(time.time())}"
+    name = (
+        config.run_id
+        if config.run_id != "standalone"
+        else f"{config.algo or config.mode}-{int(time.time())}"
+    )
     return Path(given or Path("runs") / name).absolute()
 
 

@@ -26,6 +26,8 @@ _PHASE = re.compile(rb"^@phase[:\s]+(.+?)\s*$")
 _MARK = b'{"event":'
 _CHUNK = 1 << 16
 _LONGEST_LINE = 1 << 20
+# What the lifecycle line of a run inside the script says about that run alone.
+_ITS_OWN = ("run_id", "seq", "at", "schema")
 
 
 class ScriptProcess:
@@ -134,7 +136,7 @@ class _Phases:
         self._run_dir = run_dir
         self._started = 0
         self._announced = False
-        self._done = self._step = 0
+        self._done = self._previous = self._step = 0
         self._folder = run_dir
 
     def read(self, line: bytes) -> list[dict[str, Any]] | None:
@@ -146,32 +148,32 @@ class _Phases:
             return None
         try:
             event = json.loads(line)
-        except ValueError:
+            return self._nested({key: event[key] for key in event if key not in _ITS_OWN})
+        except (KeyError, TypeError, ValueError):
             return None
-        return self._nested(event) if isinstance(event, dict) else None
 
     def _nested(self, event: dict[str, Any]) -> list[dict[str, Any]]:
         match event.get("event"):
             case "run_started":
                 self._folder = Path(str(event.get("run_dir") or self._run_dir))
+                if event.get("mode") == "resume_training":
+                    # Its steps go on where the phase before it ended.
+                    self._done -= self._previous
                 name = f"{event.get('algo')} in {event.get('env_id')}"
                 return [] if self._announced else [self._begin(self._planned_name(name))]
             case "metrics":
                 self._step = int(event["step"])
                 total = self._notes.total_timesteps
-                values = event["values"]
-                return [_event("metrics", step=self._done + self._step, total=total, values=values)]
+                return [{**event, "step": self._done + self._step, "total": total}]
             case "checkpoint_saved":
                 return self._checkpoint(event)
             case "run_completed" | "run_failed":
-                self._done, self._step = self._done + self._step, 0
+                self._done, self._previous, self._step = self._done + self._step, self._step, 0
                 return []
             case "heartbeat":
                 return []
-            case kind:
-                own = ("event", "run_id", "seq", "at", "schema")
-                fields = {key: value for key, value in event.items() if key not in own}
-                return [_event(str(kind), **fields)]
+            case _:
+                return [event]
 
     def _checkpoint(self, event: dict[str, Any]) -> list[dict[str, Any]]:
         path = self._folder / str(event["path"])
@@ -179,8 +181,7 @@ class _Phases:
             return []
         relative = path.relative_to(self._run_dir).as_posix()
         step = self._done + int(event["step"])
-        facts = {"sha256": event["sha256"], "kind": event["kind"]}
-        return [_event("checkpoint_saved", path=relative, step=step, **facts)]
+        return [{**event, "path": relative, "step": step}]
 
     def _planned_name(self, fallback: str) -> str:
         planned = self._notes.phases
@@ -188,8 +189,5 @@ class _Phases:
 
     def _begin(self, name: str) -> dict[str, Any]:
         number, self._started = self._started, self._started + 1
-        return _event("phase_started", phase=number, name=name, phases=len(self._notes.phases))
-
-
-def _event(kind: str, **fields: Any) -> dict[str, Any]:
-    return {"event": kind, **fields}
+        phases = len(self._notes.phases)
+        return {"event": "phase_started", "phase": number, "name": name, "phases": phases}

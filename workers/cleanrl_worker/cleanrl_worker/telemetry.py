@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cleanrl_worker.kit.bridge import Bridge
-from cleanrl_worker.kit.tracking import tell_offline
+from cleanrl_worker.kit.tracking import init_or_offline
 
 _INTERVAL_S = 1.0
 # CleanRL's tags as headline names.
@@ -45,14 +45,8 @@ def spare_wandb(bridge: Bridge) -> None:
         original = module.init
 
         @functools.wraps(original)
-        def init(*positional: Any, **options: Any) -> Any:
-            try:
-                return original(*positional, **options)
-            except Exception as error:
-                if options.get("mode") == "offline":
-                    raise
-                tell_offline(bridge, error)
-                return original(*positional, **{**options, "mode": "offline"})
+        def init(**options: Any) -> Any:
+            return init_or_offline(original, bridge, options)
 
         module.init = init
 

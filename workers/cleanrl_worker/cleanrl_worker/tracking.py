@@ -37,6 +37,8 @@ def environment(
         "WANDB_NAME": str(extras.get("wandb_run_name") or config.run_id),
         "WANDB_DIR": str(run_dir),
         "WANDB_CONSOLE": given.get("WANDB_CONSOLE", "off"),
+        # Its own error reports would keep a run from ending while the host is away.
+        "WANDB_ERROR_REPORTING": given.get("WANDB_ERROR_REPORTING", "false"),
         "WANDB_SILENT": given.get("WANDB_SILENT", "true"),
         "WANDB_INIT_TIMEOUT": given.get("WANDB_INIT_TIMEOUT", _PATIENCE_S),
         "WANDB_FINISH_TIMEOUT": given.get("WANDB_FINISH_TIMEOUT", _PATIENCE_S),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.schema import Argument, ScriptSchema, read_schema
+from cleanrl_worker.kit.schema import SCRIPTS, Argument, ScriptSchema, read_schema
 
 ArgsType = TypeVar("ArgsType")
 _TRUE = {"true", "1", "yes", "on"}
@@ -143,5 +143,7 @@ def _unknown(word: str, schema: ScriptSchema) -> str:
     flags = [argument.flag for argument in schema.arguments.values()]
     close = difflib.get_close_matches(word, flags, n=1)
     hint = f" Did you mean {close[0]}?" if close else ""
-    command = f"python -m cleanrl_worker.cleanrl.{schema.path.stem} --help"
+    bundled = schema.path.parent == SCRIPTS
+    target = f"-m cleanrl_worker.cleanrl.{schema.path.stem}" if bundled else str(schema.path)
+    command = f"python {target} --help"
     return f"{schema.path.stem} has no flag {word}.{hint} All flags: {command}"

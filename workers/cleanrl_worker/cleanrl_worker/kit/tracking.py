@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from queue import Full, Queue
 from typing import Any
@@ -68,16 +71,58 @@ class Tracker:
     def _open(self) -> Any:
         import wandb
 
-        try:
-            return wandb.init(**self._options)
-        except Exception as error:
-            tell_offline(self._bridge, error)
-            return wandb.init(**self._options, mode="offline")
+        return init_or_offline(wandb.init, self._bridge, self._options)
 
 
-def tell_offline(bridge: Bridge, error: Exception) -> None:
-    """Say that W&B writes to the run directory only."""
-    reason = " ".join(str(error).split())[:200]
+def init_or_offline(init: Callable[..., Any], bridge: Bridge, options: dict[str, Any]) -> Any:
+    """Open a W&B run; one whose host does not answer is written to the run directory only.
+
+    The host is asked first: an attempt that fails halfway leaves W&B waiting for it at the end.
+
+    Args:
+        init: `wandb.init`.
+        bridge: Where to say that W&B is offline.
+        options: What `init` is called with.
+    """
+    mode = options.get("mode") or os.environ.get("WANDB_MODE") or "online"
+    if mode != "online":
+        return init(**options)
+    if reason := unreachable():
+        _tell_offline(bridge, reason)
+        return init(**{**options, "mode": "offline"})
+    try:
+        return init(**options)
+    except Exception as error:
+        _tell_offline(bridge, str(error))
+        # The failed attempt still holds the run's own id.
+        run_id = f"{os.environ.get('WANDB_RUN_ID', 'run')}-offline"
+        return init(**{**options, "mode": "offline", "id": run_id})
+
+
+def unreachable() -> str:
+    """Why W&B's host does not answer; empty when it does."""
+    url = os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")
+    proxies = {
+        scheme: address
+        for scheme in ("http", "https")
+        if (address := os.environ.get(f"WANDB_{scheme.upper()}_PROXY"))
+    }
+    handlers = [urllib.request.ProxyHandler(proxies)] if proxies else []
+    try:
+        opener = urllib.request.build_opener(*handlers)
+        opener.open(url, timeout=_seconds("WANDB_INIT_TIMEOUT")).close()
+    except urllib.error.HTTPError as answer:
+        # A refusal is an answer too, unless it is a proxy that cannot get through.
+        gone = answer.code in (407, 502, 503, 504)
+        answer.close()
+        return f"{url}: {answer}" if gone else ""
+    except (OSError, ValueError) as error:
+        return f"{url}: {error}"
+    return ""
+
+
+def _tell_offline(bridge: Bridge, error: str) -> None:
+    reason = " ".join(error.split())[:200]
     text = f"W&B is offline, its data stays in the run directory: {reason}"
     print(text, file=sys.stderr, flush=True)
     bridge.send("note", text=text, wandb="offline")

@@ -23,7 +23,7 @@ from cleanrl_worker.wrappers.curriculum import Stage
 try:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from syllabus.core import ReinitTaskWrapper
+        from syllabus.core import GymnasiumEvaluationWrapper, ReinitTaskWrapper
         from syllabus.curricula import SequentialCurriculum
         from syllabus.task_space import DiscreteTaskSpace
 except ModuleNotFoundError as missing:
@@ -31,6 +31,10 @@ except ModuleNotFoundError as missing:
         f"A curriculum needs the package {missing.name}; install it with: "
         "python -m cleanrl_worker.tools.install_extras --set curriculum"
     ) from None
+
+# Loading the library reserves shared memory for a class that is not used here.
+GymnasiumEvaluationWrapper.env_count.shm.close()
+GymnasiumEvaluationWrapper.env_count.shm.unlink()
 
 OnStage = Callable[[dict[str, Any]], None]
 # Far apart, so that no two environments of a batch ever start alike.

@@ -1,0 +1,78 @@
+"""Observations, actions and pictures as JSON: small vectors as lists, the rest as bytes."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from cleanrl_worker.kit.errors import UsageError
+
+FORMATS = ("png", "jpeg", "none")
+_LONGEST_LIST = 1024
+
+
+def encode_value(value: Any) -> Any:
+    """A value that JSON can carry."""
+    if isinstance(value, np.ndarray):
+        return _encode_array(value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): encode_value(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [encode_value(item) for item in value]
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return str(value)
+
+
+def _encode_array(array: np.ndarray) -> Any:
+    if array.ndim <= 1 and array.size <= _LONGEST_LIST:
+        return encode_value(array.tolist())
+    content = np.ascontiguousarray(array)
+    return {
+        "shape": list(content.shape),
+        "dtype": str(content.dtype),
+        "base64": base64.b64encode(content.tobytes()).decode(),
+    }
+
+
+def encode_frame(picture: np.ndarray, form: str) -> dict[str, Any]:
+    """A picture as PNG or JPEG in base64."""
+    from PIL import Image
+
+    target = io.BytesIO()
+    Image.fromarray(np.asarray(picture, np.uint8)).save(target, form.upper())
+    height, width = picture.shape[:2]
+    content = base64.b64encode(target.getvalue()).decode()
+    return {"format": form, "width": width, "height": height, "base64": content}
+
+
+def decode_action(space: gym.Space, given: Any) -> Any:
+    """An action of the environment from what a line of JSON gave.
+
+    Raises:
+        UsageError: It is none.
+    """
+    if isinstance(space, spaces.Discrete):
+        low, high = int(space.start), int(space.start + space.n) - 1
+        fits = isinstance(given, int) and not isinstance(given, bool) and low <= given <= high
+        if not fits:
+            raise UsageError(f"action must be a whole number from {low} to {high}, not {given!r}")
+        return given
+    try:
+        action = np.asarray(given, space.dtype).reshape(space.shape)
+    except (TypeError, ValueError, OverflowError):
+        raise UsageError(f"action must be numbers of shape {space.shape}, not {given!r}") from None
+    if not space.contains(action):
+        raise UsageError(f"action {given!r} lies outside {space}")
+    return action

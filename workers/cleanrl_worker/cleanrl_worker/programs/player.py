@@ -1,0 +1,173 @@
+"""One environment, and a policy that may act in it, for interactive sessions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from cleanrl_worker.fastlane.cameras import photograph, prepare_rendering
+from cleanrl_worker.kit import observations
+from cleanrl_worker.kit.envs import make_env
+from cleanrl_worker.kit.errors import UsageError
+
+Step = tuple[Any, float, bool, bool, dict[str, Any]]
+
+
+class Player:
+    """Steps one environment.
+
+    Args:
+        env_id: The environment; by default the one the policy was trained in.
+        policy: A policy file or a run directory, or None to leave acting to the caller.
+        algorithm: What a plain state dict was trained by.
+    """
+
+    def __init__(self, env_id: str | None, policy: Path | None, algorithm: str | None) -> None:
+        prepare_rendering()
+        trained = None
+        if policy is not None:
+            from cleanrl_worker.kit.evaluation import open_policy
+
+            trained = open_policy(policy, env_id, algorithm)
+            env_id = trained.args.env_id
+        if not env_id:
+            raise UsageError("env_id is required: what to step through")
+        self.env_id = env_id
+        prepared = trained is not None and hasattr(trained.module, "make_eval_envs")
+        self._place = _BatchOfOne(trained.make_envs(1)) if prepared else _Single(env_id)
+        self.action_space = self._place.action_space
+        self._act = None if trained is None else _Actor(trained.rebuild(self._place.like_envs()))
+
+    @property
+    def has_policy(self) -> bool:
+        """Whether `choose` can be asked."""
+        return self._act is not None
+
+    def about(self) -> dict[str, Any]:
+        """What the caller should know."""
+        return {
+            "env_id": self.env_id,
+            "action_space": str(self.action_space),
+            "has_policy": self.has_policy,
+        }
+
+    def reset(self, seed: int | None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode."""
+        if self._act is not None:
+            self._act.forget()
+        return self._place.reset(seed)
+
+    def step(self, action: Any) -> Step:
+        """Take one step."""
+        return self._place.step(action)
+
+    def choose(self, *, deterministic: bool) -> Any:
+        """The policy's action."""
+        assert self._act is not None
+        return self._act(self._place.encoded, deterministic)
+
+    def picture(self) -> np.ndarray:
+        """What the environment looks like now."""
+        return np.asarray(self._place.picture())
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._place.close()
+
+
+class _Actor:
+    """A policy for a batch, asked for one action."""
+
+    def __init__(self, policy: Any) -> None:
+        from cleanrl_worker.kit.sampling import Random
+
+        self._policy = policy
+        self._rng = Random(1)
+
+    def __call__(self, encoded: np.ndarray, deterministic: bool) -> Any:
+        action = self._policy(encoded[None], self._rng, deterministic)[0]
+        return action.item() if np.ndim(action) == 0 else action
+
+    def forget(self) -> None:
+        """A policy with memory starts afresh with an episode."""
+        if hasattr(self._policy, "reset"):
+            self._policy.reset(np.ones(1, np.bool_))
+
+
+class _Like:
+    """The two spaces that rebuilding a policy asks for."""
+
+    def __init__(self, observation_space: gym.Space, action_space: gym.Space) -> None:
+        self.single_observation_space = observation_space
+        self.single_action_space = action_space
+        self.num_envs = 1
+
+
+class _Single:
+    """A Gymnasium environment as it is."""
+
+    def __init__(self, env_id: str) -> None:
+        self._env = make_env(env_id)
+        self.action_space = self._env.action_space
+        self._space, self._encode = observations.encoder(self._env.observation_space)
+        self.encoded = np.zeros(self._space.shape, self._space.dtype)
+
+    def like_envs(self) -> _Like:
+        return _Like(self._space, self.action_space)
+
+    def reset(self, seed: int | None) -> tuple[Any, dict[str, Any]]:
+        observation, info = self._env.reset(seed=seed)
+        self._note(observation)
+        return observation, info
+
+    def step(self, action: Any) -> Step:
+        if isinstance(self.action_space, gym.spaces.Box):
+            space = self.action_space
+            action = np.clip(action, space.low, space.high).astype(space.dtype)
+        observation, reward, terminated, truncated, info = self._env.step(action)
+        self._note(observation)
+        return observation, float(reward), bool(terminated), bool(truncated), info
+
+    def picture(self) -> Any:
+        return photograph(self._env)
+
+    def close(self) -> None:
+        self._env.close()
+
+    def _note(self, observation: Any) -> None:
+        encoded = observation if self._encode is None else self._encode(observation)
+        self.encoded = np.asarray(encoded, self._space.dtype)
+
+
+class _BatchOfOne:
+    """Environments that an algorithm prepares by itself, such as stacked Atari frames."""
+
+    def __init__(self, envs: Any) -> None:
+        self._envs = envs
+        self.action_space = envs.single_action_space
+        self.encoded = np.zeros(envs.single_observation_space.shape)
+
+    def like_envs(self) -> Any:
+        return self._envs
+
+    def reset(self, seed: int | None) -> tuple[Any, dict[str, Any]]:
+        if seed is None:
+            self.encoded = np.array(self._envs.restart(0)[0])
+        else:
+            self.encoded = np.array(self._envs.reset(seed=seed)[0])
+        return self.encoded, {}
+
+    def step(self, action: Any) -> Step:
+        obs, rewards, terminated, truncated, info = self._envs.step(np.asarray([action]))
+        self.encoded = np.array(info["final_obs"][0] if "final_obs" in info else obs[0])
+        return self.encoded, float(rewards[0]), bool(terminated[0]), bool(truncated[0]), {}
+
+    def picture(self) -> Any:
+        newest = self.encoded if self.encoded.ndim == 2 else self.encoded[-1]
+        return np.repeat(np.repeat(newest, 4, 0), 4, 1)
+
+    def close(self) -> None:
+        self._envs.close()
