@@ -38,7 +38,9 @@ def tapped(run_id: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("CLEANRL_FASTLANE_SHARE", "1")
     monkeypatch.setenv("CLEANRL_FASTLANE_INTERVAL_MS", "1")
     for name in ("PYTHONPATH", "MUJOCO_GL", "SDL_VIDEODRIVER", "SDL_AUDIODRIVER"):
-        monkeypatch.delenv(name, raising=False)
+        # Set and taken away again, so that what the process puts there is undone afterwards.
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
     monkeypatch.setenv("SDL_NO_SIGNAL_HANDLERS", "1")
     kept = gym.make, gym.make_vec
     activate({})
