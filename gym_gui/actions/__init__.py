@@ -1,0 +1,1 @@
+"""Actions as data: menus, shortcuts and the palette read the same list."""

@@ -1,0 +1,52 @@
+"""What an action is, and what it may depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gym_gui.models.run_status import Record
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the user is looking at, as far as actions care."""
+
+    connected: bool = False
+    selected: tuple[Record, ...] = ()
+    can_undo: bool = False
+
+    @property
+    def one(self) -> Record | None:
+        """The only selected run, if there is exactly one."""
+        return self.selected[0] if len(self.selected) == 1 else None
+
+
+def always(context: Context) -> bool:
+    """The action needs nothing."""
+    return True
+
+
+@dataclass(frozen=True)
+class Action:
+    """One thing a person can do, wherever it is shown.
+
+    Attributes:
+        id: `area.verb`; the command of the same name is what happens.
+        title: What menus and the palette say.
+        menu: The menu it is in; empty for the palette alone.
+        shortcut: The key, in Qt's spelling.
+        icon: Name of the icon.
+        enabled: Whether it makes sense now.
+        checkable: It is a switch.
+        separated: A line goes before it in the menu.
+    """
+
+    id: str
+    title: str
+    menu: str = ""
+    shortcut: str = ""
+    icon: str = ""
+    enabled: Callable[[Context], bool] = always
+    checkable: bool = False
+    separated: bool = False

@@ -1,0 +1,1 @@
+"""What the help panel says about each algorithm."""

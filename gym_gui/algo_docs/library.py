@@ -1,0 +1,106 @@
+"""Reads the help texts and puts them together for one algorithm."""
+
+from __future__ import annotations
+
+import html
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from gym_gui.models.formatting import compact
+
+_FOLDER = Path(__file__).parent
+_LINK = re.compile(r"(https?://[^\s,]+)")
+# Shown first in the form when the library has no entry for an algorithm.
+_USUAL = ("learning_rate", "num_envs", "gamma", "batch_size", "buffer_size")
+
+
+@cache
+def _table(name: str) -> Mapping[str, Any]:
+    with (_FOLDER / f"{name}.toml").open("rb") as file:
+        return tomllib.load(file)
+
+
+def documented_algorithms() -> list[str]:
+    """The algorithms that have a help text."""
+    return list(_table("algorithms"))
+
+
+def entry(algo: str) -> Mapping[str, Any]:
+    """What is written about an algorithm, with what its base says underneath; empty if nothing."""
+    own = _table("algorithms").get(algo)
+    if own is None:
+        return {}
+    return {**entry(own.get("base", "")), **own}
+
+
+def parameters_that_matter(algo: str) -> tuple[str, ...]:
+    """The names a beginner should see first."""
+    return tuple(entry(algo).get("matters", _USUAL))
+
+
+def recommended_timesteps(algo: str, family: str) -> int | None:
+    """How long training usually takes until there is something to see."""
+    written = entry(algo)
+    place = _table("environments").get(family)
+    if place is None or family not in written.get("environments", ()):
+        return None
+    return int(place[f"{written.get('policy', 'on')}_policy"])
+
+
+def help_html(algo: str, description: Mapping[str, Any]) -> str:
+    """The help panel's text for an algorithm.
+
+    Args:
+        algo: Its name.
+        description: What its own script says about it (`title`, `paper`, `arguments`).
+    """
+    written = entry(algo)
+    parts = [f"<h3>{html.escape(str(description.get('title') or algo))}</h3>"]
+    if written:
+        parts.append(f"<p>{html.escape(written['what'])}</p>")
+        parts.append(f"<p><b>When to use it.</b> {html.escape(written['when'])}</p>")
+    else:
+        parts.append("<p>No help text has been written for this algorithm yet.</p>")
+    parts.append(_parameters(algo, description))
+    parts.extend(_environment(name, written) for name in written.get("environments", ()))
+    if description.get("paper"):
+        parts.append(f"<p><b>Paper.</b> {_linked(str(description['paper']))}</p>")
+    return "\n".join(parts)
+
+
+def _parameters(algo: str, description: Mapping[str, Any]) -> str:
+    defaults = {item["name"]: item for item in description.get("arguments", ())}
+    rows = []
+    for name in parameters_that_matter(algo):
+        if defaults and name not in defaults:
+            continue
+        default = defaults.get(name, {}).get("default", "")
+        why = _table("parameters").get(name) or defaults.get(name, {}).get("help", "")
+        rows.append(
+            f"<tr><td><code>{name}</code></td><td>{html.escape(str(default))}</td>"
+            f"<td>{html.escape(why)}</td></tr>"
+        )
+    if not rows:
+        return ""
+    return (
+        "<p><b>Parameters that matter</b></p>"
+        "<table cellpadding='4' cellspacing='0'>"
+        f"<tr><td><i>name</i></td><td><i>default</i></td><td></td></tr>{''.join(rows)}</table>"
+    )
+
+
+def _environment(name: str, written: Mapping[str, Any]) -> str:
+    place = _table("environments")[name]
+    steps = place[f"{written.get('policy', 'on')}_policy"]
+    return (
+        f"<p><b>{html.escape(place['title'])}</b> — about {compact(steps)} steps. "
+        f"{html.escape(place['advice'])}<br><i>{html.escape(place['examples'])}</i></p>"
+    )
+
+
+def _linked(text: str) -> str:
+    return _LINK.sub(r"<a href='\1'>\1</a>", html.escape(text))

@@ -1,0 +1,98 @@
+"""Starting the workbench."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+os.environ.setdefault("QT_API", "pyqt6")
+
+from qtpy.QtCore import QCoreApplication, Qt, QTimer
+from qtpy.QtWidgets import QApplication
+
+from gym_gui.background.link import DaemonLink
+from gym_gui.background.metric_feed import FeedPool
+from gym_gui.background.streams import StreamKeeper
+from gym_gui.background.worker_hooks import WorkerHooks
+from gym_gui.main_window import MainWindow
+from gym_gui.models.notices import Notices
+from gym_gui.models.run_store import RunStore
+from gym_gui.models.window_settings import load_window_settings
+from gym_gui.resources.theming import ThemeManager
+from gym_gui.services import Selection, Services
+from gym_gui.widgets.chart import ChartClock
+from mosaic.config.paths import Home
+
+_SIGNAL_CHECK_MS = 200
+
+
+def make_application(arguments: Sequence[str] = ("mosaic",)) -> QApplication:
+    """The application object, made once; also prepares for web views that come later."""
+    existing = QApplication.instance()
+    if isinstance(existing, QApplication):
+        return existing
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        # Chromium refuses to run as root with its sandbox on.
+        os.environ.setdefault("QTWEBENGINE_CHROMIUM_FLAGS", "--no-sandbox")
+    QCoreApplication.setAttribute(Qt.ApplicationAttribute.AA_ShareOpenGLContexts)
+    application = QApplication(list(arguments))
+    application.setApplicationName("MOSAIC")
+    application.setDesktopFileName("mosaic")
+    return application
+
+
+def make_services(home: Home, start_daemon: bool = True) -> Services:
+    """Everything the window leans on."""
+    settings, notice = load_window_settings(home)
+    link = DaemonLink(home, start=start_daemon)
+    streams = StreamKeeper()
+    notices = Notices()
+    services = Services(
+        link=link,
+        store=RunStore(),
+        themes=ThemeManager(),
+        notices=notices,
+        settings=settings,
+        selection=Selection(),
+        streams=streams,
+        feeds=FeedPool(link, streams),
+        clock=ChartClock(settings.chart_hz),
+        hooks=WorkerHooks(link.calls),
+    )
+    if notice:
+        notices.problem(notice)
+    return services
+
+
+def open_window(home: Home, start_daemon: bool = True) -> MainWindow:
+    """A window on the daemon of a home; it starts one when none runs."""
+    window = MainWindow(make_services(home, start_daemon))
+    window.show()
+    window.services.link.open()
+    return window
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """`python -m gym_gui`: open the workbench; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="mosaic gui", description="The MOSAIC workbench.")
+    parser.add_argument("--home", help="the home to work on (MOSAIC_HOME or var/ by default)")
+    parser.add_argument(
+        "--no-daemon", action="store_true", help="start no daemon when none runs; only look"
+    )
+    options = parser.parse_args(arguments)
+    application = make_application()
+    window = open_window(Home.locate(options.home), not options.no_daemon)
+    signal.signal(signal.SIGINT, lambda *_: window.close())
+    signal.signal(signal.SIGTERM, lambda *_: window.close())
+    # Python sees a signal only when it runs; Qt's loop alone would never let it.
+    pulse = QTimer()
+    pulse.timeout.connect(lambda: None)
+    pulse.start(_SIGNAL_CHECK_MS)
+    return int(application.exec())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

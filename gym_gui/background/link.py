@@ -1,0 +1,238 @@
+"""The window's one connection to the daemon: kept up, watched, and given up on never.
+
+Two threads: one follows WatchRuns and delivers its changes in batches, one asks for health and
+resources every two seconds. Both reconnect by themselves; the window only hears what changed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from qtpy.QtCore import QObject, Qt, QTimer, Signal
+
+from gym_gui.background.calls import Call, Calls
+from mosaic.client import TrainerClient
+from mosaic.config.paths import Home
+from mosaic.errors import DaemonNotRunningError, MosaicError
+
+CONNECTING, CONNECTED, SLOW, LOST = "connecting", "connected", "slow", "lost"
+_PULSE_S = 2.0
+_SLOW_AFTER_S = 3.0
+_RETRY_S = (0.3, 0.6, 1.0, 2.0)
+_BATCH = 250
+
+
+@dataclass(frozen=True)
+class LinkState:
+    """How the daemon is doing, in a word and a sentence."""
+
+    name: str
+    text: str = ""
+
+    @property
+    def usable(self) -> bool:
+        """Whether asking the daemon for something has a chance."""
+        return self.name in (CONNECTED, SLOW)
+
+
+class DaemonLink(QObject):
+    """Connects to the daemon of a home and tells the window what happens there.
+
+    Signals:
+        state_changed: A `LinkState`.
+        changes: A list of WatchRuns records, at most a few hundred at a time.
+        pulse: Health, resources and `latency_ms` every two seconds.
+    """
+
+    state_changed = Signal(object)
+    changes = Signal(list)
+    pulse = Signal(dict)
+    _news = Signal()
+    _said = Signal(object)
+    _beat = Signal(dict)
+
+    def __init__(self, home: Home, start: bool = True, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.home = home
+        self.calls = Calls(self)
+        self.state = LinkState(CONNECTING, "Connecting to the trainer daemon …")
+        self._start_daemon = start
+        self._client: TrainerClient | None = None
+        self._clients: set[TrainerClient] = set()
+        self._lock = threading.Lock()
+        self._pending: list[dict[str, Any]] = []
+        self._announced = False
+        self._stopping = threading.Event()
+        self._wake = threading.Event()
+        self._asked_at = 0.0
+        self._threads = [
+            threading.Thread(target=self._follow, name="gui-watch", daemon=True),
+            threading.Thread(target=self._take_pulse, name="gui-pulse", daemon=True),
+        ]
+        queued = Qt.ConnectionType.QueuedConnection
+        self._news.connect(self._deliver, queued)
+        self._said.connect(self._take_state, queued)
+        self._beat.connect(self._take_beat, queued)
+        self._slow_timer = QTimer(self)
+        self._slow_timer.setInterval(500)
+        self._slow_timer.timeout.connect(self._check_slow)
+
+    def open(self) -> None:
+        """Begin connecting."""
+        for thread in self._threads:
+            thread.start()
+        self._slow_timer.start()
+
+    def close(self) -> None:
+        """Let go of the daemon; it and its runs go on."""
+        self._stopping.set()
+        self._wake.set()
+        self._slow_timer.stop()
+        with self._lock:
+            clients = list(self._clients)
+        for client in clients:
+            client.close()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(10)
+        self.calls.close()
+
+    def start_daemon(self) -> None:
+        """Start a daemon at the next attempt, which is now."""
+        self._start_daemon = True
+        self._wake.set()
+
+    def call(
+        self,
+        method: str,
+        *args: Any,
+        done: Callable[[Any], None] | None = None,
+        failed: Callable[[Exception], None] | None = None,
+        **options: Any,
+    ) -> Call:
+        """Call a method of the client in the background."""
+
+        def work() -> Any:
+            client = self._client
+            if client is None:
+                raise DaemonNotRunningError("the trainer daemon is not connected yet")
+            return getattr(client, method)(*args, **options)
+
+        return self.calls.run(work, done, failed)
+
+    def new_client(self) -> TrainerClient:
+        """A connection of its own, for a stream that is ended by closing it; not on this thread."""
+        client = TrainerClient.connect(self.home)
+        with self._lock:
+            self._clients.add(client)
+            late = self._stopping.is_set()
+        if late:
+            client.close()
+        return client
+
+    def release(self, client: TrainerClient) -> None:
+        """Close a connection made by `new_client`."""
+        with self._lock:
+            self._clients.discard(client)
+        client.close()
+
+    # ------------------------------------------------------------ the watching thread
+
+    def _follow(self) -> None:
+        generation, since, attempt = "", 0, 0
+        while not self._stopping.is_set():
+            client = None
+            try:
+                client = self._connect()
+                self._client = client
+                attempt = 0
+                self._say(CONNECTED, "")
+                for change in client.watch(generation, since):
+                    if change["kind"] == "gap":
+                        since = change["from"]
+                        break
+                    generation, since = change["generation"], change["sequence"]
+                    self._queue(change)
+            except (MosaicError, OSError, ValueError, KeyError) as error:
+                self._say(LOST, _first_line(error))
+            finally:
+                self._drop(client)
+            pause = _RETRY_S[min(attempt, len(_RETRY_S) - 1)]
+            attempt += 1
+            self._wake.wait(pause)
+            self._wake.clear()
+
+    def _connect(self) -> TrainerClient:
+        start, self._start_daemon = self._start_daemon, False
+        client = TrainerClient.connect(self.home, start=start)
+        with self._lock:
+            self._clients.add(client)
+        return client
+
+    def _drop(self, client: TrainerClient | None) -> None:
+        self._client = None
+        if client is not None:
+            self.release(client)
+
+    def _queue(self, change: dict[str, Any]) -> None:
+        with self._lock:
+            self._pending.append(change)
+            tell = not self._announced
+            self._announced = True
+        if tell:
+            self._news.emit()
+
+    def _deliver(self) -> None:
+        with self._lock:
+            batch, self._pending = self._pending[:_BATCH], self._pending[_BATCH:]
+            self._announced = bool(self._pending)
+        if batch and not self._stopping.is_set():
+            self.changes.emit(batch)
+        if self._announced:
+            QTimer.singleShot(0, self._deliver)
+
+    # ------------------------------------------------------------ health
+
+    def _take_pulse(self) -> None:
+        while not self._stopping.is_set():
+            client = self._client
+            if client is not None:
+                begun = self._asked_at = time.monotonic()
+                try:
+                    health = client.health()
+                    latency = (time.monotonic() - begun) * 1000
+                    self._beat.emit({**health, **client.resources(), "latency_ms": latency})
+                except (MosaicError, ValueError):
+                    pass  # the watching thread says what is wrong
+                self._asked_at = 0.0
+            self._stopping.wait(_PULSE_S if client is not None else 0.1)
+
+    def _check_slow(self) -> None:
+        asked = self._asked_at
+        waiting = time.monotonic() - asked if asked else 0.0
+        if self.state.name == CONNECTED and waiting > _SLOW_AFTER_S:
+            self._take_state(LinkState(SLOW, "The trainer daemon is not answering; waiting for it"))
+
+    def _take_beat(self, beat: dict[str, Any]) -> None:
+        if self._stopping.is_set():
+            return
+        if self.state.name == SLOW:
+            self._take_state(LinkState(CONNECTED))
+        self.pulse.emit(beat)
+
+    def _say(self, name: str, text: str) -> None:
+        if not self._stopping.is_set():
+            self._said.emit(LinkState(name, text))
+
+    def _take_state(self, state: LinkState) -> None:
+        if state != self.state and not self._stopping.is_set():
+            self.state = state
+            self.state_changed.emit(state)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -1,0 +1,98 @@
+"""A run's curves, followed while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from qtpy.QtCore import QObject, Signal
+
+from gym_gui.background.link import DaemonLink
+from gym_gui.background.streams import Stream, StreamKeeper
+from gym_gui.models.series import Series
+from mosaic.client import TrainerClient
+
+_MAX_POINTS = 4000
+
+
+class MetricFeed(QObject):
+    """The curves of one run by tag.
+
+    Signals:
+        grown: The tags that have new points.
+        finished: Everything the run has written so far is here; the text is a problem or empty.
+    """
+
+    grown = Signal(set)
+    finished = Signal(str)
+
+    def __init__(self, link: DaemonLink, keeper: StreamKeeper, run_id: str) -> None:
+        super().__init__()
+        self.run_id = run_id
+        self.curves: dict[str, Series] = {}
+
+        def follow(client: TrainerClient) -> Iterator[dict[str, Any]]:
+            return client.metrics(run_id, follow=True, max_points=_MAX_POINTS)
+
+        self._stream = keeper.keep(Stream(link, follow))
+        self._stream.items.connect(self._take)
+        self._stream.ended.connect(self.finished)
+
+    def stop(self) -> None:
+        """Follow no longer."""
+        self._stream.stop()
+
+    def _take(self, batches: list[dict[str, Any]]) -> None:
+        for batch in batches:
+            series = self.curves.setdefault(batch["tag"], Series())
+            series.extend(batch["steps"], batch["values"], batch["wall_times"])
+            series.total_points = batch["total_points"]
+        self.grown.emit({batch["tag"] for batch in batches})
+
+
+class FeedPool(QObject):
+    """Curves shared by everyone who shows the same run.
+
+    Signals:
+        grown: A run id and the tags that have new points.
+    """
+
+    grown = Signal(str, set)
+
+    def __init__(self, link: DaemonLink, keeper: StreamKeeper) -> None:
+        super().__init__()
+        self._link, self._keeper = link, keeper
+        self._feeds: dict[str, MetricFeed] = {}
+        self._users: dict[str, int] = {}
+
+    def take(self, run_id: str) -> MetricFeed:
+        """Start or share the feed of a run; give it back with `give_back`."""
+        self._users[run_id] = self._users.get(run_id, 0) + 1
+        if run_id not in self._feeds:
+            feed = MetricFeed(self._link, self._keeper, run_id)
+            feed.grown.connect(lambda tags, name=run_id: self.grown.emit(name, tags))
+            self._feeds[run_id] = feed
+        return self._feeds[run_id]
+
+    def give_back(self, run_id: str) -> None:
+        """One user less; the last one stops the feed."""
+        self._users[run_id] = self._users.get(run_id, 0) - 1
+        if self._users[run_id] <= 0:
+            self._users.pop(run_id)
+            feed = self._feeds.pop(run_id, None)
+            if feed is not None:
+                feed.stop()
+
+    def reconnect(self) -> None:
+        """The daemon is back: read everything anew, for those who still look."""
+        for run_id in list(self._feeds):
+            old = self._feeds.pop(run_id)
+            old.stop()
+            feed = MetricFeed(self._link, self._keeper, run_id)
+            feed.grown.connect(lambda tags, name=run_id: self.grown.emit(name, tags))
+            self._feeds[run_id] = feed
+
+    def curves(self, run_id: str) -> dict[str, Series]:
+        """What is known of a run's curves."""
+        feed = self._feeds.get(run_id)
+        return feed.curves if feed else {}

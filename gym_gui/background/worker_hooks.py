@@ -1,0 +1,58 @@
+"""What workers know about their algorithms and environments, asked in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gym_gui.background.calls import Call, Calls
+from mosaic.workers.capabilities import WorkerCapabilities
+from mosaic.workers.discovery import load_hook
+
+Done = Callable[[Any], None]
+Failed = Callable[[Exception], None]
+
+
+class WorkerHooks:
+    """Calls a worker's hooks off the GUI thread and remembers what cannot change."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._known: dict[tuple[str, ...], Any] = {}
+
+    def algorithms(self, worker: WorkerCapabilities, done: Done, failed: Failed) -> None:
+        """The names of its algorithms."""
+        self._ask(worker.algorithms, (), done, failed)
+
+    def describe(self, worker: WorkerCapabilities, algo: str, done: Done, failed: Failed) -> None:
+        """What one algorithm says about itself."""
+        self._ask(worker.describe, (algo,), done, failed)
+
+    def environments(self, worker: WorkerCapabilities, done: Done, failed: Failed) -> None:
+        """What is installed to act on."""
+        self._ask(worker.environments, (), done, failed)
+
+    def dry_run(
+        self,
+        worker: WorkerCapabilities,
+        config: Mapping[str, Any],
+        done: Done,
+        failed: Failed,
+    ) -> Call:
+        """Check a config as the worker itself would; the result is (ok, text)."""
+        return self._calls.run(lambda: load_hook(worker.dry_run)(config), done, failed)
+
+    def _ask(self, reference: str, args: tuple[str, ...], done: Done, failed: Failed) -> None:
+        key = (reference, *args)
+        if key in self._known:
+            done(self._known[key])
+            return
+        if not reference:
+            failed(LookupError("the worker does not say"))
+            return
+
+        def remember(result: Any) -> None:
+            self._known[key] = result
+            done(result)
+
+        self._calls.run(lambda: load_hook(reference)(*args), remember, failed)

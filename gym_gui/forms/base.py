@@ -1,0 +1,122 @@
+"""What all forms have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QFormLayout, QLabel, QLineEdit, QWidget
+
+from gym_gui.models.actors import Actor
+from gym_gui.widgets.basics import label, restyle
+
+
+class WorkerForm(QWidget):
+    """A form that makes runs.
+
+    Signals:
+        submitted: A list of config documents and the id of the run they continue ("" if none).
+        edited: Something was changed; the content should be kept.
+    """
+
+    submitted = Signal(list, str)
+    edited = Signal()
+
+    def set_actor(self, actor: Actor) -> None:
+        """Make runs of this worker."""
+        raise NotImplementedError
+
+    def submit(self) -> None:
+        """Send what is in the form, unless something is wrong with it."""
+        raise NotImplementedError
+
+    def dry_run(self) -> None:
+        """Check what is in the form, as far as this form can."""
+
+    def show_refusal(self, problems: list[Any]) -> None:
+        """The daemon refused; show why, beside the fields where that is possible."""
+
+    def content(self) -> dict[str, Any]:
+        """What is in the form, for keeping; never a secret."""
+        return {}
+
+    def restore(self, content: Mapping[str, Any]) -> None:
+        """Put back what `content` gave."""
+
+
+def form_layout() -> QFormLayout:
+    """A form layout whose fields take the whole width."""
+    layout = QFormLayout()
+    layout.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
+    layout.setHorizontalSpacing(12)
+    layout.setVerticalSpacing(7)
+    layout.setContentsMargins(0, 0, 0, 0)
+    return layout
+
+
+class NumberLine(QLineEdit):
+    """A line for one number, checked while typing.
+
+    An empty line is None when that is allowed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        value: float | None = None,
+        low: float = 1,
+        high: float = 2**53,
+        whole: bool = True,
+        optional: bool = False,
+        placeholder: str = "",
+    ) -> None:
+        super().__init__("" if value is None else f"{value:g}" if not whole else str(int(value)))
+        self._name, self._low, self._high = name, low, high
+        self._whole, self._optional = whole, optional
+        self.setPlaceholderText(placeholder)
+        self.setAccessibleName(name)
+        self.error: QLabel = label("", "error", wrap=True)
+        self.error.hide()
+        self.textChanged.connect(self._check)
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with it; empty when nothing is."""
+        try:
+            self.value()
+        except ValueError as error:
+            return f"{self._name} {error}"
+        return ""
+
+    def value(self) -> float | int | None:
+        """The number.
+
+        Raises:
+            ValueError: What was typed is none, or out of range.
+        """
+        text = self.text().strip().replace("_", "").replace(",", "")
+        if not text and self._optional:
+            return None
+        noun = "a whole number" if self._whole else "a number"
+        allowed = f"must be {noun} from {self._low:g} to {self._high:g}"
+        try:
+            number = float(text)
+        except ValueError:
+            raise ValueError(f"{allowed}, not {text!r}") from None
+        if not self._low <= number <= self._high or (self._whole and not number.is_integer()):
+            raise ValueError(f"{allowed}, not {text}")
+        return int(number) if self._whole else number
+
+    def set_value(self, value: float | None) -> None:
+        """Show a number."""
+        if value is None:
+            self.clear()
+        else:
+            self.setText(str(int(value)) if self._whole else f"{value:g}")
+
+    def _check(self) -> None:
+        problem = self.problem
+        restyle(self, "problem", "true" if problem else "false")
+        self.error.setText(problem)
+        self.error.setVisible(bool(problem))

@@ -1,0 +1,108 @@
+"""A form for any worker: its config as JSON, checked by the daemon before it is sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from qtpy.QtGui import QFontDatabase
+from qtpy.QtWidgets import QPlainTextEdit
+
+from gym_gui.forms.base import WorkerForm
+from gym_gui.models.actors import Actor
+from gym_gui.services import Services
+from gym_gui.widgets.basics import Banner, button, column, label, row
+
+
+class GenericForm(WorkerForm):
+    """Submits what is typed to a worker that has no form of its own."""
+
+    def __init__(self, services: Services) -> None:
+        super().__init__()
+        self._services = services
+        self._actor: Actor | None = None
+        self._texts: dict[str, str] = {}
+        self._lane = label("", "muted", wrap=True)
+        self.text = QPlainTextEdit()
+        self.text.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+        self.text.setAccessibleName("Config of the worker as JSON")
+        self.text.setTabChangesFocus(True)
+        self.text.textChanged.connect(self.edited)
+        self.banner = Banner()
+        check = button("Check", self.dry_run, tip="Ask the daemon what is wrong, start nothing")
+        start = button("Start", self.submit, "primary", "Submit (Ctrl+Return)")
+        self.setLayout(
+            column(
+                self._lane,
+                label("Config", "section"),
+                self.text,
+                self.banner,
+                row(1, check, start),
+                margin=8,
+            )
+        )
+
+    def set_actor(self, actor: Actor) -> None:
+        if self._actor is not None:
+            self._texts[self._actor.worker_type] = self.text.toPlainText()
+        self._actor = actor
+        self._lane.setText(actor.lane)
+        start = self._texts.get(actor.worker_type) or _start_text(actor)
+        self.text.setPlainText(start)
+        self.banner.say("info", "")
+
+    def document(self) -> dict[str, Any]:
+        """The config as typed.
+
+        Raises:
+            ValueError: It is no JSON object.
+        """
+        typed = json.loads(self.text.toPlainText())
+        if not isinstance(typed, dict):
+            raise ValueError("a config is a JSON object")
+        if "metadata" in typed:
+            return typed
+        worker = self._actor.worker_type if self._actor else ""
+        return {"artifacts": {}, "metadata": {"worker": {"type": worker, "config": typed}}}
+
+    def submit(self) -> None:
+        try:
+            self.submitted.emit([self.document()], "")
+        except ValueError as error:
+            self.banner.say("danger", f"This is not valid JSON: {error}")
+
+    def dry_run(self) -> None:
+        try:
+            document = self.document()
+        except ValueError as error:
+            self.banner.say("danger", f"This is not valid JSON: {error}")
+            return
+        self._services.link.call("validate", document, done=self._on_checked, failed=self._failed)
+
+    def show_refusal(self, problems: list[Any]) -> None:
+        self._on_checked(problems)
+
+    def content(self) -> dict[str, Any]:
+        if self._actor is not None:
+            self._texts[self._actor.worker_type] = self.text.toPlainText()
+        return {"texts": dict(self._texts)}
+
+    def restore(self, content: Mapping[str, Any]) -> None:
+        self._texts.update({str(k): str(v) for k, v in (content.get("texts") or {}).items()})
+
+    def _on_checked(self, problems: list[Any]) -> None:
+        if problems:
+            self.banner.say("danger", "\n".join(map(str, problems)))
+        else:
+            self.banner.say("success", "The daemon would accept this config.")
+
+    def _failed(self, error: Exception) -> None:
+        self.banner.say("danger", str(error))
+
+
+def _start_text(actor: Actor) -> str:
+    example: Any = {}
+    if actor.capabilities and actor.capabilities.check_config:
+        example = json.loads(actor.capabilities.check_config)
+    return json.dumps(example, indent=2)

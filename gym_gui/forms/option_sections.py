@@ -1,0 +1,255 @@
+"""The train form's options beside hyperparameters: machine, live view, trackers, extras."""
+
+from __future__ import annotations
+
+import os
+
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QCheckBox, QComboBox, QGridLayout, QGroupBox, QLineEdit, QWidget
+
+from gym_gui.forms.base import NumberLine, form_layout
+from gym_gui.models.requirement_sets import RequirementSet
+from gym_gui.models.train_draft import TrainDraft
+from gym_gui.widgets.basics import button, column, label, row
+
+_NO_GPU = "No GPU on the trainer's machine"
+
+
+class Section(QGroupBox):
+    """A titled group of options that reads and writes part of a draft.
+
+    Signals:
+        edited: Something changed.
+    """
+
+    edited = Signal()
+
+    def __init__(self, title: str) -> None:
+        super().__init__(title)
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong, one sentence a field."""
+        return [line.problem for line in self.findChildren(NumberLine) if line.problem]
+
+    def write(self, draft: TrainDraft) -> None:
+        """Put the options into a draft."""
+        raise NotImplementedError
+
+    def read(self, draft: TrainDraft) -> None:
+        """Show the options of a draft."""
+        raise NotImplementedError
+
+    def _watch(self, *widgets: QWidget) -> None:
+        for widget in widgets:
+            if isinstance(widget, QCheckBox):
+                widget.toggled.connect(lambda _on: self.edited.emit())
+            elif isinstance(widget, QComboBox):
+                widget.currentTextChanged.connect(lambda _text: self.edited.emit())
+            elif isinstance(widget, QLineEdit):
+                widget.textChanged.connect(lambda _text: self.edited.emit())
+
+
+class MachineSection(Section):
+    """What the scheduler reserves, and when the daemon ends the run."""
+
+    def __init__(self) -> None:
+        super().__init__("Machine")
+        self.cpus = NumberLine("CPU slots", 1, 1, 1024)
+        self.gpu = QCheckBox("Reserve a GPU and train on it")
+        self._gpu_reason = label("", "muted", wrap=True)
+        self.wall = NumberLine(
+            "Wall-clock limit", None, 0.01, 1e6, whole=False, optional=True, placeholder="no limit"
+        )
+        form = form_layout()
+        form.addRow("CPU slots", column(self.cpus, self.cpus.error, spacing=2))
+        form.addRow("", column(self.gpu, self._gpu_reason, spacing=2))
+        form.addRow("Wall-clock limit (minutes)", column(self.wall, self.wall.error, spacing=2))
+        self.setLayout(column(form, margin=10))
+        self._watch(self.cpus, self.gpu, self.wall)
+        self.set_gpus(0)
+
+    def set_gpus(self, count: int) -> None:
+        """How many GPUs the trainer has."""
+        self.gpu.setEnabled(count > 0)
+        if not count:
+            self.gpu.setChecked(False)
+        self._gpu_reason.setText(_NO_GPU if not count else f"{count} on the trainer's machine")
+
+    def write(self, draft: TrainDraft) -> None:
+        draft.cpus = int(self.cpus.value() or 1)
+        draft.gpu = self.gpu.isChecked()
+        draft.wall_minutes = self.wall.value()
+
+    def read(self, draft: TrainDraft) -> None:
+        self.cpus.set_value(draft.cpus)
+        self.gpu.setChecked(draft.gpu and self.gpu.isEnabled())
+        self.wall.set_value(draft.wall_minutes)
+
+
+class ViewSection(Section):
+    """What can be seen while it trains, and what is kept."""
+
+    def __init__(self) -> None:
+        super().__init__("Live view and files")
+        self.mode = QComboBox()
+        self.mode.addItems(["single", "grid", "off"])
+        self.mode.setAccessibleName("Live view")
+        self.mode.setToolTip(
+            "single: the first environment; grid: several side by side. "
+            "Nothing is rendered unless somebody watches."
+        )
+        self.limit = NumberLine("Grid size", 4, 1, 64)
+        self.tensorboard = QCheckBox("Write TensorBoard files")
+        self.video = QCheckBox("Capture videos of the first environment")
+        self.keep = NumberLine("Checkpoints to keep", 3, 1, 1000)
+        form = form_layout()
+        form.addRow("FastLane live view", self.mode)
+        form.addRow("Environments in the grid", column(self.limit, self.limit.error, spacing=2))
+        form.addRow("", self.tensorboard)
+        form.addRow("", self.video)
+        form.addRow("Checkpoints to keep", column(self.keep, self.keep.error, spacing=2))
+        self.setLayout(column(form, margin=10))
+        self.mode.currentTextChanged.connect(lambda text: self.limit.setEnabled(text == "grid"))
+        self.limit.setEnabled(False)
+        self.tensorboard.setChecked(True)
+        self._watch(self.mode, self.limit, self.tensorboard, self.video, self.keep)
+
+    def write(self, draft: TrainDraft) -> None:
+        draft.fastlane_video_mode = self.mode.currentText()
+        draft.fastlane_grid_limit = int(self.limit.value() or 4)
+        draft.tensorboard = self.tensorboard.isChecked()
+        draft.capture_video = self.video.isChecked()
+        draft.keep_checkpoints = int(self.keep.value() or 3)
+
+    def read(self, draft: TrainDraft) -> None:
+        self.mode.setCurrentText(draft.fastlane_video_mode)
+        self.limit.set_value(draft.fastlane_grid_limit)
+        self.tensorboard.setChecked(draft.tensorboard)
+        self.video.setChecked(draft.capture_video)
+        self.keep.set_value(draft.keep_checkpoints)
+
+
+class WandbSection(Section):
+    """Weights and Biases, with the proxy some networks need.
+
+    Signals:
+        probe_wanted: Try whether W&B can be reached, through this proxy ("" for none).
+    """
+
+    probe_wanted = Signal(str)
+    _TEXTS = (
+        ("wandb_project_name", "Project", "cleanRL"),
+        ("wandb_entity", "Entity (team)", "your default"),
+        ("wandb_run_name", "Run name", "the run's own"),
+        ("wandb_api_key", "API key", "from WANDB_API_KEY or wandb login"),
+    )
+
+    def __init__(self) -> None:
+        super().__init__("Weights and Biases")
+        self.track = QCheckBox("Track this run with W&B")
+        self._lines: dict[str, QLineEdit] = {}
+        self._host = QWidget()
+        form = form_layout()
+        for name, title, placeholder in self._TEXTS:
+            form.addRow(title, self._line(name, title, placeholder))
+        self._lines["wandb_api_key"].setEchoMode(QLineEdit.EchoMode.Password)
+        self.proxy = QCheckBox("Reach W&B through a VPN proxy")
+        form.addRow("", self.proxy)
+        for name, title, variable in (
+            ("wandb_http_proxy", "HTTP proxy", "WANDB_VPN_HTTP_PROXY"),
+            ("wandb_https_proxy", "HTTPS proxy", "WANDB_VPN_HTTPS_PROXY"),
+        ):
+            form.addRow(
+                title, self._line(name, title, os.environ.get(variable) or f"{variable} (.env)")
+            )
+        self.probe_result = label("", "muted", wrap=True)
+        probe = button("Check the connection", self._probe)
+        form.addRow("", row(probe, self.probe_result, 1))
+        self._host.setLayout(form)
+        self.setLayout(column(self.track, self._host, margin=10))
+        self._watch(self.track, self.proxy, *self._lines.values())
+        self.track.toggled.connect(self._host.setVisible)
+        self.proxy.toggled.connect(self._enable_proxies)
+        self._host.hide()
+        self._enable_proxies(False)
+
+    def write(self, draft: TrainDraft) -> None:
+        draft.track_wandb = self.track.isChecked()
+        draft.wandb_use_vpn_proxy = self.proxy.isChecked()
+        draft.wandb = {k: line.text().strip() for k, line in self._lines.items() if line.text()}
+
+    def read(self, draft: TrainDraft) -> None:
+        self.track.setChecked(draft.track_wandb)
+        self.proxy.setChecked(draft.wandb_use_vpn_proxy)
+        for name, line in self._lines.items():
+            if name != "wandb_api_key" or draft.wandb.get(name):
+                line.setText(draft.wandb.get(name, ""))
+
+    def _line(self, name: str, title: str, placeholder: str) -> QLineEdit:
+        line = QLineEdit()
+        line.setPlaceholderText(placeholder)
+        line.setAccessibleName(title)
+        self._lines[name] = line
+        return line
+
+    def _enable_proxies(self, on: bool) -> None:
+        for name in ("wandb_http_proxy", "wandb_https_proxy"):
+            self._lines[name].setEnabled(on)
+
+    def _probe(self) -> None:
+        self.probe_result.setText("Checking …")
+        proxy = ""
+        if self.proxy.isChecked():
+            proxy = self._lines["wandb_https_proxy"].text().strip()
+            proxy = proxy or os.environ.get("WANDB_VPN_HTTPS_PROXY", "")
+        self.probe_wanted.emit(proxy)
+
+
+class ExtrasSection(Section):
+    """Which requirement sets the run needs, and which of them are missing."""
+
+    def __init__(self) -> None:
+        super().__init__("Requirement sets")
+        self._boxes: dict[str, QCheckBox] = {}
+        self._sets: dict[str, RequirementSet] = {}
+        self._grid = QGridLayout()
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._missing = label("", "error", wrap=True)
+        self._missing.hide()
+        self.setLayout(column(self._grid, self._missing, margin=10))
+
+    def set_sets(self, sets: list[RequirementSet]) -> None:
+        """Show the sets there are."""
+        for place, item in enumerate(sets):
+            box = QCheckBox(item.name if item.installed else f"{item.name} (missing)")
+            box.setToolTip(item.hint)
+            box.toggled.connect(self._on_toggle)
+            self._boxes[item.name] = box
+            self._sets[item.name] = item
+            self._grid.addWidget(box, place // 3, place % 3)
+        self.require(["base"])
+
+    def require(self, names: list[str]) -> None:
+        """Tick exactly the sets that the algorithm and the environment need."""
+        for name, box in self._boxes.items():
+            box.blockSignals(True)
+            box.setChecked(name in names)
+            box.blockSignals(False)
+        self._on_toggle()
+
+    def write(self, draft: TrainDraft) -> None:
+        draft.requirements = self._ticked() or ["base"]
+
+    def read(self, draft: TrainDraft) -> None:
+        if draft.requirements:
+            self.require(draft.requirements)
+
+    def _ticked(self) -> list[str]:
+        return [name for name, box in self._boxes.items() if box.isChecked()]
+
+    def _on_toggle(self) -> None:
+        missing = [self._sets[name] for name in self._ticked() if not self._sets[name].installed]
+        self._missing.setText("\n".join(f"{item.name}: {item.hint}" for item in missing))
+        self._missing.setVisible(bool(missing))
+        self.edited.emit()

@@ -1,0 +1,40 @@
+"""Which forms there are, and which of them an actor gets: by capability, never by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gym_gui.forms.base import WorkerForm
+from gym_gui.forms.cleanrl_train_form import CleanRlTrainForm
+from gym_gui.forms.generic_form import GenericForm
+from gym_gui.models.actors import Actor
+from gym_gui.services import Services
+
+TRAIN, SCRIPT, RESUME, EVALUATE, GENERIC = "train", "script", "resume", "evaluate", "generic"
+
+
+@dataclass(frozen=True)
+class FormKind:
+    """One form: its title and how to make it."""
+
+    title: str
+    make: Callable[[Services], WorkerForm]
+
+
+FORMS: dict[str, FormKind] = {
+    TRAIN: FormKind("Train", CleanRlTrainForm),
+    GENERIC: FormKind("Config", GenericForm),
+}
+
+
+def forms_for(actor: Actor) -> list[str]:
+    """The kinds of forms an actor gets."""
+    if not actor.trains_algorithms:
+        return [GENERIC]
+    kinds = [TRAIN]
+    if actor.capabilities and actor.capabilities.supports_checkpointing:
+        kinds += [kind for kind in (RESUME, EVALUATE) if kind in FORMS]
+    if SCRIPT in FORMS:
+        kinds.append(SCRIPT)
+    return kinds

@@ -1,0 +1,325 @@
+"""The main window: docks around the run table, and the wiring between them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from qtpy.QtCore import QByteArray, Qt, QTimer
+from qtpy.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QKeySequence
+from qtpy.QtWidgets import QMainWindow, QStackedWidget, QToolBar, QWidget
+
+from gym_gui.actions.action import Context
+from gym_gui.actions.binding import ActionBinder
+from gym_gui.actions.catalog import ACTIONS
+from gym_gui.background.link import CONNECTED, LOST, SLOW, LinkState
+from gym_gui.background.storage import read_json, window_folder, write_json
+from gym_gui.models import layouts
+from gym_gui.models.actors import Actor
+from gym_gui.models.layouts import LAYOUTS, WindowState, decode_state, encode_state
+from gym_gui.models.notices import Notice
+from gym_gui.models.palette_items import PaletteItem
+from gym_gui.models.run_status import status_of, title_of
+from gym_gui.models.window_settings import WindowSettings, save_window_settings
+from gym_gui.panels.compare_panel import ComparePanel
+from gym_gui.panels.dialogs import Dialogs
+from gym_gui.panels.docks import DockManager
+from gym_gui.panels.launch_panel import LaunchPanel
+from gym_gui.panels.notices_panel import NoticesPanel
+from gym_gui.panels.run_panel import RunPanel
+from gym_gui.panels.runs_panel import RunsPanel
+from gym_gui.panels.status_bar import StatusLine
+from gym_gui.panels.welcome import Welcome
+from gym_gui.presenters.notifier import Notifier
+from gym_gui.presenters.run_commands import RunCommands
+from gym_gui.presenters.tab_registry import PresenterRegistry
+from gym_gui.presenters.window_commands import WindowCommands
+from gym_gui.services import Services
+from gym_gui.widgets.basics import Banner, as_panel, column
+from gym_gui.widgets.palette import CommandPalette
+from gym_gui.widgets.toast import ToastStack
+
+_LAYOUT_ACTIONS = tuple(f"view.{name}" for name in LAYOUTS)
+
+
+class MainWindow(QMainWindow):
+    """The workbench."""
+
+    def __init__(self, services: Services) -> None:
+        super().__init__()
+        self.services = services
+        self.setWindowTitle("MOSAIC")
+        self.setAcceptDrops(True)
+        self.resize(1500, 920)
+        self._closed = False
+        self._presenters = PresenterRegistry()
+        self.dialogs = Dialogs(self)
+        self._runs = RunCommands(services)
+        self.binder = ActionBinder(self, services.themes, lambda name: self.commands.run(name))
+        self._build()
+        self.commands = WindowCommands(self, self._runs)
+        self._notifier = Notifier(services, self)
+        self.binder.fill(self.menuBar())
+        self._make_tool_bar()
+        self._connect()
+        self.apply_settings(services.settings)
+        self._restore()
+        self._refresh_context()
+
+    # ------------------------------------------------------------ building
+
+    def _build(self) -> None:
+        services = self.services
+        self.runs_panel = RunsPanel(services, self.binder)
+        self.launch = LaunchPanel(services)
+        self.run_panel = RunPanel(services, self._presenters)
+        self.compare = ComparePanel(services)
+        self.notices_panel = NoticesPanel(services)
+        self.welcome = Welcome(
+            lambda: self.binder.trigger("run.train_cartpole"),
+            lambda: self.binder.trigger("run.new"),
+        )
+        self.banner = Banner()
+        self._centre = QStackedWidget()
+        self._centre.addWidget(self.runs_panel)
+        self._centre.addWidget(self.welcome)
+        host = QWidget()
+        as_panel(host)
+        host.setLayout(column(self.banner, self._centre, spacing=0))
+        self.setCentralWidget(host)
+        self.docks = DockManager(
+            self,
+            {
+                layouts.LAUNCH: ("New run", self.launch),
+                layouts.RUN: ("Run", self.run_panel),
+                layouts.COMPARE: ("Analyse", self.compare),
+                layouts.NOTICES: ("Notifications", self.notices_panel),
+            },
+        )
+        self.status = StatusLine(services)
+        self.setStatusBar(self.status)
+        self.palette_box = CommandPalette(self, services.themes)
+        self.toasts = ToastStack(self, services.themes)
+
+    def _make_tool_bar(self) -> None:
+        bar = QToolBar("Layouts")
+        bar.setObjectName("toolbar")
+        bar.setMovable(False)
+        bar.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        bar.addAction(self.binder.actions["run.new"])
+        bar.addSeparator()
+        for name, layout in LAYOUTS.items():
+            action = self.binder.actions[f"view.{name}"]
+            action.setIconText(layout.name)
+            bar.addAction(action)
+        spacer = QWidget()
+        spacer.setSizePolicy(*[spacer.sizePolicy().Policy.Expanding] * 2)
+        bar.addWidget(spacer)
+        for name in ("app.palette", "view.theme", "app.settings"):
+            bar.addAction(self.binder.actions[name])
+        self.addToolBar(bar)
+
+    def _connect(self) -> None:
+        services = self.services
+        services.link.state_changed.connect(self._on_state)
+        services.link.changes.connect(services.store.apply)
+        services.link.calls.unexpected.connect(services.notices.problem)
+        services.store.changed.connect(lambda _ids: self._on_runs())
+        services.store.settled.connect(self._on_runs)
+        services.selection.changed.connect(self._refresh_context)
+        services.notices.said.connect(self.toasts.show_notice)
+        services.themes.changed.connect(self.binder.recolour)
+        self.launch.submitted.connect(self.commands.submit)
+        self.launch.actors_changed.connect(self._on_actors)
+        self.status.bell.clicked.connect(lambda: self.binder.trigger("view.notices"))
+        self._on_state(services.link.state)
+
+    # ------------------------------------------------------------ the daemon
+
+    def _on_state(self, state: LinkState) -> None:
+        if state.name == LOST:
+            self.banner.say(
+                "danger",
+                f"No trainer daemon: {state.text}. Runs that were going go on without it; "
+                "this window reconnects by itself.",
+                "Start the daemon",
+                self.services.link.start_daemon,
+            )
+        elif state.name == SLOW:
+            self.banner.say("warning", f"{state.text}. Nothing you typed is lost.")
+        else:
+            self.banner.say("info", "")
+        if state.name == CONNECTED:
+            self.services.link.call(
+                "workers",
+                done=self.launch.set_workers,
+                failed=lambda error: self.services.notices.error("Workers not listed", error),
+            )
+            self.services.feeds.reconnect()
+        self._refresh_context()
+
+    def _on_actors(self, actors: list[Actor]) -> None:
+        self._presenters.set_actors(actors)
+        self.run_panel.refresh()
+
+    def _on_runs(self) -> None:
+        empty = self.services.store.complete and not self.services.store.runs
+        self._centre.setCurrentWidget(self.welcome if empty else self.runs_panel)
+        self._refresh_context()
+
+    def _refresh_context(self) -> None:
+        self.binder.set_context(
+            Context(
+                connected=self.services.link.state.usable,
+                selected=self.services.selected_runs(),
+                can_undo=self._runs.can_undo,
+            )
+        )
+
+    # ------------------------------------------------------------ looking
+
+    def show_layout(self, name: str) -> None:
+        """Switch to a named layout."""
+        if name != self.docks.current and not self.docks.show_layout(name):
+            self.services.notices.info("The saved layout could not be used; showing the default")
+        for action in _LAYOUT_ACTIONS:
+            self.binder.actions[action].setChecked(action == f"view.{name}")
+        if name == "analyse" and self.services.selection.ids:
+            self.compare.show_runs(self.services.selection.ids)
+
+    def show_welcome(self) -> None:
+        """Show the first steps again."""
+        self._centre.setCurrentWidget(self.welcome)
+
+    def toggle_lock(self) -> None:
+        """Lock or free the docks."""
+        self.docks.lock(self.binder.actions["view.lock"].isChecked())
+
+    def toggle_grouping(self) -> None:
+        """Group the runs by seed, or not."""
+        self.runs_panel.set_grouped(self.binder.actions["runs.group"].isChecked())
+
+    def switch_theme(self) -> None:
+        """From light to dark or back."""
+        other = "light" if self.services.themes.theme.name == "dark" else "dark"
+        self._change_settings(theme=other)
+
+    def scale_text(self, points: float) -> None:
+        """Larger or smaller text."""
+        size = min(20.0, max(7.0, self.services.settings.font_points + points))
+        self._change_settings(font_points=size)
+
+    def apply_settings(self, settings: WindowSettings) -> None:
+        """Put settings into effect."""
+        self.services.settings = settings
+        self.services.themes.apply(settings.theme, settings.font_points)
+        self.binder.actions["view.lock"].setChecked(settings.lock_docks)
+        self.docks.lock(settings.lock_docks)
+
+    def _change_settings(self, **changes: Any) -> None:
+        settings = self.services.settings.model_copy(update=changes)
+        self.apply_settings(settings)
+        self.services.link.calls.run(
+            lambda: save_window_settings(self.services.link.home, settings)
+        )
+
+    # ------------------------------------------------------------ the palette
+
+    def open_palette(self) -> None:
+        """Everything that can be done."""
+        items = []
+        for action in ACTIONS:
+            made = self.binder.actions[action.id]
+            keys = made.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+            title = f"{action.menu}: {action.title}" if action.menu else action.title
+            items.append(PaletteItem(action.id, title, keys, action.icon, made.isEnabled()))
+        self.palette_box.ask("What do you want to do?", items, self.binder.recent, self._choose)
+
+    def open_finder(self) -> None:
+        """Every run, by name."""
+        newest = sorted(
+            self.services.store.runs.values(), key=lambda run: run["created_at"], reverse=True
+        )
+        items = [
+            PaletteItem(
+                f"go:{run['run_id']}",
+                f"{title_of(run)} · {run['run_id'][-6:]}",
+                status_of(run).label,
+                status_of(run).icon,
+            )
+            for run in newest[:2000]
+        ]
+        environments = sorted(self.launch.form("train").env.names)
+        items += [PaletteItem(f"env:{name}", name, "environment", "robot") for name in environments]
+        self.palette_box.ask("Go to a run or an environment", items, (), self._choose)
+
+    def _choose(self, key: str) -> None:
+        kind, _, rest = key.partition(":")
+        if kind == "go":
+            self.runs_panel.show_run(rest)
+        elif kind == "env":
+            self.commands.new_run()
+            self.launch.form("train").env.set_text(rest)
+        else:
+            self.binder.trigger(key)
+
+    # ------------------------------------------------------------ files dropped, state kept
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
+        if any(url.isLocalFile() for url in event.mimeData().urls()):
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802
+        for url in event.mimeData().urls():
+            if url.isLocalFile():
+                self.open_file(Path(url.toLocalFile()))
+        event.acceptProposedAction()
+
+    def open_file(self, path: Path) -> None:
+        """Take in a file: a config goes into the train form, a checkpoint into the policy form."""
+        if path.suffix == ".json":
+            self.commands.load_config_file(path)
+        elif path.suffix in (".cleanrl_model", ".state"):
+            self.commands.evaluate_file(path)
+        else:
+            self.services.notices.problem(
+                f"{path.name} cannot be opened here; drop a config (.json) or a checkpoint "
+                "(.cleanrl_model)"
+            )
+
+    def _restore(self) -> None:
+        try:
+            stored = read_json(window_folder(self.services.link.home) / "window.json")
+        except (ValueError, OSError):
+            stored = "unreadable"
+        state, notice = decode_state(stored)
+        if state.geometry:
+            self.restoreGeometry(QByteArray(state.geometry))
+        whole = self.docks.restore(state.docks or {}, state.layout)
+        if not whole and not notice:
+            notice = "The saved layout could not be used; showing the default"
+        if notice:
+            self.services.notices.say(Notice("warning", notice))
+        for action in _LAYOUT_ACTIONS:
+            self.binder.actions[action].setChecked(action == f"view.{state.layout}")
+        if not state.docks:
+            QTimer.singleShot(0, self.docks.reset)
+
+    def save_state(self) -> None:
+        """Remember how the window looks."""
+        state = WindowState(self.docks.current, bytes(self.saveGeometry()), self.docks.states())
+        try:
+            write_json(window_folder(self.services.link.home) / "window.json", encode_state(state))
+        except OSError as error:
+            self.services.notices.error("The layout could not be stored", error)
+
+    def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
+        if not self._closed:
+            self._closed = True
+            self.save_state()
+            self.launch.save_now()
+            self.run_panel.rest()
+            self.compare.rest()
+            self._notifier.close()
+            self.services.close()
+        super().closeEvent(event)

@@ -1,0 +1,66 @@
+"""Numbers, durations and times as people read them."""
+
+from __future__ import annotations
+
+import math
+import time
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+
+
+def number(value: float | int | None, digits: int = 4) -> str:
+    """A number short enough for a column; an em dash when there is none."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "—"
+    if isinstance(value, float) and math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if float(value).is_integer() and abs(value) < 1e15:
+        return f"{int(value):,}"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    if abs(value) >= 1:
+        return f"{value:.2f}"
+    return f"{value:.{digits}g}"
+
+
+def compact(value: float) -> str:
+    """A count with a unit: 1.2k, 3.4M."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.3g}{unit}"
+    return f"{value:.3g}"
+
+
+def duration(seconds: float | None) -> str:
+    """A duration in its two largest units."""
+    if seconds is None or seconds < 0 or math.isnan(seconds) or math.isinf(seconds):
+        return "—"
+    whole = round(seconds)
+    if whole < _MINUTE:
+        return f"{whole} s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE} min {whole % _MINUTE:02d} s"
+    if whole < _DAY:
+        return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE:02d} min"
+    return f"{whole // _DAY} d {whole % _DAY // _HOUR} h"
+
+
+def ago(moment: float | None, now: float | None = None) -> str:
+    """How long ago a moment was, in one unit."""
+    if not moment:
+        return "—"
+    seconds = max(0.0, (time.time() if now is None else now) - moment)
+    for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit} ago"
+    return "just now" if seconds < 5 else f"{int(seconds)} s ago"
+
+
+def moment(seconds: float | None) -> str:
+    """A moment as local date and time."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds)) if seconds else "—"
+
+
+def megabytes(value: float) -> str:
+    """A size given in megabytes."""
+    return f"{value / 1024:.1f} GB" if value >= 1024 else f"{value:.0f} MB"

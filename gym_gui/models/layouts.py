@@ -1,0 +1,74 @@
+"""Named layouts: which docks are shown, where, and how wide. And the window's stored state."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+STATE_VERSION = 1
+LAUNCH, RUN, COMPARE, PLAY, NOTICES = "launch", "run", "compare", "play", "notices"
+DOCKS = (LAUNCH, RUN, COMPARE, PLAY, NOTICES)
+LEFT, RIGHT, BOTTOM = "left", "right", "bottom"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One arrangement.
+
+    Attributes:
+        name: As the user knows it.
+        docks: Dock, side, and its share of the window in that direction.
+        show_runs: Whether the run table is there.
+    """
+
+    name: str
+    docks: tuple[tuple[str, str, float], ...]
+    show_runs: bool = True
+
+
+LAYOUTS: dict[str, Layout] = {
+    "train": Layout("Train", ((LAUNCH, LEFT, 0.54), (RUN, BOTTOM, 0.52))),
+    "watch": Layout("Watch", ((RUN, RIGHT, 0.62),)),
+    "analyse": Layout("Analyse", ((COMPARE, RIGHT, 0.66),)),
+}
+
+
+@dataclass(frozen=True)
+class WindowState:
+    """What the window looked like."""
+
+    layout: str = "train"
+    geometry: bytes = b""
+    docks: Mapping[str, bytes] | None = None
+
+
+def encode_state(state: WindowState) -> dict[str, Any]:
+    """For storing."""
+    return {
+        "version": STATE_VERSION,
+        "layout": state.layout,
+        "geometry": base64.b64encode(state.geometry).decode(),
+        "docks": {
+            name: base64.b64encode(data).decode() for name, data in (state.docks or {}).items()
+        },
+    }
+
+
+def decode_state(document: Any) -> tuple[WindowState, str]:
+    """What was stored, and a notice when it could not be used."""
+    if document is None:
+        return WindowState(), ""
+    try:
+        if document["version"] != STATE_VERSION:
+            return WindowState(), "The saved layout is from another version; using the default"
+        layout = document["layout"] if document["layout"] in LAYOUTS else "train"
+        geometry = base64.b64decode(document["geometry"], validate=True)
+        docks = {
+            name: base64.b64decode(data, validate=True) for name, data in document["docks"].items()
+        }
+        return WindowState(layout, geometry, docks), ""
+    except (KeyError, TypeError, ValueError, AttributeError, binascii.Error):
+        return WindowState(), "The saved layout could not be read; using the default"

@@ -1,0 +1,111 @@
+"""Which rows the run table has, in which order: filter, sort, group. Pure and quick."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gym_gui.models.run_columns import BY_KEY, COLUMNS
+from gym_gui.models.run_filter import Predicate
+from gym_gui.models.run_status import Record, is_live
+
+GroupKey = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class View:
+    """How the table is looked at."""
+
+    sort: str = "created"
+    descending: bool = True
+    grouped: bool = False
+    collapsed: frozenset[GroupKey] = frozenset()
+    pinned: str = ""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ only in their seed."""
+
+    key: GroupKey
+    runs: tuple[Record, ...] = field(repr=False)
+
+    @property
+    def title(self) -> str:
+        """What the group's row says."""
+        count = len(self.runs)
+        return f"{' · '.join(filter(None, self.key[:3]))}  ({count} run{'s' if count != 1 else ''})"
+
+    def returns(self) -> tuple[float, float] | None:
+        """Mean and standard deviation of the newest returns."""
+        values = [
+            run["metrics"]["episodic_return"]
+            for run in self.runs
+            if "episodic_return" in run["metrics"]
+        ]
+        if not values:
+            return None
+        spread = statistics.pstdev(values) if len(values) > 1 else 0.0
+        return statistics.fmean(values), spread
+
+    @property
+    def live(self) -> int:
+        """How many have not ended."""
+        return sum(map(is_live, self.runs))
+
+    @property
+    def progress(self) -> float:
+        """Mean progress."""
+        return statistics.fmean(run["progress"]["fraction"] for run in self.runs)
+
+
+Row = Record | Group
+
+
+def group_key(run: Record) -> GroupKey:
+    """What runs have in common that differ only in their seed."""
+    return (
+        run["algo"] or run["worker"],
+        run["env_id"],
+        run["mode"] if run["mode"] not in ("", "train", None) else "",
+        str(run["progress"]["total"]),
+        run["worker"],
+    )
+
+
+def arrange(runs: Iterable[Record], fits: Predicate | None, view: View) -> list[Row]:
+    """The rows to show."""
+    chosen = [run for run in runs if fits is None or fits(run)]
+    column = COLUMNS[BY_KEY.get(view.sort, BY_KEY["created"])]
+    chosen.sort(key=lambda run: run["created_at"], reverse=True)
+    chosen.sort(key=column.sort, reverse=view.descending)
+    if view.pinned:
+        chosen.sort(key=lambda run: run["run_id"] != view.pinned)
+    return _grouped(chosen, view) if view.grouped else list(chosen)
+
+
+def _grouped(runs: list[Record], view: View) -> list[Row]:
+    groups: dict[GroupKey, list[Record]] = {}
+    for run in runs:
+        groups.setdefault(group_key(run), []).append(run)
+    rows: list[Row] = []
+    for key, members in groups.items():
+        rows.append(Group(key, tuple(members)))
+        if key not in view.collapsed:
+            rows.extend(members)
+    return rows
+
+
+def summary(runs: Mapping[str, Record]) -> dict[str, int]:
+    """How many runs are running, queued and ended."""
+    counts: dict[str, Any] = {"running": 0, "queued": 0, "ended": 0}
+    for run in runs.values():
+        if not is_live(run):
+            counts["ended"] += 1
+        elif run["state"] == "INIT":
+            counts["queued"] += 1
+        else:
+            counts["running"] += 1
+    return counts

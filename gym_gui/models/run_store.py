@@ -1,0 +1,102 @@
+"""Every run the window knows of, kept up to date by WatchRuns and by what it just asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from qtpy.QtCore import QObject, QTimer, Signal
+
+from gym_gui.models.run_status import Record
+
+_COALESCE_MS = 60
+
+
+class RunStore(QObject):
+    """The runs by id.
+
+    A run that was just submitted is shown at once, marked pending, until the daemon names it.
+
+    Signals:
+        changed: The ids that changed, at most every few hundredths of a second.
+        ended: A run that this window saw alive has ended.
+        settled: The first snapshot is complete.
+    """
+
+    changed = Signal(set)
+    ended = Signal(dict)
+    settled = Signal()
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.runs: dict[str, dict[str, Any]] = {}
+        self.complete = False
+        self._generation = ""
+        self._unseen: set[str] = set()
+        self._dirty: set[str] = set()
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(_COALESCE_MS)
+        self._timer.timeout.connect(self._announce)
+
+    def get(self, run_id: str) -> dict[str, Any] | None:
+        """A run, or None when it is not known (any more)."""
+        return self.runs.get(run_id)
+
+    def apply(self, changes: Iterable[dict[str, Any]]) -> None:
+        """Take in a batch of WatchRuns records."""
+        for change in changes:
+            if change["generation"] != self._generation:
+                self._generation = change["generation"]
+                self._unseen = {key for key, run in self.runs.items() if not run.get("pending")}
+            self._apply_one(change)
+        if self._dirty and not self._timer.isActive():
+            self._timer.start()
+
+    def put(self, run: dict[str, Any]) -> None:
+        """Take in the answer of a call, unless something newer is known."""
+        known = self.runs.get(run["run_id"])
+        if known is None or known["version"] <= run["version"]:
+            self._store(run)
+            self._timer.start()
+
+    def add_pending(self, run: dict[str, Any]) -> None:
+        """Show a run that has been sent and not yet answered."""
+        self.runs[run["run_id"]] = {**run, "pending": True}
+        self._dirty.add(run["run_id"])
+        self._timer.start()
+
+    def drop(self, run_id: str) -> None:
+        """Forget a run."""
+        if self.runs.pop(run_id, None) is not None:
+            self._dirty.add(run_id)
+            self._timer.start()
+
+    def _apply_one(self, change: dict[str, Any]) -> None:
+        kind = change["kind"]
+        if kind == "run":
+            self._unseen.discard(change["run"]["run_id"])
+            self._store(change["run"])
+        elif kind == "removed":
+            if self.runs.pop(change["run_id"], None) is not None:
+                self._dirty.add(change["run_id"])
+        elif kind == "snapshot_end":
+            for run_id in self._unseen:
+                self.runs.pop(run_id, None)
+            self._dirty |= self._unseen
+            self._unseen = set()
+            if not self.complete:
+                self.complete = True
+                self.settled.emit()
+
+    def _store(self, run: dict[str, Any]) -> None:
+        before: Record | None = self.runs.get(run["run_id"])
+        self.runs[run["run_id"]] = run
+        self._dirty.add(run["run_id"])
+        if before is not None and before["state"] != "TERM" and run["state"] == "TERM":
+            self.ended.emit(run)
+
+    def _announce(self) -> None:
+        dirty, self._dirty = self._dirty, set()
+        if dirty:
+            self.changed.emit(dirty)

@@ -1,0 +1,126 @@
+"""Curves as arrays: growing, smoothing, thinning, and the band over several seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+KEEP_POINTS = 40_000
+_BAND_POINTS = 400
+
+
+@dataclass
+class Series:
+    """One curve that grows at its end."""
+
+    steps: Floats = field(default_factory=lambda: np.empty(0))
+    values: Floats = field(default_factory=lambda: np.empty(0))
+    walls: Floats = field(default_factory=lambda: np.empty(0))
+    total_points: int = 0
+
+    def extend(
+        self, steps: Sequence[float], values: Sequence[float], walls: Sequence[float]
+    ) -> None:
+        """Append points; a curve that grew too long is thinned, its extremes kept."""
+        self.steps = np.concatenate([self.steps, np.asarray(steps, float)])
+        self.values = np.concatenate([self.values, np.asarray(values, float)])
+        self.walls = np.concatenate([self.walls, np.asarray(walls, float)])
+        if len(self.steps) > KEEP_POINTS:
+            kept = extremes(self.values, KEEP_POINTS // 2)
+            self.steps, self.values, self.walls = (
+                self.steps[kept],
+                self.values[kept],
+                self.walls[kept],
+            )
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+
+def extremes(values: Floats, most: int) -> NDArray[np.intp]:
+    """Places of about `most` points: the lowest and highest of each bucket, and both ends."""
+    count = len(values)
+    if count <= most:
+        return np.arange(count)
+    size = -(-count // max(1, most // 2))
+    whole = count // size * size
+    blocks = np.nan_to_num(values[:whole]).reshape(-1, size)
+    starts = np.arange(len(blocks)) * size
+    lows, highs = starts + blocks.argmin(axis=1), starts + blocks.argmax(axis=1)
+    rest = np.arange(whole, count)
+    return np.unique(np.concatenate([lows, highs, rest, [0, count - 1]]))
+
+
+def smooth(values: Floats, weight: float) -> Floats:
+    """Exponential smoothing without the bias of its start; 0 changes nothing."""
+    if weight <= 0 or len(values) < 2:
+        return values
+    result = np.empty_like(values)
+    last, debias = 0.0, 0.0
+    for place, value in enumerate(values.tolist()):
+        if value == value:
+            last = last * weight + (1 - weight) * value
+            debias = debias * weight + (1 - weight)
+        result[place] = last / debias if debias else value
+    return result
+
+
+def band(curves: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats, Floats] | None:
+    """Mean and standard deviation over several curves, where at least two of them are."""
+    usable = [(x, y) for x, y in curves if len(x) >= 2]
+    if len(usable) < 2:
+        return None
+    start = min(float(x[0]) for x, _ in usable)
+    end = max(float(x[-1]) for x, _ in usable)
+    grid = np.linspace(start, end, _BAND_POINTS)
+    rows = np.full((len(usable), _BAND_POINTS), np.nan)
+    for place, (x, y) in enumerate(usable):
+        inside = (grid >= x[0]) & (grid <= x[-1])
+        rows[place, inside] = np.interp(grid[inside], x, y)
+    shared = (~np.isnan(rows)).sum(axis=0) >= 2
+    if not shared.any():
+        return None
+    part = rows[:, shared]
+    return grid[shared], np.nanmean(part, axis=0), np.nanstd(part, axis=0)
+
+
+def nearest_value(series: Series, step: float) -> float | None:
+    """The value at the point nearest to a step."""
+    if not len(series):
+        return None
+    place = int(np.searchsorted(series.steps, step))
+    place = min(max(place, 0), len(series) - 1)
+    if place and abs(series.steps[place - 1] - step) < abs(series.steps[place] - step):
+        place -= 1
+    return float(series.values[place])
+
+
+def as_csv(curves: Mapping[str, Series]) -> str:
+    """Curves of one tag as CSV, one line a point."""
+    lines = ["run,step,value,wall_time"]
+    for name, series in curves.items():
+        quoted = '"' + name.replace('"', '""') + '"'
+        lines += [
+            f"{quoted},{step:.0f},{value!r},{wall!r}"
+            for step, value, wall in zip(
+                series.steps.tolist(), series.values.tolist(), series.walls.tolist(), strict=True
+            )
+        ]
+    return "\n".join(lines) + "\n"
+
+
+_HEADLINE = ("episodic_return", "charts/episodic_return", "eval/episodic_return")
+
+
+def tag_order(tag: str) -> tuple[int, str]:
+    """Sorts tags so that what people look at first comes first."""
+    if tag in _HEADLINE:
+        return (0, tag)
+    for place, prefix in enumerate(("charts/", "episodic", "eval", "losses/"), start=1):
+        if tag.startswith(prefix):
+            return (place, tag)
+    return (9, tag)

@@ -1,0 +1,1 @@
+"""The docks of the window."""

@@ -1,0 +1,277 @@
+"""The analyse dock: curves of several runs over each other, and what set them apart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from qtpy.QtCore import Qt
+from qtpy.QtGui import QColor
+from qtpy.QtWidgets import (
+    QCheckBox,
+    QColorDialog,
+    QHeaderView,
+    QListWidget,
+    QListWidgetItem,
+    QSplitter,
+    QTableWidget,
+    QTableWidgetItem,
+    QTabWidget,
+    QWidget,
+)
+
+from gym_gui.models.config_diff import diff
+from gym_gui.models.run_status import title_of
+from gym_gui.resources import icons
+from gym_gui.services import Services
+from gym_gui.widgets.basics import EmptyState, as_panel, button, column, label, row
+from gym_gui.widgets.chart import Line
+from gym_gui.widgets.chart_grid import ChartGrid
+
+_MOST = 24
+_ID_ROLE = Qt.ItemDataRole.UserRole
+
+
+class ComparePanel(QWidget):
+    """Follows the selection, or keeps a set of runs."""
+
+    def __init__(self, services: Services) -> None:
+        super().__init__()
+        as_panel(self)
+        self._services = services
+        self._ids: tuple[str, ...] = ()
+        self._colours: dict[str, str] = {}
+        self._hidden: set[str] = set()
+        self._baseline = ""
+        self._following = False
+        self.grid = ChartGrid(services.themes, services.clock, services.settings.smoothing)
+        self.grid.say_empty("Nothing to compare", "Select one or more runs in the table.")
+        self.legend = QListWidget()
+        self.legend.setAccessibleName("Runs compared")
+        self.legend.itemChanged.connect(self._on_item)
+        self.legend.itemDoubleClicked.connect(self._recolour)
+        self.legend.setToolTip("Untick to hide, double-click to change the colour")
+        self.keep = QCheckBox("Keep these runs")
+        self.keep.setToolTip("Do not follow the selection in the table")
+        self.keep.toggled.connect(lambda on: None if on else self.show_runs(services.selection.ids))
+        side = QWidget()
+        only_differences = button("Config differences", self.show_diff)
+        side.setLayout(
+            column(label("Runs", "section"), self.legend, self.keep, only_differences, margin=8)
+        )
+        split = QSplitter(Qt.Orientation.Horizontal)
+        split.addWidget(self.grid)
+        split.addWidget(side)
+        split.setStretchFactor(0, 5)
+        split.setStretchFactor(1, 1)
+        split.setSizes([700, 200])
+        self.diff_page = _DiffPage(services)
+        self.tabs = QTabWidget()
+        self.tabs.setDocumentMode(True)
+        self.tabs.addTab(split, "Curves")
+        self.tabs.addTab(self.diff_page, "Configs")
+        self.tabs.currentChanged.connect(lambda _place: self._fill_diff())
+        self.setLayout(column(self.tabs, margin=6))
+        services.selection.changed.connect(self._on_selection)
+        services.feeds.grown.connect(self._on_grown)
+        services.store.changed.connect(self._on_store)
+
+    def show_runs(self, ids: Sequence[str]) -> None:
+        """Compare these runs."""
+        wanted = tuple(ids[:_MOST])
+        if self._following:
+            for run_id in set(wanted) - set(self._ids):
+                self._services.feeds.take(run_id)
+            for run_id in set(self._ids) - set(wanted):
+                self._services.feeds.give_back(run_id)
+        self._ids = wanted
+        self._fill_legend()
+        self._show()
+        self._fill_diff()
+
+    def show_diff(self) -> None:
+        """Show what sets the configs apart."""
+        self.tabs.setCurrentWidget(self.diff_page)
+
+    def set_baseline(self, run_id: str) -> None:
+        """Draw one run stronger than the others."""
+        self._baseline = run_id
+        self._show()
+
+    def rest(self) -> None:
+        """Let go of every curve."""
+        if self._following:
+            self._following = False
+            for run_id in self._ids:
+                self._services.feeds.give_back(run_id)
+
+    def showEvent(self, event: object) -> None:  # noqa: N802
+        super().showEvent(event)
+        if not self._following:
+            self._following = True
+            ids, self._ids = (self._ids or self._services.selection.ids), ()
+            self.show_runs(ids)
+
+    def hideEvent(self, event: object) -> None:  # noqa: N802
+        super().hideEvent(event)
+        self.rest()
+
+    def _on_selection(self) -> None:
+        if self.isVisible() and not self.keep.isChecked():
+            self.show_runs(self._services.selection.ids)
+
+    def _on_grown(self, run_id: str, _tags: set[str]) -> None:
+        if self.isVisible() and run_id in self._ids:
+            self._show()
+
+    def _on_store(self, ids: set[str]) -> None:
+        gone = [
+            run_id for run_id in self._ids if run_id in ids and not self._services.store.get(run_id)
+        ]
+        if gone and self.isVisible():
+            self.show_runs([run_id for run_id in self._ids if run_id not in gone])
+
+    def _show(self) -> None:
+        if not self.isVisible():
+            return
+        lines: dict[str, dict[str, Line]] = {}
+        for run_id in self._ids:
+            run = self._services.store.get(run_id)
+            if run is None or run_id in self._hidden:
+                continue
+            name = _name(run)
+            for tag, series in self._services.feeds.curves(run_id).items():
+                colour, strong = self._colour(run_id), run_id == self._baseline
+                lines.setdefault(tag, {})[run_id] = Line(series, name, colour, strong)
+        self.grid.show_curves(lines)
+
+    def _colour(self, run_id: str) -> str:
+        if run_id not in self._colours:
+            series = self._services.themes.theme.series
+            place = self._ids.index(run_id) if run_id in self._ids else 0
+            return series[place % len(series)]
+        return self._colours[run_id]
+
+    def _fill_legend(self) -> None:
+        self.legend.blockSignals(True)
+        self.legend.clear()
+        for run_id in self._ids:
+            run = self._services.store.get(run_id)
+            if run is None:
+                continue
+            item = QListWidgetItem(_name(run))
+            item.setIcon(_swatch(self._colour(run_id)))
+            item.setData(_ID_ROLE, run_id)
+            item.setToolTip(run_id)
+            shown = Qt.CheckState.Unchecked if run_id in self._hidden else Qt.CheckState.Checked
+            item.setCheckState(shown)
+            self.legend.addItem(item)
+        self.legend.blockSignals(False)
+
+    def _on_item(self, item: QListWidgetItem) -> None:
+        run_id = item.data(_ID_ROLE)
+        if item.checkState() == Qt.CheckState.Checked:
+            self._hidden.discard(run_id)
+        else:
+            self._hidden.add(run_id)
+        self._show()
+
+    def _recolour(self, item: QListWidgetItem) -> None:
+        run_id = item.data(_ID_ROLE)
+        dialog = QColorDialog(QColor(self._colour(run_id)), self)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+
+        def take(colour: QColor) -> None:
+            self._colours[run_id] = colour.name()
+            self._fill_legend()
+            self._show()
+
+        dialog.colorSelected.connect(take)
+        dialog.open()
+
+    def _fill_diff(self) -> None:
+        if self.tabs.currentWidget() is self.diff_page:
+            self.diff_page.show_runs(self._ids)
+
+
+class _DiffPage(QWidget):
+    """A table of settings, those that differ first."""
+
+    def __init__(self, services: Services) -> None:
+        super().__init__()
+        self._services = services
+        self._shown: tuple[str, ...] = ()
+        self.only = QCheckBox("Only differences")
+        self.only.setChecked(True)
+        self.only.toggled.connect(lambda _on: self._fill())
+        self.table = QTableWidget()
+        self.table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
+        self.table.verticalHeader().hide()
+        self.table.setShowGrid(False)
+        self.table.setAlternatingRowColors(True)
+        self.table.setAccessibleName("Configs side by side")
+        self._empty = EmptyState("Nothing to compare", "Select two or more runs in the table.")
+        self._documents: list[dict[str, Any]] = []
+        self._names: list[str] = []
+        self.setLayout(column(row(self.only, 1), self.table, self._empty, margin=8))
+        self.table.hide()
+
+    def show_runs(self, ids: tuple[str, ...]) -> None:
+        """Read the configs of runs and compare them."""
+        if ids == self._shown:
+            return
+        self._shown = ids
+        runs = [run for run in map(self._services.store.get, ids) if run is not None]
+        paths = [Path(run["run_dir"]) / "config.json" for run in runs]
+        self._names = [_name(run) for run in runs]
+        self._services.link.calls.run(
+            lambda: [_read(path) for path in paths], self._take, self._failed
+        )
+
+    def _take(self, documents: list[dict[str, Any]]) -> None:
+        self._documents = documents
+        self._fill()
+
+    def _failed(self, error: Exception) -> None:
+        self._services.notices.error("A config could not be read", error)
+
+    def _fill(self) -> None:
+        rows = diff(self._documents)
+        if self.only.isChecked():
+            rows = [one for one in rows if one.differs]
+        enough = len(self._documents) >= 2
+        self.table.setVisible(bool(rows) and enough)
+        self._empty.setVisible(not rows or not enough)
+        if enough and not rows:
+            self._empty.say("No differences", "These configs are the same in every setting.")
+        elif not enough:
+            self._empty.say("Nothing to compare", "Select two or more runs in the table.")
+        self.table.setColumnCount(1 + len(self._names))
+        self.table.setHorizontalHeaderLabels(["Setting", *self._names])
+        self.table.setRowCount(len(rows))
+        accent = self._services.themes.colour("accent")
+        for place, one in enumerate(rows):
+            for at, text in enumerate((one.key, *one.values)):
+                item = QTableWidgetItem(text)
+                item.setToolTip(text)
+                if one.differs and at:
+                    item.setForeground(accent)
+                self.table.setItem(place, at, item)
+        header = self.table.horizontalHeader()
+        header.setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    document = json.loads(path.read_text(encoding="utf-8"))
+    return document if isinstance(document, dict) else {}
+
+
+def _name(run: dict[str, Any]) -> str:
+    seed = f" · seed {run['seed']}" if run["seed"] is not None else ""
+    return f"{title_of(run)}{seed}"
+
+
+def _swatch(colour: str) -> Any:
+    return icons.icon("stop", colour, colour)

@@ -1,0 +1,167 @@
+"""Dialogs: few, never waiting, each about one thing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qtpy.QtCore import Qt
+from qtpy.QtGui import QKeySequence
+from qtpy.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QFileDialog,
+    QGridLayout,
+    QLineEdit,
+    QMessageBox,
+    QPlainTextEdit,
+    QWidget,
+)
+
+from gym_gui.actions.catalog import ACTIONS, MENUS
+from gym_gui.forms.base import form_layout
+from gym_gui.models import formatting
+from gym_gui.models.run_status import Record, can_cancel, title_of
+from gym_gui.panels.settings_dialog import SettingsDialog
+from gym_gui.presenters.support_bundle import write_bundle
+from gym_gui.widgets.basics import column, label, row, scrolled
+
+if TYPE_CHECKING:
+    from gym_gui.main_window import MainWindow
+
+Cancel = Callable[[Iterable[Record]], None]
+Update = Callable[[str, str, str, list[str]], None]
+
+
+class Dialogs:
+    """Opens the window's dialogs; each lives until it is closed."""
+
+    def __init__(self, window: MainWindow) -> None:
+        self._window = window
+
+    def confirm_cancel(self, runs: Iterable[Record], cancel: Cancel) -> None:
+        """Ask before work is thrown away, and say how much."""
+        chosen = [run for run in runs if can_cancel(run)]
+        started = [run for run in chosen if run["started_at"]]
+        if not started:
+            cancel(chosen)
+            return
+        longest = max(time.time() - run["started_at"] for run in started)
+        what = title_of(started[0]) if len(started) == 1 else f"{len(started)} runs"
+        box = QMessageBox(
+            QMessageBox.Icon.Question,
+            "Cancel",
+            f"Stop {what} after {formatting.duration(longest)} of training?",
+            QMessageBox.StandardButton.NoButton,
+            self._window,
+        )
+        box.setInformativeText("A worker that can saves a checkpoint first, so you can continue.")
+        stop = box.addButton("Stop", QMessageBox.ButtonRole.DestructiveRole)
+        box.addButton("Keep running", QMessageBox.ButtonRole.RejectRole)
+        box.buttonClicked.connect(lambda pressed: cancel(chosen) if pressed is stop else None)
+        _open(box)
+
+    def choose_config(self) -> None:
+        """Pick a config file to load into the form."""
+        dialog = QFileDialog(self._window, "Open a config", "", "Configs (*.json);;All files (*)")
+        dialog.fileSelected.connect(lambda path: self._window.commands.load_config_file(Path(path)))
+        _open(dialog)
+
+    def edit_run(self, run: Record, update: Update) -> None:
+        """Change name, tags and notes."""
+        dialog = QDialog(self._window)
+        dialog.setWindowTitle("Name, tags and notes")
+        name = QLineEdit(run["run_name"])
+        tags = QLineEdit(", ".join(run["tags"]))
+        tags.setPlaceholderText("baseline, paper")
+        notes = QPlainTextEdit(run["notes"] or "")
+        notes.setTabChangesFocus(True)
+        form = form_layout()
+        form.addRow("Name", name)
+        form.addRow("Tags", tags)
+        form.addRow("Notes", notes)
+
+        def store() -> None:
+            words = [word.strip() for word in tags.text().split(",") if word.strip()]
+            update(run["run_id"], name.text().strip(), notes.toPlainText().strip(), words)
+            dialog.accept()
+
+        buttons = _ok_cancel(dialog, store)
+        dialog.setLayout(column(form, buttons, margin=16))
+        dialog.resize(460, 320)
+        _open(dialog)
+
+    def save_bundle(self, run: Record | None) -> None:
+        """Write what a maintainer needs to help, without secrets."""
+        if run is None:
+            return
+        services = self._window.services
+        dialog = QFileDialog(
+            self._window, "Save support bundle", f"mosaic-{run['run_id']}.zip", "*.zip"
+        )
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.fileSelected.connect(
+            lambda path: services.link.calls.run(
+                lambda: write_bundle(Path(run["run_dir"]), Path(path)),
+                lambda count: services.notices.info(f"Support bundle with {count} files written"),
+                lambda error: services.notices.error("The bundle was not written", error),
+            )
+        )
+        _open(dialog)
+
+    def show_shortcuts(self) -> None:
+        """The shortcut sheet."""
+        dialog = QDialog(self._window)
+        dialog.setWindowTitle("Keyboard shortcuts")
+        columns = []
+        for menu in MENUS:
+            keyed = [action for action in ACTIONS if action.menu == menu and action.shortcut]
+            if keyed:
+                columns.append(_shortcut_group(menu, [(a.title, a.shortcut) for a in keyed]))
+        columns.append(
+            _shortcut_group(
+                "In the run table", [("Open the run", "Return"), ("Sort", "click a header")]
+            )
+        )
+        half = (len(columns) + 1) // 2
+        host = QWidget()
+        host.setLayout(
+            row(column(*columns[:half], 1), column(*columns[half:], 1), margin=16, spacing=28)
+        )
+        dialog.setLayout(column(scrolled(host)))
+        dialog.resize(720, 560)
+        _open(dialog)
+
+    def show_settings(self) -> None:
+        """Settings of the window and of the daemon."""
+        dialog = SettingsDialog(self._window, self._window.services)
+        dialog.window_changed.connect(self._window.apply_settings)
+        _open(dialog)
+
+
+def _open(dialog: QDialog) -> None:
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    dialog.open()
+
+
+def _ok_cancel(dialog: QDialog, accept: Callable[[], None]) -> QDialogButtonBox:
+    standard = QDialogButtonBox.StandardButton
+    buttons = QDialogButtonBox(standard.Ok | standard.Cancel)
+    buttons.accepted.connect(accept)
+    buttons.rejected.connect(dialog.reject)
+    return buttons
+
+
+def _shortcut_group(title: str, items: list[tuple[str, str]]) -> QWidget:
+    grid = QGridLayout()
+    grid.setHorizontalSpacing(24)
+    grid.setColumnStretch(0, 1)
+    for place, (text, key) in enumerate(items):
+        shown = QKeySequence(key).toString(QKeySequence.SequenceFormat.NativeText) or key
+        grid.addWidget(label(text), place, 0)
+        grid.addWidget(label(shown, "muted"), place, 1)
+    host = QWidget()
+    host.setLayout(column(label(title, "section"), grid, spacing=6))
+    return host

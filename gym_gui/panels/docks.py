@@ -1,0 +1,105 @@
+"""The docks of the window: placed by named layouts, remembered, locked, and reset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from qtpy.QtCore import QByteArray, Qt
+from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
+
+from gym_gui.models.layouts import BOTTOM, LAYOUTS, LEFT, RIGHT, STATE_VERSION, Layout
+
+_AREAS = {
+    LEFT: Qt.DockWidgetArea.LeftDockWidgetArea,
+    RIGHT: Qt.DockWidgetArea.RightDockWidgetArea,
+    BOTTOM: Qt.DockWidgetArea.BottomDockWidgetArea,
+}
+
+
+class DockManager:
+    """Arranges the docks of a window."""
+
+    def __init__(self, window: QMainWindow, pages: Mapping[str, tuple[str, QWidget]]) -> None:
+        self._window = window
+        self.docks: dict[str, QDockWidget] = {}
+        self.current = "train"
+        self._states: dict[str, bytes] = {}
+        window.setDockNestingEnabled(True)
+        corner, area = Qt.Corner, Qt.DockWidgetArea
+        window.setCorner(corner.BottomLeftCorner, area.LeftDockWidgetArea)
+        window.setCorner(corner.BottomRightCorner, area.RightDockWidgetArea)
+        for name, (title, page) in pages.items():
+            dock = QDockWidget(title, window)
+            dock.setObjectName(f"dock.{name}")
+            dock.setWidget(page)
+            dock.hide()
+            window.addDockWidget(_AREAS[RIGHT], dock)
+            self.docks[name] = dock
+
+    def show_layout(self, name: str) -> bool:
+        """Switch to a layout; False when its stored form could not be used."""
+        self._states[self.current] = bytes(self._window.saveState(STATE_VERSION))
+        self.current = name
+        stored = self._states.get(name)
+        if stored is None:
+            self.reset()
+            return True
+        whole = self._window.restoreState(QByteArray(stored), STATE_VERSION)
+        if not whole:
+            self.reset()
+        self._window.centralWidget().setVisible(LAYOUTS[name].show_runs)
+        return bool(whole)
+
+    def reset(self) -> None:
+        """Bring the current layout back to how it was made."""
+        layout = LAYOUTS[self.current]
+        wanted = {name for name, _, _ in layout.docks}
+        for name, dock in self.docks.items():
+            dock.setFloating(False)
+            if name not in wanted:
+                dock.hide()
+        self._window.centralWidget().setVisible(layout.show_runs)
+        for name, side, _ in layout.docks:
+            self._window.addDockWidget(_AREAS[side], self.docks[name])
+            self.docks[name].show()
+        self._resize(layout)
+
+    def show_dock(self, name: str) -> None:
+        """Bring a dock to the front, wherever it is."""
+        dock = self.docks[name]
+        if not dock.isVisible() and not dock.isFloating():
+            self._window.addDockWidget(_AREAS[RIGHT], dock)
+        dock.show()
+        dock.raise_()
+
+    def lock(self, locked: bool) -> None:
+        """Keep docks from being dragged by accident."""
+        features = QDockWidget.DockWidgetFeature
+        free = features.DockWidgetMovable | features.DockWidgetFloatable
+        for dock in self.docks.values():
+            dock.setFeatures(
+                features.DockWidgetClosable if locked else features.DockWidgetClosable | free
+            )
+
+    def states(self) -> dict[str, bytes]:
+        """Every layout as it is now, for storing."""
+        return {**self._states, self.current: bytes(self._window.saveState(STATE_VERSION))}
+
+    def restore(self, states: Mapping[str, bytes], current: str) -> bool:
+        """Take stored layouts; False when the current one could not be used."""
+        self._states = dict(states)
+        self.current = current
+        stored = self._states.get(current)
+        if stored is not None and self._window.restoreState(QByteArray(stored), STATE_VERSION):
+            self._window.centralWidget().setVisible(LAYOUTS[current].show_runs)
+            return True
+        self.reset()
+        return stored is None
+
+    def _resize(self, layout: Layout) -> None:
+        width, height = self._window.width(), self._window.height()
+        for name, side, share in layout.docks:
+            across = side != BOTTOM
+            direction = Qt.Orientation.Horizontal if across else Qt.Orientation.Vertical
+            size = int((width if across else height) * share)
+            self._window.resizeDocks([self.docks[name]], [size], direction)

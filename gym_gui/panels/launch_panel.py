@@ -1,0 +1,226 @@
+"""The launch dock: the actor roster, and the forms of the chosen actor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from qtpy.QtCore import Qt, QTimer, Signal
+from qtpy.QtGui import QBrush, QGuiApplication
+from qtpy.QtWidgets import QComboBox, QStackedWidget, QTabWidget, QWidget
+
+from gym_gui.background.storage import read_json, window_folder, write_json
+from gym_gui.forms.base import WorkerForm
+from gym_gui.forms.registry import FORMS, forms_for
+from gym_gui.models.actors import HUMAN, Actor, roster
+from gym_gui.services import Services
+from gym_gui.widgets.basics import EmptyState, NoWheel, as_panel, button, column, label, row
+
+_SAVE_DELAY_MS = 800
+_DEFAULT_ACTOR = "cleanrl"
+
+
+class LaunchPanel(QWidget):
+    """Choose who acts, fill in the form, send it.
+
+    Signals:
+        submitted: Config documents, the run they continue, and the form they came from.
+        play_wanted: The user wants to act himself.
+        actors_changed: The roster is known or changed.
+    """
+
+    submitted = Signal(list, str, object)
+    play_wanted = Signal()
+    actors_changed = Signal(list)
+
+    def __init__(self, services: Services) -> None:
+        super().__init__()
+        as_panel(self)
+        self._services = services
+        self.actors: list[Actor] = []
+        self.choice = QComboBox()
+        self.choice.setAccessibleName("Actor")
+        self.choice.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        self.choice.setMinimumWidth(200)
+        self.choice.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.choice.installEventFilter(NoWheel(self.choice))
+        self.choice.currentIndexChanged.connect(self._on_choice)
+        self._lane = label("", "muted")
+        self._forms: dict[str, WorkerForm] = {}
+        self._tabs = QTabWidget()
+        self._tabs.setDocumentMode(True)
+        self._human = EmptyState(
+            "Play it yourself",
+            "You are the agent: any Gymnasium environment, from the keyboard, recorded for replay.",
+            "Open the Play layout",
+            self.play_wanted.emit,
+        )
+        self._missing = _MissingWorker(services)
+        self._waiting = EmptyState("Looking for workers", "The trainer daemon lists them.")
+        self._stack = QStackedWidget()
+        for page in (self._waiting, self._tabs, self._human, self._missing):
+            self._stack.addWidget(page)
+        top = row(label("Actor", "section"), self.choice, self._lane, 1, margin=8)
+        self.setLayout(column(top, self._stack, spacing=0))
+        self._kept = self._load_kept()
+        self._save_timer = QTimer(self)
+        self._save_timer.setSingleShot(True)
+        self._save_timer.setInterval(_SAVE_DELAY_MS)
+        self._save_timer.timeout.connect(self.save)
+
+    # ------------------------------------------------------------ the roster
+
+    def set_workers(self, workers: list[Mapping[str, Any]]) -> None:
+        """The daemon's list of workers."""
+        actors = roster(workers)
+        if actors == self.actors:
+            return
+        self.actors = actors
+        before = self.current.worker_type if self.current else self._kept.get("actor")
+        self.choice.blockSignals(True)
+        self.choice.clear()
+        for actor in actors:
+            name = "person" if actor.worker_type == HUMAN else "robot"
+            title = actor.title if actor.available else f"{actor.title}  (not available)"
+            self.choice.addItem(self._services.themes.icon(name), title, actor)
+            if not actor.available:
+                place = self.choice.count() - 1
+                grey = QBrush(self._services.themes.colour("faint"))
+                self.choice.setItemData(place, grey, Qt.ItemDataRole.ForegroundRole)
+                self.choice.setItemData(place, actor.problem, Qt.ItemDataRole.ToolTipRole)
+        self.choice.setCurrentIndex(-1)
+        self.choice.blockSignals(False)
+        self.choose(before or _DEFAULT_ACTOR)
+        self.actors_changed.emit(actors)
+
+    @property
+    def current(self) -> Actor | None:
+        """The chosen actor."""
+        actor = self.choice.currentData()
+        return actor if isinstance(actor, Actor) else None
+
+    def choose(self, worker_type: str) -> None:
+        """Choose an actor by its type."""
+        types = [actor.worker_type for actor in self.actors]
+        if worker_type in types:
+            self.choice.setCurrentIndex(types.index(worker_type))
+        elif self.actors:
+            self.choice.setCurrentIndex(len(self.actors) - 1)
+
+    def actor_of(self, worker_type: str) -> Actor | None:
+        """The actor behind a worker type."""
+        return next((a for a in self.actors if a.worker_type == worker_type), None)
+
+    def _on_choice(self) -> None:
+        actor = self.current
+        if actor is None:
+            return
+        self._lane.setText(actor.lane if actor.available else "")
+        if actor.worker_type == HUMAN:
+            self._stack.setCurrentWidget(self._human)
+        elif not actor.available or actor.capabilities is None:
+            self._missing.show_actor(actor)
+            self._stack.setCurrentWidget(self._missing)
+        else:
+            self._show_forms(actor)
+            self._stack.setCurrentWidget(self._tabs)
+        self._save_timer.start()
+
+    def _show_forms(self, actor: Actor) -> None:
+        self._tabs.clear()
+        for kind in forms_for(actor):
+            form = self.form(kind)
+            form.set_actor(actor)
+            self._tabs.addTab(form, FORMS[kind].title)
+        self._tabs.tabBar().setVisible(self._tabs.count() > 1)
+
+    # ------------------------------------------------------------ the forms
+
+    def form(self, kind: str) -> WorkerForm:
+        """A form, made when it is first needed."""
+        if kind not in self._forms:
+            form = FORMS[kind].make(self._services)
+            stored = (self._kept.get("forms") or {}).get(kind)
+            if stored:
+                _restore(form, stored)
+            form.submitted.connect(
+                lambda configs, parent, source=form: self.submitted.emit(configs, parent, source)
+            )
+            form.edited.connect(self._save_timer.start)
+            self._forms[kind] = form
+        return self._forms[kind]
+
+    def show_form(self, kind: str, worker_type: str) -> WorkerForm:
+        """Bring a form of a worker to the front."""
+        self.choose(worker_type)
+        form = self.form(kind)
+        place = self._tabs.indexOf(form)
+        if place >= 0:
+            self._tabs.setCurrentIndex(place)
+        return form
+
+    @property
+    def current_form(self) -> WorkerForm | None:
+        """The form in front."""
+        page = self._tabs.currentWidget()
+        return page if isinstance(page, WorkerForm) else None
+
+    # ------------------------------------------------------------ never lost
+
+    def save(self) -> None:
+        """Store what is in the forms."""
+        document = self.content()
+        path = window_folder(self._services.link.home) / "forms.json"
+        self._services.link.calls.run(lambda: write_json(path, document))
+
+    def save_now(self) -> None:
+        """Store what is in the forms before the window goes."""
+        self._save_timer.stop()
+        path = window_folder(self._services.link.home) / "forms.json"
+        try:
+            write_json(path, self.content())
+        except OSError as error:
+            self._services.notices.error("The forms could not be stored", error)
+
+    def content(self) -> dict[str, Any]:
+        """What is in the forms, and whose turn it is."""
+        forms = dict(self._kept.get("forms") or {})
+        forms.update({kind: form.content() for kind, form in self._forms.items()})
+        actor = self.current.worker_type if self.current else self._kept.get("actor")
+        return {"actor": actor, "forms": forms}
+
+    def _load_kept(self) -> dict[str, Any]:
+        try:
+            stored = read_json(window_folder(self._services.link.home) / "forms.json")
+        except (ValueError, OSError):
+            return {}
+        return stored if isinstance(stored, dict) else {}
+
+
+class _MissingWorker(QWidget):
+    """A worker that is not installed: the reason, and the command to copy."""
+
+    def __init__(self, services: Services) -> None:
+        super().__init__()
+        self._services = services
+        self._command = ""
+        self._state = EmptyState("", "")
+        self._copy = button("Copy the command", self._on_copy)
+        self.setLayout(column(self._state, row(1, self._copy, 1), 2))
+
+    def show_actor(self, actor: Actor) -> None:
+        """Explain an actor that cannot be used."""
+        self._command = actor.problem.partition("run: ")[2]
+        self._state.say(f"{actor.title} cannot be used yet", actor.problem)
+        self._copy.setVisible(bool(self._command))
+
+    def _on_copy(self) -> None:
+        QGuiApplication.clipboard().setText(self._command)
+        self._services.notices.info(f"Copied: {self._command}")
+
+
+def _restore(form: WorkerForm, stored: Mapping[str, Any]) -> None:
+    try:
+        form.restore(stored)
+    except (TypeError, ValueError, KeyError, AttributeError):
+        pass  # a form stored by another version is not worth an error at start-up

@@ -1,0 +1,127 @@
+"""The run dock: the tabs of the run that is selected."""
+
+from __future__ import annotations
+
+from qtpy.QtWidgets import QStackedWidget, QTabWidget, QWidget
+
+from gym_gui.models.run_status import Record
+from gym_gui.presenters.tab_registry import LIVE, TABS, PresenterRegistry
+from gym_gui.services import Services
+from gym_gui.tabs.base import RunTab
+from gym_gui.tabs.live_tab import LiveTab
+from gym_gui.widgets.basics import EmptyState, as_panel, column
+
+
+class RunPanel(QWidget):
+    """Follows the selection; tabs are made when first needed and rest while hidden."""
+
+    def __init__(self, services: Services, presenters: PresenterRegistry) -> None:
+        super().__init__()
+        as_panel(self)
+        self._services = services
+        self._presenters = presenters
+        self._made: dict[str, RunTab] = {}
+        self._shown: list[str] = []
+        self._preferred = ""
+        self._switching = False
+        self.tabs = QTabWidget()
+        self.tabs.setDocumentMode(True)
+        self.tabs.setUsesScrollButtons(True)
+        self.tabs.currentChanged.connect(self._on_tab)
+        self._empty = EmptyState(
+            "No run selected", "Choose a run in the table to see its numbers, curves and logs."
+        )
+        self._stack = QStackedWidget()
+        self._stack.addWidget(self._empty)
+        self._stack.addWidget(self.tabs)
+        self.setLayout(column(self._stack))
+        services.selection.current_changed.connect(self._on_current)
+        services.store.changed.connect(self._on_changed)
+
+    def tab(self, name: str) -> RunTab:
+        """A tab by name, made when it is not there yet."""
+        if name not in self._made:
+            self._made[name] = TABS[name].make(self._services)
+        return self._made[name]
+
+    def open_tab(self, name: str) -> None:
+        """Bring a tab to the front, if the run has it."""
+        self._preferred = name
+        if name in self._shown:
+            self.tabs.setCurrentWidget(self.tab(name))
+
+    def refresh(self) -> None:
+        """Look again which tabs the run gets."""
+        self._on_current(self._services.selection.current)
+
+    def showEvent(self, event: object) -> None:  # noqa: N802
+        super().showEvent(event)
+        self._on_tab()
+
+    def hideEvent(self, event: object) -> None:  # noqa: N802
+        super().hideEvent(event)
+        self.rest()
+
+    def rest(self) -> None:
+        """Stop everything the tabs do."""
+        for tab in self._made.values():
+            tab.deactivate()
+
+    def _on_current(self, run_id: str) -> None:
+        run = self._services.store.get(run_id)
+        self._stack.setCurrentWidget(self.tabs if run else self._empty)
+        if run is None:
+            gone = bool(run_id)
+            self._empty.say(
+                "This run is gone" if gone else "No run selected",
+                "It was deleted. Undo is in the Run menu."
+                if gone
+                else "Choose a run in the table to see its numbers, curves and logs.",
+            )
+            self.rest()
+            for tab in self._made.values():
+                tab.set_run(None)
+            return
+        self._show(run)
+
+    def _on_changed(self, ids: set[str]) -> None:
+        current = self._services.selection.current
+        if current in ids:
+            self._on_current(current)
+
+    def _show(self, run: Record) -> None:
+        presenter = self._presenters.get(run["worker"])
+        names = presenter.tabs(run)
+        if names != self._shown:
+            self._set_tabs(names)
+        if LIVE in names:
+            live = self.tab(LIVE)
+            if isinstance(live, LiveTab):
+                live.set_lane(presenter.analytics)
+        for name in names:
+            self.tab(name).set_run(run)
+        self._on_tab()
+
+    def _set_tabs(self, names: list[str]) -> None:
+        self._switching = True
+        before = self.tabs.currentWidget()
+        self.tabs.clear()
+        for name in names:
+            tab = self.tab(name)
+            self.tabs.addTab(tab, self._services.themes.icon(tab.icon, "muted"), tab.title)
+        self._shown = names
+        wanted = self._made.get(self._preferred) or before
+        if wanted is not None and self.tabs.indexOf(wanted) >= 0:
+            self.tabs.setCurrentWidget(wanted)
+        self._switching = False
+
+    def _on_tab(self) -> None:
+        if self._switching:
+            return
+        front = self.tabs.currentWidget()
+        for tab in self._made.values():
+            if tab is not front or not self.isVisible():
+                tab.deactivate()
+        if self.isVisible() and isinstance(front, RunTab) and self._shown:
+            self._preferred = next(n for n, tab in self._made.items() if tab is front)
+            front.activate()

@@ -1,0 +1,218 @@
+"""The run table with its filter, its buttons and its menu."""
+
+from __future__ import annotations
+
+from qtpy.QtCore import QItemSelectionModel, QModelIndex, QPoint, Qt, QTimer
+from qtpy.QtGui import QKeySequence, QShortcut
+from qtpy.QtWidgets import (
+    QAbstractItemView,
+    QHeaderView,
+    QLineEdit,
+    QMenu,
+    QStackedWidget,
+    QTableView,
+    QToolButton,
+    QWidget,
+)
+
+from gym_gui.actions.binding import ActionBinder
+from gym_gui.models.run_columns import BY_KEY, COLUMNS
+from gym_gui.models.run_filter import FIELDS
+from gym_gui.models.run_order import Group, summary
+from gym_gui.models.run_table import RunTableModel
+from gym_gui.services import Services
+from gym_gui.widgets.basics import EmptyState, as_panel, column, label, restyle, row
+from gym_gui.widgets.delegates import ProgressDelegate, StateDelegate, ThemedDelegate
+
+_TOOLS = ("run.pause", "run.resume", "run.cancel", "run.clone", "run.retry", "analyse.compare")
+_MENU = (
+    "run.pause", "run.resume", "run.cancel", "", "run.clone", "run.retry", "run.continue",
+    "run.evaluate", "", "analyse.compare", "analyse.diff", "analyse.logs",
+    "analyse.tensorboard", "", "run.tags", "run.pin", "run.copy_id", "run.open_folder",
+    "run.bundle", "", "run.delete",
+)  # fmt: skip
+_FILTER_DELAY_MS = 120
+
+
+class RunsPanel(QWidget):
+    """Every run in one quick table."""
+
+    def __init__(self, services: Services, actions: ActionBinder) -> None:
+        super().__init__()
+        as_panel(self)
+        self._services = services
+        self._actions = actions
+        self.model = RunTableModel(services.store, self)
+        self.filter = QLineEdit()
+        self.filter.setPlaceholderText("Filter:  algo:ppo  env:cart  state:running  return>100")
+        self.filter.setClearButtonEnabled(True)
+        self.filter.setAccessibleName("Filter runs")
+        self.filter.setToolTip(
+            "Words, or field:word and field>number. Fields: " + ", ".join(FIELDS)
+        )
+        self._problem = label("", "error", wrap=True)
+        self._problem.hide()
+        self._count = label("", "muted")
+        self.table = self._make_table()
+        self._empty = EmptyState("No runs fit", "Nothing matches the filter. Clear it to see all.")
+        self._stack = QStackedWidget()
+        self._stack.addWidget(self.table)
+        self._stack.addWidget(self._empty)
+        self.setLayout(column(self._make_bar(), self._problem, self._stack, margin=8, spacing=6))
+        self._delay = QTimer(self)
+        self._delay.setSingleShot(True)
+        self._delay.setInterval(_FILTER_DELAY_MS)
+        self._delay.timeout.connect(lambda: self.model.set_filter(self.filter.text()))
+        self.filter.textChanged.connect(lambda _text: self._delay.start())
+        self.filter.returnPressed.connect(self.table.setFocus)
+        self.model.filter_problem.connect(self._show_problem)
+        self.model.arranged.connect(self._on_arranged)
+        services.store.changed.connect(lambda _ids: self._show_count())
+        self._show_count()
+
+    def show_run(self, run_id: str) -> None:
+        """Select a run and bring it into view, clearing a filter that hides it."""
+        if self.model.row_of(run_id) < 0 and self.filter.text():
+            self.filter.clear()
+            self.model.set_filter("")
+        place = self.model.row_of(run_id)
+        if place >= 0:
+            self.table.selectRow(place)
+            self.table.scrollTo(self.model.index(place, 0))
+        else:
+            self._services.selection.select((run_id,))
+
+    def set_grouped(self, grouped: bool) -> None:
+        """Gather runs that differ only in their seed."""
+        self.model.set_view(grouped=grouped)
+
+    def focus_filter(self) -> None:
+        """Put the cursor into the filter."""
+        self.filter.setFocus()
+        self.filter.selectAll()
+
+    # ------------------------------------------------------------ building
+
+    def _make_bar(self) -> QWidget:
+        bar = QWidget()
+        tools = row(spacing=5)
+        for name in _TOOLS:
+            tool = QToolButton()
+            tool.setDefaultAction(self._actions.actions[name])
+            tool.setAccessibleName(self._actions.actions[name].text())
+            tools.addWidget(tool)
+        tools.addStretch(1)
+        tools.addWidget(self._count)
+        bar.setLayout(column(self.filter, tools, spacing=6))
+        return bar
+
+    def _make_table(self) -> QTableView:
+        table = QTableView()
+        table.setModel(self.model)
+        table.setAccessibleName("Runs")
+        table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        table.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
+        table.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        table.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        table.setShowGrid(False)
+        table.setWordWrap(False)
+        table.verticalHeader().hide()
+        table.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        table.verticalHeader().setDefaultSectionSize(30)
+        header = table.horizontalHeader()
+        header.setSectionsMovable(True)
+        header.setHighlightSections(False)
+        header.setStretchLastSection(True)
+        header.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        header.customContextMenuRequested.connect(self._choose_columns)
+        themes = self._services.themes
+        table.setItemDelegate(ThemedDelegate(themes, table))
+        table.setItemDelegateForColumn(BY_KEY["state"], StateDelegate(themes, table))
+        table.setItemDelegateForColumn(BY_KEY["progress"], ProgressDelegate(themes, table))
+        for place, item in enumerate(COLUMNS):
+            table.setColumnWidth(place, item.width)
+        table.setSortingEnabled(True)
+        table.sortByColumn(BY_KEY["created"], Qt.SortOrder.DescendingOrder)
+        table.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        table.customContextMenuRequested.connect(self._open_menu)
+        table.selectionModel().selectionChanged.connect(lambda *_: self._on_selection())
+        table.selectionModel().currentChanged.connect(lambda *_: self._on_selection())
+        table.doubleClicked.connect(self._on_double_click)
+        for key in ("Return", "Enter"):
+            shortcut = QShortcut(QKeySequence(key), table)
+            shortcut.setContext(Qt.ShortcutContext.WidgetShortcut)
+            shortcut.activated.connect(lambda: self._on_double_click(table.currentIndex()))
+        return table
+
+    # ------------------------------------------------------------ reacting
+
+    def _on_selection(self) -> None:
+        rows = sorted({index.row() for index in self.table.selectionModel().selectedRows()})
+        ids: list[str] = []
+        for place in rows:
+            item = self.model.row_at(place)
+            if isinstance(item, Group):
+                ids += [run["run_id"] for run in item.runs]
+            elif item is not None:
+                ids.append(item["run_id"])
+        current = self.model.row_at(self.table.currentIndex().row())
+        chosen = "" if current is None or isinstance(current, Group) else current["run_id"]
+        unique = tuple(dict.fromkeys(ids))
+        self._services.selection.select(unique, chosen if chosen in unique else "")
+
+    def _on_arranged(self) -> None:
+        self._show_count()
+        current = self._services.selection.current
+        place = self.model.row_of(current)
+        if place < 0 or self.table.selectionModel().hasSelection():
+            return
+        flags = QItemSelectionModel.SelectionFlag
+        self.table.selectionModel().setCurrentIndex(
+            self.model.index(place, 0), flags.ClearAndSelect | flags.Rows
+        )
+
+    def _on_double_click(self, index: QModelIndex) -> None:
+        item = self.model.row_at(index.row())
+        if isinstance(item, Group):
+            self.model.toggle_group(item.key)
+        elif item is not None:
+            self._actions.trigger("view.watch")
+
+    def _open_menu(self, position: QPoint) -> None:
+        menu = QMenu(self)
+        for name in _MENU:
+            if name:
+                menu.addAction(self._actions.actions[name])
+            else:
+                menu.addSeparator()
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.popup(self.table.viewport().mapToGlobal(position))
+
+    def _choose_columns(self, position: QPoint) -> None:
+        header = self.table.horizontalHeader()
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        for place, item in enumerate(COLUMNS):
+            entry = menu.addAction(item.title)
+            entry.setCheckable(True)
+            entry.setChecked(not header.isSectionHidden(place))
+            entry.setEnabled(item.key != "name")
+            entry.toggled.connect(lambda on, at=place: header.setSectionHidden(at, not on))
+        menu.popup(header.mapToGlobal(position))
+
+    def _show_problem(self, text: str) -> None:
+        self._problem.setText(text)
+        self._problem.setVisible(bool(text))
+        restyle(self.filter, "problem", "true" if text else "false")
+
+    def _show_count(self) -> None:
+        counts = summary(self._services.store.runs)
+        self._count.setText(
+            f"{counts['running']} running · {counts['queued']} queued · {counts['ended']:,} ended"
+        )
+        nothing = self.model.rowCount() == 0
+        self._stack.setCurrentWidget(self._empty if nothing else self.table)
+        if nothing and not self.filter.text():
+            self._empty.say("No runs yet", "Fill in the form and press Train: it appears here.")
+        elif nothing:
+            self._empty.say("No runs fit", "Nothing matches the filter. Clear it to see all.")

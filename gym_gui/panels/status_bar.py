@@ -1,0 +1,132 @@
+"""The status bar: how the daemon is, what waits, how full the machine is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from qtpy.QtCore import QRectF, QSize, Qt
+from qtpy.QtGui import QPainter, QPaintEvent
+from qtpy.QtWidgets import QLabel, QStatusBar, QToolButton, QWidget
+
+from gym_gui.background.link import CONNECTED, CONNECTING, LOST, SLOW, LinkState
+from gym_gui.models import formatting
+from gym_gui.models.run_order import summary
+from gym_gui.resources import icons
+from gym_gui.services import Services
+from gym_gui.widgets.basics import row
+
+_WORDS = {
+    CONNECTED: ("Daemon", "check", "success"),
+    CONNECTING: ("Connecting …", "clock", "muted"),
+    SLOW: ("Daemon is slow", "warning", "warning"),
+    LOST: ("No daemon", "cross", "danger"),
+}
+
+
+class MiniBar(QWidget):
+    """A small bar with a name: how much of something is used."""
+
+    def __init__(self, name: str, services: Services) -> None:
+        super().__init__()
+        self._name, self._themes = name, services.themes
+        self._share = 0.0
+        self._text = "—"
+        self.setAccessibleName(name)
+
+    def show_share(self, share: float, text: str) -> None:
+        """Change it."""
+        self._share, self._text = min(1.0, max(0.0, share)), text
+        self.setToolTip(f"{self._name}: {text}")
+        self.update()
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        metrics = self.fontMetrics()
+        return QSize(metrics.horizontalAdvance(f"{self._name} ") + 44, metrics.height() + 4)
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(self._themes.colour("muted"))
+        painter.drawText(self.rect(), int(Qt.AlignmentFlag.AlignVCenter), self._name)
+        left = self.fontMetrics().horizontalAdvance(f"{self._name} ")
+        bar = QRectF(left, self.height() / 2 - 3, self.width() - left - 4, 6)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(self._themes.colour("border"))
+        painter.drawRoundedRect(bar, 3, 3)
+        tone = "danger" if self._share > 0.95 else "warning" if self._share > 0.85 else "accent"
+        painter.setBrush(self._themes.colour(tone))
+        bar.setWidth(bar.width() * self._share)
+        painter.drawRoundedRect(bar, 3, 3)
+
+
+class StatusLine(QStatusBar):
+    """Chips and bars along the lower edge."""
+
+    def __init__(self, services: Services) -> None:
+        super().__init__()
+        self._services = services
+        self.setSizeGripEnabled(False)
+        self._mark = QLabel()
+        self.daemon = QLabel()
+        self._queue = QLabel()
+        self._bars = {name: MiniBar(name, services) for name in ("CPU", "RAM", "GPU", "Disk")}
+        self._bars["GPU"].hide()
+        self.bell = QToolButton()
+        self.bell.setAccessibleName("Notifications")
+        self.bell.setToolTip("Notifications (Ctrl+Shift+N)")
+        left = QWidget()
+        left.setLayout(row(self._mark, self.daemon, self._queue, spacing=6))
+        left.layout().setContentsMargins(8, 2, 0, 2)
+        self.addWidget(left)
+        for bar in self._bars.values():
+            self.addPermanentWidget(bar)
+        self.addPermanentWidget(self.bell)
+        services.link.state_changed.connect(self.show_state)
+        services.link.pulse.connect(self._on_pulse)
+        services.store.changed.connect(lambda _ids: self._show_queue())
+        services.notices.said.connect(lambda _notice: self._show_bell())
+        services.themes.changed.connect(self._on_theme)
+        self._on_theme()
+        self._show_queue()
+
+    def show_state(self, state: LinkState) -> None:
+        """Say how the daemon is."""
+        words, icon, tone = _WORDS[state.name]
+        self._mark.setPixmap(icons.pixmap(icon, self._services.themes.theme.tone(tone), 14))
+        self.daemon.setText(words)
+        self.daemon.setToolTip(state.text)
+
+    def _on_pulse(self, beat: dict[str, Any]) -> None:
+        self.daemon.setText(f"Daemon {beat['latency_ms']:.0f} ms")
+        uptime = formatting.duration(beat["uptime_s"])
+        self.daemon.setToolTip(f"pid {beat['pid']}, up {uptime}, version {beat['version']}")
+        self._bars["CPU"].show_share(
+            beat["cpu_percent"] / 100,
+            f"{beat['cpu_percent']:.0f} %; {beat['cpus_free']} of {beat['cpus_total']} slots free",
+        )
+        self._bars["RAM"].show_share(
+            beat["memory_percent"] / 100,
+            f"{formatting.megabytes(beat['memory_free_mb'])} of "
+            f"{formatting.megabytes(beat['memory_total_mb'])} free",
+        )
+        free = beat["disk_free_mb"]
+        self._bars["Disk"].show_share(
+            1 - min(1.0, free / 20_480), f"{formatting.megabytes(free)} free"
+        )
+        gpus = [slot for slot in beat["slots"] if slot["id"].startswith("gpu")]
+        self._bars["GPU"].setVisible(bool(gpus))
+        if gpus:
+            used = sum(bool(slot["run_id"]) for slot in gpus)
+            self._bars["GPU"].show_share(used / len(gpus), f"{used} of {len(gpus)} reserved")
+
+    def _show_queue(self) -> None:
+        counts = summary(self._services.store.runs)
+        self._queue.setText(f"{counts['running']} running, {counts['queued']} queued")
+
+    def _show_bell(self) -> None:
+        self.bell.setText(str(len(self._services.notices.history)))
+
+    def _on_theme(self) -> None:
+        self.bell.setIcon(self._services.themes.icon("bell", "muted"))
+        self.bell.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.show_state(self._services.link.state)

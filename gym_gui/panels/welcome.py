@@ -1,0 +1,54 @@
+"""What an empty workbench says, and the button that ends the emptiness."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import QGridLayout, QWidget
+
+from gym_gui.widgets.basics import as_panel, button, column, framed, label, row, scrolled
+
+_STEPS = (
+    ("Train", "Pick an algorithm and an environment in the form, press Train.", "Ctrl+N"),
+    ("Watch", "See the agent act and its return grow while it learns.", "Ctrl+2"),
+    ("Analyse", "Compare runs and seeds, read logs, open TensorBoard.", "Ctrl+3"),
+    ("Evaluate", "Select a finished run and let its policy act.", "Ctrl+E"),
+    ("Play", "Take the controls yourself and replay what you did.", "Ctrl+4"),
+    ("Anything", "Every action by name in the command palette.", "Ctrl+Shift+P"),
+)
+
+
+class Welcome(QWidget):
+    """The first page: six things to do, one of them a single press away."""
+
+    def __init__(self, train_cartpole: Callable[[], object], new_run: Callable[[], object]) -> None:
+        super().__init__()
+        as_panel(self)
+        title = label("Welcome to MOSAIC", "title")
+        text = label(
+            "No runs yet. The quickest way to see what this is about: train an agent to balance "
+            "a pole. It takes about half a minute on a laptop, without a GPU.",
+            "muted",
+            wrap=True,
+        )
+        self.start = button("Train CartPole now", train_cartpole, "primary")
+        own = button("Fill in the form myself", new_run)
+        grid = QGridLayout()
+        grid.setSpacing(8)
+        for place, (name, what, key) in enumerate(_STEPS):
+            head = row(label(name, "section"), 1, label(key, "muted"))
+            card = framed(column(head, label(what, "muted", wrap=True), 1, margin=12, spacing=4))
+            card.setMinimumWidth(150)
+            grid.addWidget(card, place // 2, place % 2)
+        inner = QWidget()
+        inner.setLayout(
+            column(title, text, row(self.start, own, 1), grid, 1, margin=24, spacing=14)
+        )
+        inner.setMaximumWidth(760)
+        host = QWidget()
+        host.setLayout(row(1, inner, 1))
+        host.layout().setStretch(1, 20)
+        area = scrolled(host)
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setLayout(column(area))

@@ -1,0 +1,72 @@
+"""Tells the user when a run has ended: in the window, through the system, by a command."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from typing import Any
+
+from qtpy.QtCore import QObject
+from qtpy.QtWidgets import QSystemTrayIcon, QWidget
+
+from gym_gui.models.notices import Notice
+from gym_gui.models.run_status import status_of, title_of
+from gym_gui.services import Services
+
+_COMMAND_LIMIT_S = 30
+
+
+class Notifier(QObject):
+    """Watches for runs that end."""
+
+    def __init__(self, services: Services, window: QWidget) -> None:
+        super().__init__(window)
+        self._services = services
+        self._window = window
+        self._tray: QSystemTrayIcon | None = None
+        services.store.ended.connect(self._on_ended)
+
+    def close(self) -> None:
+        """Take the icon out of the system's tray."""
+        if self._tray is not None:
+            self._tray.hide()
+
+    def _on_ended(self, run: dict[str, Any]) -> None:
+        status = status_of(run)
+        tone = {"success": "success", "danger": "danger"}.get(status.tone, "info")
+        text = f"{title_of(run)}: {status.label.lower()}"
+        self._services.notices.say(
+            Notice(
+                tone,
+                text,
+                run["reason"] or "",
+                "Show",
+                lambda: self._services.selection.select((run["run_id"],)),
+                run["run_id"],
+            )
+        )
+        if self._services.settings.notify_system and not self._window.isActiveWindow():
+            self._tell_system(text)
+        if self._services.settings.notify_command:
+            self._run_command(run)
+
+    def _tell_system(self, text: str) -> None:
+        if not QSystemTrayIcon.isSystemTrayAvailable():
+            return
+        if self._tray is None:
+            self._tray = QSystemTrayIcon(self._services.themes.icon("robot", "accent"), self)
+        self._tray.show()
+        self._tray.showMessage("MOSAIC", text)
+
+    def _run_command(self, run: dict[str, Any]) -> None:
+        words = shlex.split(self._services.settings.notify_command)
+        words += [run["run_id"], title_of(run), run["outcome"] or ""]
+
+        def work() -> None:
+            subprocess.run(words, timeout=_COMMAND_LIMIT_S, check=True, capture_output=True)
+
+        self._services.link.calls.run(
+            work,
+            None,
+            lambda error: self._services.notices.error("The command for ended runs failed", error),
+        )

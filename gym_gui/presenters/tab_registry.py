@@ -1,0 +1,83 @@
+"""Which tabs a run gets: decided by its worker's capabilities, never by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gym_gui.models.actors import Actor
+from gym_gui.models.run_status import Record
+from gym_gui.services import Services
+from gym_gui.tabs.base import RunTab
+from gym_gui.tabs.charts_tab import ChartsTab
+from gym_gui.tabs.live_tab import LiveTab
+from gym_gui.tabs.logs_tab import LogsTab
+from gym_gui.tabs.overview_tab import OverviewTab
+
+OVERVIEW, LIVE, CHARTS, LOGS = "overview", "live", "charts", "logs"
+
+
+@dataclass(frozen=True)
+class TabKind:
+    """One kind of tab: how to make it, and for which runs it makes sense."""
+
+    make: Callable[[Services], RunTab]
+    fits: Callable[[Record], bool] = lambda run: True
+
+
+TABS: dict[str, TabKind] = {
+    OVERVIEW: TabKind(OverviewTab),
+    LIVE: TabKind(LiveTab),
+    CHARTS: TabKind(ChartsTab),
+    LOGS: TabKind(LogsTab),
+}
+
+
+class WorkerPresenter:
+    """Chooses the tabs for the runs of one actor."""
+
+    def __init__(self, actor: Actor | None) -> None:
+        self.actor = actor
+
+    def bootstrap_live_tabs(self) -> list[str]:
+        """The tabs of the telemetry lane: every step can be seen and replayed."""
+        return [LIVE]
+
+    def bootstrap_analytics_tabs(self) -> list[str]:
+        """The tabs of the analytics lane: curves, TensorBoard and its kind."""
+        return [LIVE, CHARTS]
+
+    @property
+    def analytics(self) -> bool:
+        """Whether the runs live in the analytics lane alone."""
+        return bool(
+            self.actor
+            and self.actor.provides_fast_analytics
+            and not self.actor.requires_live_telemetry
+        )
+
+    def tabs(self, run: Record) -> list[str]:
+        """The tabs for a run, in order."""
+        actor = self.actor
+        lane: list[str] = [CHARTS]
+        if actor and actor.requires_live_telemetry:
+            lane = [*self.bootstrap_live_tabs(), CHARTS]
+        elif actor and actor.provides_fast_analytics:
+            lane = self.bootstrap_analytics_tabs()
+        names = [OVERVIEW, *lane, LOGS]
+        return [name for name in dict.fromkeys(names) if TABS[name].fits(run)]
+
+
+class PresenterRegistry:
+    """The presenter of each worker type."""
+
+    def __init__(self) -> None:
+        self._presenters: dict[str, WorkerPresenter] = {}
+
+    def set_actors(self, actors: list[Actor]) -> None:
+        """The roster is known."""
+        self._presenters = {actor.worker_type: WorkerPresenter(actor) for actor in actors}
+
+    def get(self, worker_type: str) -> WorkerPresenter:
+        """The presenter for runs of a worker, known or not."""
+        return self._presenters.get(worker_type) or WorkerPresenter(None)

@@ -1,0 +1,73 @@
+"""What every part of the window may lean on, handed down instead of reached for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qtpy.QtCore import QObject, Signal
+
+from gym_gui.background.link import DaemonLink
+from gym_gui.background.metric_feed import FeedPool
+from gym_gui.background.streams import StreamKeeper
+from gym_gui.background.worker_hooks import WorkerHooks
+from gym_gui.models.notices import Notices
+from gym_gui.models.run_status import Record
+from gym_gui.models.run_store import RunStore
+from gym_gui.models.window_settings import WindowSettings
+from gym_gui.resources.theming import ThemeManager
+from gym_gui.widgets.chart import ChartClock
+
+
+class Selection(QObject):
+    """Which runs are selected.
+
+    Signals:
+        changed: The ids are others.
+        current_changed: The run that the run panel shows is another one ("" when none).
+    """
+
+    changed = Signal()
+    current_changed = Signal(str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: tuple[str, ...] = ()
+        self.current = ""
+
+    def select(self, ids: tuple[str, ...], current: str = "") -> None:
+        """Select runs."""
+        chosen = current or (ids[0] if ids else "")
+        if ids != self.ids:
+            self.ids = ids
+            self.changed.emit()
+        if chosen != self.current:
+            self.current = chosen
+            self.current_changed.emit(chosen)
+
+
+@dataclass
+class Services:
+    """The window's shared parts."""
+
+    link: DaemonLink
+    store: RunStore
+    themes: ThemeManager
+    notices: Notices
+    settings: WindowSettings
+    selection: Selection
+    streams: StreamKeeper
+    feeds: FeedPool
+    clock: ChartClock
+    hooks: WorkerHooks
+
+    def selected_runs(self) -> tuple[Record, ...]:
+        """The selected runs that still exist."""
+        runs = (self.store.get(run_id) for run_id in self.selection.ids)
+        return tuple(run for run in runs if run is not None)
+
+    def close(self) -> None:
+        """Stop every thread and timer; the daemon and its runs go on."""
+        self.clock.stop()
+        self.streams.close()
+        self.link.close()
+        self.themes.close()

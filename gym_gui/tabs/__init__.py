@@ -1,0 +1,1 @@
+"""The tabs a run can have."""

@@ -1,0 +1,75 @@
+"""What a tab of a run is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from qtpy.QtWidgets import QWidget
+
+from gym_gui.models.run_status import Record
+from gym_gui.services import Services
+from gym_gui.widgets.basics import as_panel
+
+
+class RunTab(QWidget):
+    """Shows one side of one run; works only while it is looked at.
+
+    A tab is given a run, then told when it comes to the front and when it leaves it. Between
+    `activate` and `deactivate` it may hold streams and processes, outside of that nothing.
+    """
+
+    title = ""
+    icon = ""
+
+    def __init__(self, services: Services) -> None:
+        super().__init__()
+        as_panel(self)
+        self.services = services
+        self.run: dict[str, Any] | None = None
+        self.active = False
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run shown, or nothing."""
+        return str(self.run["run_id"]) if self.run else ""
+
+    def set_run(self, run: Record | None) -> None:
+        """Show a run: another one, or the same with news."""
+        other = (run["run_id"] if run else "") != self.run_id
+        was_active = self.active
+        if other and was_active:
+            self.deactivate()
+        self.run = dict(run) if run else None
+        if other:
+            self.on_other_run()
+        if other and was_active:
+            self.activate()
+        elif self.active:
+            self.on_news()
+
+    def activate(self) -> None:
+        """The tab came to the front."""
+        if self.active:
+            return
+        self.active = True
+        if self.run is not None:
+            self.on_open()
+            self.on_news()
+
+    def deactivate(self) -> None:
+        """The tab left the front, or the window closes."""
+        if self.active:
+            self.active = False
+            self.on_close()
+
+    def on_other_run(self) -> None:
+        """Forget what belonged to the run before."""
+
+    def on_open(self) -> None:
+        """Start what is needed to show the run."""
+
+    def on_news(self) -> None:
+        """The run changed."""
+
+    def on_close(self) -> None:
+        """Stop what `on_open` started."""

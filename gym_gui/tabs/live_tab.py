@@ -1,0 +1,130 @@
+"""The agent at work: FastLane frames with their numbers, for runs of either lane."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from qtpy.QtGui import QImage
+from qtpy.QtWidgets import QFileDialog, QPushButton
+
+from gym_gui.background.frames import FrameFeed
+from gym_gui.models import formatting
+from gym_gui.models.run_status import is_live
+from gym_gui.services import Services
+from gym_gui.tabs.base import RunTab
+from gym_gui.widgets.basics import Banner, button, column, label, row
+from gym_gui.widgets.frame_view import FrameView
+from mosaic.fastlane import Frame
+
+ANALYTICS_BANNER = (
+    "CleanRL worker streams metrics via TensorBoard/W&B; live telemetry not available."
+)
+
+
+class LiveTab(RunTab):
+    """Shows frames while somebody looks, and only then."""
+
+    title = "Live"
+    icon = "eye"
+
+    def __init__(self, services: Services) -> None:
+        super().__init__(services)
+        self.banner = Banner()
+        self.view = FrameView(services.themes)
+        self.frames_shown = 0
+        self._feed: FrameFeed | None = None
+        self._headline = label("", "section")
+        self.pause = QPushButton("Pause view")
+        self.pause.setCheckable(True)
+        self.pause.setToolTip("Keep this frame on screen; the run goes on")
+        self.pause.toggled.connect(self._on_pause)
+        self.save = button("Save frame …", self._choose_file)
+        self.save.setEnabled(False)
+        bar = row(self._headline, 1, self.pause, self.save)
+        self.setLayout(column(self.banner, self.view, bar, margin=10))
+        self.layout().setStretch(1, 1)
+
+    def set_lane(self, analytics: bool) -> None:
+        """Say why there are no step records in an analytics-lane run."""
+        self.banner.say("info", ANALYTICS_BANNER if analytics else "")
+
+    def on_other_run(self) -> None:
+        self.view.clear("")
+        self.save.setEnabled(False)
+        self.frames_shown = 0
+
+    def on_open(self) -> None:
+        if self.run is None or not is_live(self.run):
+            return
+        self.view.say("Waiting for the first frame …")
+        self._feed = FrameFeed(self.run_id, self.run["run_dir"], self.services.settings.frame_hz)
+        self._feed.frame.connect(self._on_frame)
+        self._feed.status.connect(self._on_status)
+        self._feed.start()
+
+    def on_close(self) -> None:
+        if self._feed is not None:
+            self._feed.stop()
+            self._feed.deleteLater()
+            self._feed = None
+
+    def on_news(self) -> None:
+        run = self.run
+        if run is None:
+            return
+        values = run["metrics"]
+        parts = [
+            f"return {formatting.number(values.get('episodic_return'))}",
+            f"{formatting.number(round(run['progress']['sps']))} steps/s",
+            f"step {run['progress']['step']:,}",
+        ]
+        self._headline.setText("   ".join(parts))
+        if not is_live(run):
+            if self._feed is not None:
+                self.on_close()
+            self.view.say(
+                "The run has ended. Captured videos and recorded episodes are in the Replay tab."
+            )
+        elif self._feed is None and self.active:
+            self.on_open()
+
+    def save_frame(self, path: Path) -> bool:
+        """Write the frame on screen as a picture."""
+        return bool(self.view.image is not None and self.view.image.save(str(path)))
+
+    def _on_frame(self, image: QImage, frame: Frame) -> None:
+        if self.pause.isChecked():
+            return
+        self.frames_shown += 1
+        self.save.setEnabled(True)
+        self.view.say("")
+        self.view.show_image(image, _numbers(frame))
+
+    def _on_status(self, alive: bool, notice: str) -> None:
+        if notice:
+            self.view.say(notice)
+        elif not alive and self.view.image is None:
+            self.view.say(
+                "Waiting for frames. They start when the run renders; "
+                "a run with the live view off has none."
+            )
+
+    def _on_pause(self, paused: bool) -> None:
+        self.pause.setText("Continue view" if paused else "Pause view")
+
+    def _choose_file(self) -> None:
+        dialog = QFileDialog(self, "Save frame", f"{self.run_id}.png", "Pictures (*.png)")
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.fileSelected.connect(lambda path: self.save_frame(Path(path)))
+        dialog.open()
+
+
+def _numbers(frame: Frame) -> str:
+    parts = [f"reward {formatting.number(frame.last_reward)}"]
+    if not math.isnan(frame.rolling_return):
+        parts.append(f"rolling return {formatting.number(frame.rolling_return)}")
+    parts.append(f"{frame.step_rate_hz:,.0f} steps/s")
+    if frame.capped:
+        parts.append("slowed by its share of time")
+    return "    ".join(parts)

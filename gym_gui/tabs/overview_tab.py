@@ -1,0 +1,143 @@
+"""A run at a glance: state, headline numbers, and the curve of its return as it grows."""
+
+from __future__ import annotations
+
+import time
+
+from qtpy.QtWidgets import QGridLayout
+
+from gym_gui.models import formatting
+from gym_gui.models.run_status import is_live, newest_checkpoint, one_line, status_of, title_of
+from gym_gui.models.series import tag_order
+from gym_gui.resources import icons
+from gym_gui.services import Services
+from gym_gui.tabs.base import RunTab
+from gym_gui.widgets.basics import (
+    Banner,
+    ElidedLabel,
+    NumberTile,
+    column,
+    label,
+    row,
+    selectable,
+)
+from gym_gui.widgets.chart import Chart, Line, Look
+
+_TILES = ("Return", "Episode length", "Steps a second", "Progress", "Time left", "Checkpoint")
+
+
+class OverviewTab(RunTab):
+    """The first thing to look at."""
+
+    title = "Overview"
+    icon = "info"
+
+    def __init__(self, services: Services) -> None:
+        super().__init__(services)
+        self._icon = label("")
+        self._title = ElidedLabel("", "title")
+        self._state = label("", "muted")
+        self._reason = Banner()
+        self.tiles = {name: NumberTile(name) for name in _TILES}
+        grid = QGridLayout()
+        grid.setSpacing(6)
+        for place, tile in enumerate(self.tiles.values()):
+            grid.addWidget(tile, place // 3, place % 3)
+        self.chart = Chart(services.themes, services.clock, "Return")
+        self.chart.setMinimumHeight(120)
+        self._chart_title = label("Return", "section")
+        self._facts = selectable(label("", "muted", wrap=True))
+        head = row(self._icon, self._title, self._state)
+        head.setStretch(1, 1)
+        self.setLayout(
+            column(
+                head,
+                self._reason,
+                grid,
+                self._chart_title,
+                self.chart,
+                self._facts,
+                margin=10,
+            )
+        )
+        self.layout().setStretch(4, 1)
+        services.feeds.grown.connect(self._on_grown)
+
+    def on_open(self) -> None:
+        self.services.feeds.take(self.run_id)
+        self._show_curve()
+
+    def on_close(self) -> None:
+        self.services.feeds.give_back(self.run_id)
+
+    def on_other_run(self) -> None:
+        self.chart.set_lines({}, Look())
+
+    def on_news(self) -> None:
+        run = self.run
+        if run is None:
+            return
+        status = status_of(run)
+        theme = self.services.themes.theme
+        self._icon.setPixmap(icons.pixmap(status.icon, theme.tone(status.tone), 20))
+        self._title.set_full(title_of(run))
+        self._state.setText(status.label)
+        tone = "danger" if run["outcome"] in ("failed", "lost") else "info"
+        self._reason.say(tone, one_line(run))
+        self._show_numbers()
+        self._facts.setText(_facts(run))
+
+    def _show_numbers(self) -> None:
+        run = self.run
+        if run is None:
+            return
+        progress, metrics = run["progress"], run["metrics"]
+        newest = newest_checkpoint(run)
+        texts = {
+            "Return": formatting.number(metrics.get("episodic_return")),
+            "Episode length": formatting.number(metrics.get("episodic_length")),
+            "Steps a second": formatting.number(round(progress["sps"])) if progress["sps"] else "—",
+            "Progress": f"{progress['fraction'] * 100:.0f} %",
+            "Time left": formatting.duration(progress["eta_s"])
+            if is_live(run) and progress["eta_s"] > 0
+            else "—",
+            "Checkpoint": formatting.ago(newest["saved_at"]) if newest else "none yet",
+        }
+        for name, text in texts.items():
+            self.tiles[name].show_number(text)
+
+    def _on_grown(self, run_id: str, _tags: set[str]) -> None:
+        if self.active and run_id == self.run_id:
+            self._show_curve()
+
+    def _show_curve(self) -> None:
+        curves = self.services.feeds.curves(self.run_id)
+        if not curves:
+            self._chart_title.setText("No numbers yet")
+            self.chart.set_lines({}, Look())
+            return
+        tag = min(curves, key=tag_order)
+        self._chart_title.setText(tag)
+        colour = self.services.themes.theme.series[0]
+        line = Line(curves[tag], tag, colour, strong=True)
+        self.chart.set_lines({self.run_id: line}, Look(self.services.settings.smoothing))
+
+
+def _facts(run: dict[str, object]) -> str:
+    started, finished = run["started_at"], run["finished_at"]
+    parts = [
+        f"{run['algo'] or run['worker']} in {run['env_id']}" if run["env_id"] else run["worker"],
+        f"seed {run['seed']}" if run["seed"] is not None else "",
+        f"created {formatting.moment(run['created_at'])}",
+    ]
+    if started:
+        spent = (finished or time.time()) - started
+        parts.append(f"{'took' if finished else 'running for'} {formatting.duration(spent)}")
+    if run["slots"]:
+        parts.append("on " + ", ".join(run["slots"]))
+    if run["parent_run_id"]:
+        parts.append(f"continues {run['parent_run_id']}")
+    if run["notes"]:
+        parts.append(f"notes: {run['notes']}")
+    parts.append(str(run["run_id"]))
+    return "  ·  ".join(str(part) for part in parts if part)

@@ -1,0 +1,260 @@
+"""One chart: several curves, smoothing, a band, a crosshair shared with its neighbours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyqtgraph as pg
+from qtpy.QtCore import QObject, QPointF, QTimer, Signal
+from qtpy.QtGui import QColor
+from qtpy.QtWidgets import QVBoxLayout, QWidget
+
+from gym_gui.models import formatting
+from gym_gui.models.series import Series, band, extremes, nearest_value, smooth
+from gym_gui.resources.theming import ThemeManager
+
+_DRAWN_POINTS = 3000
+
+
+@dataclass(frozen=True)
+class Look:
+    """How all charts of a panel are drawn."""
+
+    smoothing: float = 0.6
+    log_y: bool = False
+    by_time: bool = False
+    show_band: bool = False
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve of a chart."""
+
+    series: Series
+    name: str
+    colour: str
+    strong: bool = False
+
+
+class ChartClock(QObject):
+    """One timer for every chart: data may come when it likes, painting happens at its pace.
+
+    Signals:
+        crosshair: The step under the mouse in any chart, NaN when it left.
+    """
+
+    crosshair = Signal(float)
+
+    def __init__(self, hertz: int, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._dirty: set[Chart] = set()
+        self._timer = QTimer(self)
+        self._timer.setInterval(max(16, 1000 // hertz))
+        self._timer.timeout.connect(self._tick)
+
+    def ask(self, chart: Chart) -> None:
+        """Repaint a chart at the next tick at which it can be seen."""
+        self._dirty.add(chart)
+        if not self._timer.isActive():
+            self._timer.start()
+
+    def forget(self, chart: Chart) -> None:
+        """A chart is going away."""
+        self._dirty.discard(chart)
+
+    def stop(self) -> None:
+        """Paint nothing more."""
+        self._timer.stop()
+        self._dirty.clear()
+
+    def _tick(self) -> None:
+        visible = [chart for chart in self._dirty if chart.isVisible()]
+        if not visible:
+            self._timer.stop()
+            return
+        # One chart a tick keeps each turn of the event loop short.
+        chart = visible[0]
+        self._dirty.discard(chart)
+        chart.draw()
+
+
+class Chart(QWidget):
+    """Curves over steps or time.
+
+    Signals:
+        soloed: A curve was double-clicked.
+    """
+
+    soloed = Signal(str)
+
+    def __init__(self, themes: ThemeManager, clock: ChartClock, title: str = "") -> None:
+        super().__init__()
+        self._themes = themes
+        self._clock = clock
+        self.title = title
+        self._look = Look()
+        self._lines: dict[str, Line] = {}
+        self._solo = ""
+        self._items: dict[str, pg.PlotDataItem] = {}
+        self._band: list[pg.GraphicsObject] = []
+        self.plot = pg.PlotWidget()
+        self.plot.setMenuEnabled(False)
+        self.plot.hideButtons()
+        self.plot.setAccessibleName(title or "chart")
+        self._cross = pg.InfiniteLine(angle=90, movable=False)
+        self._cross.hide()
+        self.plot.addItem(self._cross, ignoreBounds=True)
+        self._readout = pg.TextItem(anchor=(0, 0))
+        self._readout.setParentItem(self.plot.getViewBox())
+        self._readout.setPos(QPointF(6, 2))
+        self._readout.hide()
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.plot)
+        self.plot.scene().sigMouseMoved.connect(self._on_mouse)
+        self.plot.scene().sigMouseClicked.connect(self._on_click)
+        clock.crosshair.connect(self._on_crosshair)
+        themes.changed.connect(self.restyle)
+        self.restyle()
+
+    def set_lines(self, lines: Mapping[str, Line], look: Look) -> None:
+        """Show these curves, by run id."""
+        self._lines, self._look = dict(lines), look
+        self._clock.ask(self)
+
+    def refresh(self) -> None:
+        """The curves have grown."""
+        self._clock.ask(self)
+
+    def points_shown(self) -> int:
+        """How many points are drawn now."""
+        return sum(len(item.getData()[0]) for item in self._items.values() if _has_data(item))
+
+    def reset_zoom(self) -> None:
+        """Show everything."""
+        self.plot.enableAutoRange()
+
+    def showEvent(self, event: object) -> None:  # noqa: N802
+        super().showEvent(event)
+        self._clock.ask(self)
+
+    def close_chart(self) -> None:
+        """Let go of the clock."""
+        self._clock.forget(self)
+
+    # ------------------------------------------------------------ painting
+
+    def draw(self) -> None:
+        """Bring the picture up to date."""
+        plot = self.plot.getPlotItem()
+        plot.setLogMode(False, self._look.log_y)
+        for key in set(self._items) - set(self._lines):
+            self.plot.removeItem(self._items.pop(key))
+        curves = []
+        for key, line in self._lines.items():
+            x, y = self._shape(line.series)
+            if self._look.show_band:
+                curves.append((x, y))
+            self._item(key, line).setData(x, y)
+            self._items[key].setVisible(self._solo in ("", key))
+        self._draw_band(band(curves) if self._look.show_band else None)
+
+    def _shape(self, series: Series) -> tuple[np.ndarray, np.ndarray]:
+        x = series.steps
+        if self._look.by_time and len(series):
+            x = series.walls - series.walls[0]
+        y = smooth(series.values, self._look.smoothing) if len(series) <= 20_000 else series.values
+        kept = extremes(y, _DRAWN_POINTS)
+        x, y = x[kept], y[kept]
+        if self._look.log_y:
+            y = np.where(y > 0, y, np.nan)
+        return x, y
+
+    def _item(self, key: str, line: Line) -> pg.PlotDataItem:
+        pen = pg.mkPen(line.colour, width=2.4 if line.strong else 1.5)
+        if key not in self._items:
+            self._items[key] = self.plot.plot([], [], pen=pen, connect="finite")
+        self._items[key].setPen(pen)
+        return self._items[key]
+
+    def _draw_band(self, shape: tuple[np.ndarray, np.ndarray, np.ndarray] | None) -> None:
+        for item in self._band:
+            self.plot.removeItem(item)
+        self._band = []
+        if shape is None:
+            return
+        x, mean, spread = shape
+        colour = self._themes.colour("accent")
+        faint = QColor(colour)
+        faint.setAlpha(55)
+        upper = pg.PlotDataItem(x, mean + spread, pen=None)
+        lower = pg.PlotDataItem(x, mean - spread, pen=None)
+        fill = pg.FillBetweenItem(upper, lower, brush=faint)
+        middle = pg.PlotDataItem(x, mean, pen=pg.mkPen(colour, width=2.6))
+        self._band = [upper, lower, fill, middle]
+        for item in self._band:
+            self.plot.addItem(item)
+        for item in self._items.values():
+            item.setOpacity(0.35)
+
+    def restyle(self) -> None:
+        """Take the colours of the theme."""
+        theme = self._themes.theme
+        self.plot.setBackground(theme.surface)
+        for name in ("left", "bottom"):
+            axis = self.plot.getAxis(name)
+            axis.setPen(theme.border)
+            axis.setTextPen(theme.muted)
+        self.plot.getAxis("left").setWidth(52)
+        self.plot.showGrid(x=True, y=True, alpha=0.14)
+        self._cross.setPen(pg.mkPen(theme.muted, width=1))
+        self._readout.setColor(theme.text)
+        self._readout.fill = pg.mkBrush(theme.raised)
+        self._clock.ask(self)
+
+    # ------------------------------------------------------------ the mouse
+
+    def _on_mouse(self, position: QPointF) -> None:
+        if not self.plot.sceneBoundingRect().contains(position):
+            self._clock.crosshair.emit(math.nan)
+            return
+        self._clock.crosshair.emit(self.plot.getViewBox().mapSceneToView(position).x())
+
+    def _on_crosshair(self, step: float) -> None:
+        shown = not math.isnan(step) and bool(self._lines) and self.isVisible()
+        self._cross.setVisible(shown)
+        self._readout.setVisible(shown)
+        if not shown:
+            return
+        self._cross.setPos(step)
+        if self._look.by_time:
+            self._readout.setText(formatting.duration(step))
+            return
+        texts = [f"step {step:,.0f}"]
+        for line in list(self._lines.values())[:6]:
+            value = nearest_value(line.series, step)
+            texts.append(f"{formatting.number(value)}  {line.name}")
+        self._readout.setText("\n".join(texts))
+
+    def _on_click(self, event: object) -> None:
+        if not event.double():
+            return
+        point = self.plot.getViewBox().mapSceneToView(event.scenePos())
+        self._solo = "" if self._solo else self._nearest_line(point)
+        self.soloed.emit(self._solo)
+        self._clock.ask(self)
+
+    def _nearest_line(self, point: QPointF) -> str:
+        distances = {}
+        for key, line in self._lines.items():
+            value = nearest_value(line.series, point.x())
+            if value is not None:
+                distances[key] = abs(value - point.y())
+        return min(distances, key=distances.__getitem__, default="")
+
+
+def _has_data(item: pg.PlotDataItem) -> bool:
+    return item.getData()[0] is not None

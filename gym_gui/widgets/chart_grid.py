@@ -1,0 +1,204 @@
+"""Charts of many tags in a grid, with the controls they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pyqtgraph.exporters
+from qtpy.QtCore import Qt, QTimer, Signal
+from qtpy.QtWidgets import (
+    QCheckBox,
+    QFileDialog,
+    QGridLayout,
+    QLineEdit,
+    QMenu,
+    QSlider,
+    QToolButton,
+    QWidget,
+)
+
+from gym_gui.models.series import Series, as_csv, tag_order
+from gym_gui.resources.theming import ThemeManager
+from gym_gui.widgets.basics import ElidedLabel, EmptyState, column, framed, label, row, scrolled
+from gym_gui.widgets.chart import Chart, ChartClock, Line, Look
+
+Lines = Mapping[str, Mapping[str, Line]]
+
+
+class ChartCard(QWidget):
+    """One tag's chart with its name and its menu.
+
+    Signals:
+        pinned: The pin was switched.
+    """
+
+    pinned = Signal()
+
+    def __init__(self, tag: str, themes: ThemeManager, clock: ChartClock) -> None:
+        super().__init__()
+        self.tag = tag
+        self.chart = Chart(themes, clock, tag)
+        self.chart.setMinimumHeight(190)
+        self._lines: Mapping[str, Line] = {}
+        self.pin = QToolButton()
+        self.pin.setObjectName("flat")
+        self.pin.setText("Pin")
+        self.pin.setCheckable(True)
+        self.pin.setToolTip("Keep this chart at the top")
+        self.pin.toggled.connect(lambda _on: self.pinned.emit())
+        more = QToolButton()
+        more.setObjectName("flat")
+        more.setText("⋯")
+        more.setAccessibleName(f"More about {tag}")
+        more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        menu = QMenu(more)
+        menu.addAction("Show everything").triggered.connect(self.chart.reset_zoom)
+        menu.addAction("Export PNG …").triggered.connect(lambda: self._choose("png", self.save_png))
+        menu.addAction("Export CSV …").triggered.connect(lambda: self._choose("csv", self.save_csv))
+        more.setMenu(menu)
+        head = row(ElidedLabel(tag, "section"), self.pin, more)
+        head.setStretch(0, 1)
+        self.setLayout(column(framed(column(head, self.chart, margin=8, spacing=4))))
+
+    def show_lines(self, lines: Mapping[str, Line], look: Look) -> None:
+        """Show these curves."""
+        self._lines = lines
+        self.chart.set_lines(lines, look)
+
+    def save_png(self, path: Path) -> None:
+        """Write the chart as a picture."""
+        self.chart.draw()
+        exporter = pyqtgraph.exporters.ImageExporter(self.chart.plot.getPlotItem())
+        exporter.export(str(path))
+
+    def save_csv(self, path: Path) -> None:
+        """Write the curves' points."""
+        named: dict[str, Series] = {
+            f"{line.name} {key}": line.series for key, line in self._lines.items()
+        }
+        path.write_text(as_csv(named), encoding="utf-8")
+
+    def _choose(self, ending: str, write: Callable[[Path], None]) -> None:
+        name = self.tag.replace("/", "-") + "." + ending
+        dialog = QFileDialog(self, "Export", name, f"*.{ending}")
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.fileSelected.connect(lambda chosen: write(Path(chosen)))
+        dialog.open()
+
+
+class ChartGrid(QWidget):
+    """Every tag's chart, with smoothing, log scale, band and search."""
+
+    def __init__(self, themes: ThemeManager, clock: ChartClock, smoothing: float) -> None:
+        super().__init__()
+        self._themes, self._clock = themes, clock
+        self._cards: dict[str, ChartCard] = {}
+        self._lines: Lines = {}
+        self._columns = 0
+        self._make_controls(smoothing)
+        self._host = QWidget()
+        self._grid = QGridLayout(self._host)
+        self._grid.setContentsMargins(0, 0, 4, 0)
+        self._grid.setSpacing(8)
+        self._empty = EmptyState("No curves yet", "They appear with the first numbers of the run.")
+        self._area = scrolled(self._host)
+        self.setLayout(column(self._controls, self._empty, self._area, spacing=6))
+        self._area.hide()
+        self._arrange_later = QTimer(self)
+        self._arrange_later.setSingleShot(True)
+        self._arrange_later.setInterval(60)
+        self._arrange_later.timeout.connect(self._arrange)
+
+    def _make_controls(self, smoothing: float) -> None:
+        self.search = QLineEdit()
+        self.search.setPlaceholderText("Search charts")
+        self.search.setClearButtonEnabled(True)
+        self.search.setAccessibleName("Search charts")
+        self.search.textChanged.connect(lambda _text: self._arrange_later.start())
+        self.smoothing = QSlider(Qt.Orientation.Horizontal)
+        self.smoothing.setRange(0, 99)
+        self.smoothing.setValue(round(smoothing * 100))
+        self.smoothing.setFixedWidth(110)
+        self.smoothing.setAccessibleName("Smoothing")
+        self.log = QCheckBox("Log")
+        self.time = QCheckBox("Over time")
+        self.band = QCheckBox("Mean and band")
+        self.band.setToolTip("Mean and standard deviation over the runs shown")
+        self.smoothing.valueChanged.connect(lambda _value: self.refresh())
+        for box in (self.log, self.time, self.band):
+            box.toggled.connect(lambda _on: self.refresh())
+        self._controls = QWidget()
+        words = label("Smoothing", "muted")
+        self._controls.setLayout(
+            row(self.search, words, self.smoothing, self.log, self.time, self.band)
+        )
+
+    @property
+    def look(self) -> Look:
+        """How the charts are drawn now."""
+        return Look(
+            smoothing=min(0.99, self.smoothing.value() / 100),
+            log_y=self.log.isChecked(),
+            by_time=self.time.isChecked(),
+            show_band=self.band.isChecked(),
+        )
+
+    @property
+    def cards(self) -> dict[str, ChartCard]:
+        """The cards by tag."""
+        return self._cards
+
+    def show_curves(self, lines: Lines) -> None:
+        """Show curves by tag, then by run."""
+        self._lines = lines
+        for tag in set(lines) - set(self._cards):
+            card = ChartCard(tag, self._themes, self._clock)
+            card.pinned.connect(self._arrange_later.start)
+            self._cards[tag] = card
+            self._arrange_later.start()
+        for tag in set(self._cards) - set(lines):
+            card = self._cards.pop(tag)
+            card.chart.close_chart()
+            card.setParent(None)
+            card.deleteLater()
+            self._arrange_later.start()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Draw everything again."""
+        look = self.look
+        for tag, card in self._cards.items():
+            card.show_lines(self._lines.get(tag, {}), look)
+        self._empty.setVisible(not self._cards)
+        self._area.setVisible(bool(self._cards))
+
+    def say_empty(self, title: str, text: str) -> None:
+        """What to read when there are no curves."""
+        self._empty.say(title, text)
+
+    def resizeEvent(self, event: object) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        if self._wanted_columns() != self._columns:
+            self._arrange_later.start()
+
+    def _wanted_columns(self) -> int:
+        return max(1, min(4, self.width() // 380))
+
+    def _arrange(self) -> None:
+        search = self.search.text().lower()
+        self._columns = self._wanted_columns()
+        while self._grid.takeAt(0) is not None:
+            pass
+        ordered = sorted(
+            self._cards.values(), key=lambda card: (not card.pin.isChecked(), tag_order(card.tag))
+        )
+        place = 0
+        for card in ordered:
+            fits = search in card.tag.lower()
+            card.setVisible(fits)
+            if fits:
+                self._grid.addWidget(card, place // self._columns, place % self._columns)
+                place += 1
+        for column_number in range(4):
+            self._grid.setColumnStretch(column_number, int(column_number < self._columns))

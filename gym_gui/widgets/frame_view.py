@@ -1,0 +1,96 @@
+"""A picture that scales, keeps its shape, and carries its numbers along its lower edge."""
+
+from __future__ import annotations
+
+from qtpy.QtCore import QRectF, QSize, Qt, Signal
+from qtpy.QtGui import QColor, QImage, QPainter, QPaintEvent
+from qtpy.QtWidgets import QSizePolicy, QWidget
+
+from gym_gui.resources.theming import ThemeManager
+
+_STRIP = 26
+
+
+class FrameView(QWidget):
+    """Shows the newest frame.
+
+    Signals:
+        painted: A frame reached the screen.
+    """
+
+    painted = Signal()
+
+    def __init__(self, themes: ThemeManager) -> None:
+        super().__init__()
+        self._themes = themes
+        self._image: QImage | None = None
+        self._numbers = ""
+        self._hint = "Waiting for the first frame …"
+        self.setMinimumSize(200, 150)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
+        self.setAccessibleName("Live view")
+
+    @property
+    def image(self) -> QImage | None:
+        """The frame shown now."""
+        return self._image
+
+    def sizeHint(self) -> QSize:  # noqa: N802
+        return QSize(480, 360)
+
+    def show_image(self, image: QImage, numbers: str = "") -> None:
+        """Show a frame with its numbers."""
+        self._image, self._numbers = image, numbers
+        self.update()
+
+    def say(self, hint: str) -> None:
+        """What to read where there is no frame, or over the last one."""
+        if hint != self._hint:
+            self._hint = hint
+            self.update()
+
+    def clear(self, hint: str) -> None:
+        """Show no frame."""
+        self._image, self._numbers, self._hint = None, "", hint
+        self.update()
+
+    def picture_box(self) -> QRectF:
+        """Where the picture is drawn."""
+        space = QRectF(self.rect())
+        if self._numbers:
+            space.setHeight(max(1.0, space.height() - _STRIP))
+        if self._image is None or self._image.isNull():
+            return space
+        scale = min(space.width() / self._image.width(), space.height() / self._image.height())
+        width, height = self._image.width() * scale, self._image.height() * scale
+        return QRectF(
+            space.center().x() - width / 2, space.center().y() - height / 2, width, height
+        )
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+        painter = QPainter(self)
+        painter.fillRect(self.rect(), QColor("#0e1116"))
+        if self._image is not None:
+            box = self.picture_box()
+            # Pixel art stays sharp when enlarged a lot; everything else is smoothed.
+            large = box.width() > 3 * self._image.width()
+            painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, not large)
+            painter.drawImage(box, self._image)
+        if self._numbers:
+            strip = QRectF(0, self.height() - _STRIP, self.width(), _STRIP)
+            painter.fillRect(strip, QColor("#1b212b"))
+            painter.setPen(QColor("#e6eaf1"))
+            painter.drawText(strip, int(Qt.AlignmentFlag.AlignCenter), self._numbers)
+        if self._hint:
+            painter.setPen(QColor("#c9d2df"))
+            place = QRectF(self.rect()).adjusted(
+                24, 10, -24, -10 - (_STRIP if self._numbers else 0)
+            )
+            where = Qt.AlignmentFlag.AlignCenter
+            if self._image is not None:
+                where = Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignHCenter
+            painter.drawText(place, int(where | Qt.TextFlag.TextWordWrap), self._hint)
+        painter.end()
+        if self._image is not None:
+            self.painted.emit()

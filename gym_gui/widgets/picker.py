@@ -1,0 +1,111 @@
+"""A drop-down list one can type into, with titled groups and a hint when nothing matches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from qtpy.QtCore import QSortFilterProxyModel, Qt, Signal
+from qtpy.QtGui import QStandardItem, QStandardItemModel
+from qtpy.QtWidgets import QComboBox, QCompleter, QWidget
+
+from gym_gui.widgets.basics import NoWheel, column, label, restyle
+from mosaic.config.suggest import did_you_mean
+
+_CHOICE_ROLE = Qt.ItemDataRole.UserRole + 1
+
+
+class Picker(QWidget):
+    """Choose one of many names, grouped.
+
+    Signals:
+        picked: A valid name was chosen or typed.
+    """
+
+    picked = Signal(str)
+
+    def __init__(self, noun: str) -> None:
+        super().__init__()
+        self._noun = noun
+        self._names: set[str] = set()
+        self.problem = ""
+        self._items = QStandardItemModel(self)
+        self.combo = QComboBox()
+        self.combo.setEditable(True)
+        self.combo.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
+        self.combo.setModel(self._items)
+        self.combo.setMaxVisibleItems(24)
+        self.combo.setAccessibleName(noun)
+        self.combo.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.combo.installEventFilter(NoWheel(self.combo))
+        self._choices = QSortFilterProxyModel(self)
+        self._choices.setSourceModel(self._items)
+        self._choices.setFilterRole(_CHOICE_ROLE)
+        self._choices.setFilterFixedString("choice")
+        completer = QCompleter(self._choices, self)
+        completer.setFilterMode(Qt.MatchFlag.MatchContains)
+        completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
+        completer.setMaxVisibleItems(14)
+        self.combo.setCompleter(completer)
+        self.combo.currentTextChanged.connect(self._on_text)
+        self._error = label("", "error", wrap=True)
+        self._error.hide()
+        self.setLayout(column(self.combo, self._error, spacing=2))
+        self.setFocusProxy(self.combo)
+
+    def set_choices(self, groups: Iterable[tuple[str, Iterable[str]]]) -> None:
+        """Replace the list; what is typed stays."""
+        text = self.text
+        self.combo.blockSignals(True)
+        self._items.clear()
+        self._names.clear()
+        for title, names in groups:
+            if title:
+                heading = QStandardItem(title)
+                heading.setFlags(Qt.ItemFlag.NoItemFlags)
+                font = heading.font()
+                font.setBold(True)
+                heading.setFont(font)
+                self._items.appendRow(heading)
+            for name in names:
+                item = QStandardItem(name)
+                item.setData("choice", _CHOICE_ROLE)
+                self._items.appendRow(item)
+                self._names.add(name)
+        self.combo.blockSignals(False)
+        self.set_text(text)
+
+    @property
+    def text(self) -> str:
+        """What is chosen or typed."""
+        return str(self.combo.currentText()).strip()
+
+    def set_text(self, text: str) -> None:
+        """Choose a name."""
+        place = self.combo.findText(text, Qt.MatchFlag.MatchExactly)
+        self.combo.blockSignals(True)
+        self.combo.setCurrentIndex(place)
+        self.combo.setEditText(text)
+        self.combo.blockSignals(False)
+        self._on_text(text)
+
+    @property
+    def names(self) -> set[str]:
+        """Every name that can be chosen."""
+        return self._names
+
+    def _on_text(self, text: str) -> None:
+        typed = text.strip()
+        known = not self._names or typed in self._names
+        self.problem = "" if known else self._hint(typed)
+        self._error.setText(self.problem)
+        self._error.setVisible(bool(self.problem))
+        restyle(self.combo, "problem", "true" if self.problem else "false")
+        if known and typed:
+            self.picked.emit(typed)
+
+    def _hint(self, typed: str) -> str:
+        if not typed:
+            return (
+                f"choose an {self._noun}" if self._noun[0] in "aeio" else f"choose a {self._noun}"
+            )
+        return f"there is no {self._noun} {typed!r} that fits{did_you_mean(typed, self._names)}"

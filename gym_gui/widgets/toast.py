@@ -1,0 +1,118 @@
+"""Notices in the lower right corner: they come, can be opened, and go by themselves."""
+
+from __future__ import annotations
+
+from qtpy.QtCore import QEvent, QObject, Qt, QTimer
+from qtpy.QtWidgets import QFrame, QVBoxLayout, QWidget
+
+from gym_gui.models.notices import Notice
+from gym_gui.resources import icons
+from gym_gui.resources.theming import ThemeManager
+from gym_gui.widgets.basics import button, column, label, row, selectable
+
+_SHOWN_MS = {"info": 5000, "success": 6000, "warning": 9000, "danger": 12_000}
+_ICONS = {"info": "info", "success": "check", "warning": "warning", "danger": "warning"}
+_MOST = 4
+_WIDTH = 380
+
+
+class Toast(QFrame):
+    """One notice."""
+
+    def __init__(self, notice: Notice, themes: ThemeManager) -> None:
+        super().__init__()
+        self.setObjectName("toast")
+        self.setFixedWidth(_WIDTH)
+        mark = label("")
+        colour = themes.theme.tone(notice.tone)
+        mark.setPixmap(icons.pixmap(_ICONS.get(notice.tone, "info"), colour, 18))
+        mark.setAlignment(Qt.AlignmentFlag.AlignTop)
+        text = selectable(label(notice.text, wrap=True))
+        body = column(text, spacing=4)
+        if notice.detail:
+            detail = selectable(label(notice.detail[:600], "muted", wrap=True))
+            detail.hide()
+            body.addWidget(detail)
+            more = button("More", lambda: None, "link")
+            more.clicked.connect(lambda: (detail.show(), more.hide(), self.adjustSize()))
+            body.addWidget(more)
+        line = row(mark, body, margin=10)
+        line.setStretch(1, 1)
+        if notice.action and notice.pressed is not None:
+            pressed = notice.pressed
+            line.addWidget(button(notice.action, lambda: (pressed(), self._dismiss())))
+        close = button("×", self._dismiss, "link")
+        close.setAccessibleName("Dismiss")
+        line.addWidget(close)
+        self.setLayout(line)
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.timeout.connect(self._dismiss)
+        self._timer.start(_SHOWN_MS.get(notice.tone, 5000))
+
+    def enterEvent(self, event: object) -> None:  # noqa: N802
+        self._timer.stop()
+        super().enterEvent(event)
+
+    def _dismiss(self) -> None:
+        self._timer.stop()
+        self.hide()
+        self.deleteLater()
+
+
+class ToastStack(QWidget):
+    """Keeps the toasts of a window above its lower right corner."""
+
+    def __init__(self, parent: QWidget, themes: ThemeManager) -> None:
+        super().__init__(parent)
+        self._themes = themes
+        self._toasts: list[Toast] = []
+        self._layout = QVBoxLayout(self)
+        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._layout.setSpacing(8)
+        self._later = QTimer(self)
+        self._later.setSingleShot(True)
+        self._later.setInterval(0)
+        self._later.timeout.connect(self._place)
+        parent.installEventFilter(self)
+        self.hide()
+
+    def show_notice(self, notice: Notice) -> None:
+        """Show one more."""
+        toast = Toast(notice, self._themes)
+        toast.destroyed.connect(self._later.start)
+        self._layout.addWidget(toast)
+        self._toasts.append(toast)
+        while len(self._toasts) > _MOST:
+            oldest = self._toasts.pop(0)
+            if _alive(oldest):
+                oldest._dismiss()
+        self.show()
+        self.raise_()
+        self._place()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        if event.type() == QEvent.Type.Resize:
+            self._place()
+        return bool(super().eventFilter(watched, event))
+
+    def _place(self) -> None:
+        self._toasts = [toast for toast in self._toasts if _alive(toast)]
+        if not self._toasts:
+            self.hide()
+            return
+        self.adjustSize()
+        size, space = self.sizeHint(), self.parentWidget().size()
+        self.setGeometry(
+            max(0, space.width() - size.width() - 18),
+            max(0, space.height() - size.height() - 44),
+            size.width(),
+            size.height(),
+        )
+
+
+def _alive(toast: Toast) -> bool:
+    try:
+        return not toast.isHidden()
+    except RuntimeError:
+        return False
