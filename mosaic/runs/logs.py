@@ -9,6 +9,7 @@ from pathlib import Path
 MAX_SHOWN_LINE = 16 * 1024
 _BLOCK = 1 << 18
 _TURN = 1 << 20
+_FARTHEST_TAIL = 1 << 27
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)|\x1b[@-_]")
 
 
@@ -20,33 +21,50 @@ class Lines:
     offset: int
 
 
-def tail_offset(path: Path, count: int) -> int:
-    """Where the last `count` lines begin, found from the end."""
+def tail_offset(path: Path, count: int, hidden: bytes = b"") -> int:
+    """Where the last `count` lines begin, found from the end.
+
+    Args:
+        path: The log.
+        count: How many lines.
+        hidden: Lines with these bytes in them are not shown and therefore not counted.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return 0
     try:
         end = os.fstat(descriptor).st_size
-        first = first_data(descriptor)
-        position, wanted = end, count + 1
-        while position > first:
-            start = max(first, position - _BLOCK)
-            block = os.pread(descriptor, position - start, start)
-            if position == end and block.endswith(b"\n"):
-                block = block[:-1] + b" "
-                wanted = count
-            found = block.count(b"\n")
-            if found >= wanted:
-                cut = len(block)
-                for _ in range(wanted):
-                    cut = block.rindex(b"\n", 0, cut)
-                return start + cut + 1
-            wanted -= found
-            position = start
+        first = max(first_data(descriptor), end - _FARTHEST_TAIL)
+        for offset, secret in _line_starts(descriptor, first, end, hidden):
+            count -= not secret
+            if count == 0:
+                return offset
         return first
     finally:
         os.close(descriptor)
+
+
+def _line_starts(
+    descriptor: int, first: int, end: int, hidden: bytes
+) -> Iterator[tuple[int, bool]]:
+    """Beginnings of lines from the last to the first, and whether the line is a hidden one."""
+    position, later, secret = end, b"", False
+    while position > first:
+        start = max(first, position - _BLOCK)
+        block = os.pread(descriptor, position - start, start)
+        cut = len(block)
+        while True:
+            newline = block.rfind(b"\n", 0, cut)
+            part = block[newline + 1 : cut] + later
+            secret = secret or (bool(hidden) and hidden in part)
+            if newline < 0:
+                later = part[: len(hidden)]
+                break
+            if start + newline + 1 < end:
+                yield start + newline + 1, secret
+            cut, later, secret = newline, b"", False
+        position = start
 
 
 def first_data(descriptor: int) -> int:
@@ -73,7 +91,7 @@ def read_lines(path: Path, offset: int, final: bool = False) -> Lines:
         offset = max(offset, first_data(descriptor))
         content = os.pread(descriptor, _TURN, offset)
         if len(content) == _TURN and b"\n" not in content:
-            return _endless_line(descriptor, offset, content)
+            return _endless_line(descriptor, offset, content, final)
     finally:
         os.close(descriptor)
     whole = content.rfind(b"\n") + 1
@@ -96,16 +114,17 @@ def _split(content: bytes) -> Iterator[bytes]:
         yield from content.removesuffix(b"\n").split(b"\n")
 
 
-def _endless_line(descriptor: int, offset: int, beginning: bytes) -> Lines:
+def _endless_line(descriptor: int, offset: int, beginning: bytes, final: bool) -> Lines:
     """Skip to the end of a line that is longer than a turn."""
     position = offset + len(beginning)
     while True:
         block = os.pread(descriptor, _TURN, position)
         newline = block.find(b"\n")
-        if newline >= 0:
-            length = position + newline - offset
-            shown = show(beginning[:MAX_SHOWN_LINE])
-            return Lines((f"{shown} … [a line of {length:,} bytes]",), position + newline + 1)
-        if len(block) < _TURN:
+        over = len(block) < _TURN
+        if newline < 0 and over and not final:
             return Lines((), offset)
+        if newline >= 0 or over:
+            end = position + (newline if newline >= 0 else len(block))
+            shown = f"{show(beginning[:MAX_SHOWN_LINE])} … [a line of {end - offset:,} bytes]"
+            return Lines((shown,), end + (newline >= 0))
         position += len(block)

@@ -43,8 +43,9 @@ class StreamHandlers:
         offsets = dict.fromkeys(names, request.offset if single else 0)
         if request.tail_lines:
             for name in names:
+                hidden = b"" if request.lifecycle else MARK
                 offsets[name] = await asyncio.to_thread(
-                    logs.tail_offset, paths[name], request.tail_lines
+                    logs.tail_offset, paths[name], request.tail_lines, hidden
                 )
         while True:
             over = not self._still_live(stored)

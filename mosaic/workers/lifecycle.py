@@ -141,14 +141,16 @@ def parse_line(line: bytes, run_id: str, after_seq: int) -> LifecycleLine | Quar
 def _checked(
     document: dict[str, Any], run_id: str, after_seq: int
 ) -> LifecycleLine | QuarantinedLine:
-    event, seq = document.get("event"), document.get("seq", after_seq + 1)
+    event, seq = document.get("event"), document.get("seq")
     if not isinstance(event, str) or event not in KNOWN_EVENTS:
         return QuarantinedLine(f"unknown event {str(event)[:40]!r}")
     if document.get("run_id") != run_id:
         return QuarantinedLine("of another run")
     if document.get("schema", SCHEMA) != SCHEMA:
         return QuarantinedLine(f"schema {document['schema']!r}, this daemon reads {SCHEMA}")
-    if not _is_int(seq) or seq <= after_seq:
+    if seq is None:
+        seq = after_seq  # numbering is optional; what has no number cannot be told from a replay
+    elif not _is_int(seq) or seq <= after_seq:
         return QuarantinedLine(f"sequence {seq!r} after {after_seq}")
     if _depth(document) > _MAX_DEPTH:
         return QuarantinedLine(f"nested deeper than {_MAX_DEPTH}")

@@ -18,7 +18,7 @@ from mosaic.errors import DaemonNotRunningError
 from mosaic.runs.directory import RunDirectory
 from mosaic.trainer.processes import has_marker, marked_processes, process_state
 
-PATIENCE_S = 60.0
+PATIENCE_S = 40.0
 WORKERS = Path(__file__).parent / "workers"
 _ENTRY_POINT = "[mosaic.workers]\nrogue = rogue:get_worker_metadata\n"
 _METADATA = "Metadata-Version: 2.1\nName: rogue-worker\nVersion: 1.0\n"
@@ -251,15 +251,11 @@ def _open_files() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def _shared_memory() -> set[str]:
-    return set(os.listdir("/dev/shm"))
-
-
 @contextmanager
 def trainers(tmp_path: Path, python_path: str) -> Iterator[Callable[..., Trainer]]:
     """A maker of homes whose processes, files and shared memory are gone afterwards."""
     made: list[Trainer] = []
-    memory, files = _shared_memory(), _open_files()
+    files = _open_files()
 
     def make(name: str = "home", **settings: str) -> Trainer:
         made.append(Trainer(tmp_path / name, python_path, settings))
@@ -270,6 +266,7 @@ def trainers(tmp_path: Path, python_path: str) -> Iterator[Callable[..., Trainer
     finally:
         for trainer in made:
             trainer.close()
-    ours = {name for name in _shared_memory() - memory if "mosaic" in name}
-    assert not ours, f"shared memory left behind: {ours}"
+    runs = {run_id for trainer in made for run_id in trainer.run_ids()}
+    left = [name for name in os.listdir("/dev/shm") if any(run_id in name for run_id in runs)]
+    assert not left, f"shared memory left behind: {left}"
     assert _open_files() <= files + 40, f"open files went from {files} to {_open_files()}"

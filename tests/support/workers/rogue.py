@@ -103,12 +103,11 @@ def family(rogue: Rogue) -> int:
     stays = subprocess.Popen(stubborn)
     leaves = subprocess.Popen(stubborn, start_new_session=True)
     orphaner = (
-        f"import subprocess,sys; print(subprocess.Popen({stubborn!r}, start_new_session=True).pid)"
+        "import subprocess as s;"
+        f"print(s.Popen({stubborn!r}, start_new_session=True, stdout=s.DEVNULL).pid)"
     )
-    orphan = subprocess.run(
-        [sys.executable, "-c", orphaner], capture_output=True, check=True, text=True
-    )
-    pids = [stays.pid, leaves.pid, int(orphan.stdout)]
+    orphan = subprocess.check_output([sys.executable, "-c", orphaner])
+    pids = [stays.pid, leaves.pid, int(orphan)]
     (rogue.run_dir / "family.json").write_text(json.dumps(pids))
     rogue.begin()
     rogue.step_forever()
