@@ -63,7 +63,9 @@ def main() -> None:
     mine = MOSAIC if shutil.which("mosaic") is None else "mosaic"
     print(f"  {mine} runs                         every run so far")
     print(f"  {mine} show last                    the newest one in detail")
-    print(f"  {mine} train dqn --env-id CartPole-v1 --detach   another algorithm, in the background")
+    print(
+        f"  {mine} train dqn --env-id CartPole-v1 --detach   another algorithm, in the background"
+    )
     print(f"  {mine} workers --algos cleanrl      what else can be trained")
     if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
         print("  make gui                            open the window")

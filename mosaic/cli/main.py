@@ -40,6 +40,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "clone": ("train", "clone", "Submit a run's configuration again."),
     "delete": ("runs", "delete", "Move an ended run to the trash."),
     "restore": ("runs", "restore", "Take a run back out of the trash."),
+    "play": ("play", "play", "Play an environment yourself; it is recorded."),
+    "replay": ("play", "replay", "Give a recorded episode back."),
     "workers": ("workers", "workers", "List workers and their algorithms."),
     "check-worker": ("workers", "check_worker", "Prove a worker against the contract."),
     "doctor": ("doctor", "doctor", "Check this installation and say what is missing."),

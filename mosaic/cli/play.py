@@ -1,0 +1,174 @@
+"""`mosaic play` and `mosaic replay`: a person at the keys, and what was recorded given back."""
+
+import hashlib
+import io
+import os
+import select
+import shutil
+import sys
+import termios
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mosaic.cli import output
+from mosaic.cli.follow import follow
+from mosaic.cli.options import json_option, run_argument
+from mosaic.client import TrainerClient
+from mosaic.errors import MosaicError
+
+_ESCAPES = {b"\x1b[A": "up", b"\x1b[B": "down", b"\x1b[C": "right", b"\x1b[D": "left"}
+_NAMES = {b"\r": "enter", b"\n": "enter", b" ": "space"}
+_LEAVE = (b"\x1b", b"q", b"\x03")
+
+
+@click.command()
+@click.argument("env_id")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option("--fps", type=float, help="Steps a second; the environment's own when left out.")
+@click.option(
+    "--script",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Play from a file of keys instead of the keyboard.",
+)
+@json_option
+def play(env_id: str, seed: int, fps: float | None, script: Path | None, as_json: bool) -> int:
+    """Play ENV_ID from this terminal; every episode is recorded and can be replayed."""
+    from mosaic.telemetry.play.config import play_config
+
+    text = script.read_text() if script else ""
+    if not script and not sys.stdin.isatty():
+        raise MosaicError("there is no keyboard here; give a file of keys: --script FILE")
+    with TrainerClient.connect() as trainer:
+        record = trainer.submit(play_config(env_id, seed, text, fps))
+        if script:
+            return follow(trainer, record["run_id"], as_json)
+        _at_the_keys(trainer, record)
+        record = trainer.wait(record["run_id"], timeout_s=30.0)
+    print(f"{record['run_id']} {record['outcome']}; replay: mosaic replay {record['run_id']}")
+    return 0 if record["outcome"] == "completed" else 1
+
+
+@click.command()
+@run_argument
+@click.option("--episode", type=click.IntRange(0), help="Which one; the first when left out.")
+@click.option("--video", type=click.Path(path_type=Path), help="Write it as an MP4 file.")
+@click.option("--fps", type=float, default=10.0, show_default=True, help="Of the video.")
+@json_option
+def replay(run: str, episode: int | None, video: Path | None, fps: float, as_json: bool) -> int:
+    """Give a recorded episode back step by step, or as a video."""
+    from mosaic.telemetry.replay import read_episode
+    from mosaic.telemetry.video import write_video
+
+    with TrainerClient.connect() as trainer:
+        record = trainer.get(run)
+        chosen = _first_episode(trainer, record["run_id"]) if episode is None else episode
+    steps = read_episode(Path(record["run_dir"]), chosen)
+    if video:
+        count = write_video(steps, video, fps)
+        print(f"{video}: {count} frames of episode {chosen}")
+        return 0
+    rows = [
+        {
+            "step": step.step,
+            "action": step.action,
+            "reward": step.reward,
+            "terminated": step.terminated,
+            "truncated": step.truncated,
+            "observation": step.observation,
+            "frame_sha256": hashlib.sha256(step.frame).hexdigest() if step.frame else None,
+        }
+        for step in steps
+    ]
+    if as_json:
+        output.print_json({"run_id": record["run_id"], "episode": chosen, "steps": rows})
+        return 0
+    table = [
+        [str(row["step"]), str(row["action"]), f"{row['reward']:g}", _end(row)] for row in rows
+    ]
+    output.print_table(("STEP", "ACTION", "REWARD", "END"), table)
+    print(f"episode {chosen}: return {sum(row['reward'] for row in rows):g}, {len(rows)} steps")
+    return 0
+
+
+def _end(row: dict[str, Any]) -> str:
+    return "terminated" if row["terminated"] else "truncated" if row["truncated"] else ""
+
+
+def _first_episode(trainer: TrainerClient, run_id: str) -> int:
+    for batch in trainer.steps(run_id):
+        if batch.steps:
+            return int(batch.steps[0].episode)
+    raise MosaicError(f"run {run_id} has recorded no steps")
+
+
+def _at_the_keys(trainer: TrainerClient, record: dict[str, Any]) -> None:
+    """Show the game in the terminal and send it the keys that are pressed."""
+    from mosaic.telemetry.play.client import PlayClient, PlayConnectionError
+
+    with PlayClient(Path(record["run_dir"])) as game, _raw_keyboard() as keyboard:
+        legend = "  ".join(f"{key}: {meaning}" for key, meaning in game.keys.items())
+        print(f"keys go to the game — {legend}  (q or Esc leaves)\r")
+        lines = 0
+        try:
+            while True:
+                lines = _draw(game.scene, lines)
+                pressed = _pressed(keyboard, None if game.turn_based else 0.0)
+                if pressed == "leave":
+                    game.quit()
+                    return
+                if pressed or not game.turn_based:
+                    game.hold(*([pressed] if pressed else []))
+                game.next_scene()
+        except PlayConnectionError:
+            return
+
+
+def _draw(scene: Any, lines: int) -> int:
+    import numpy as np
+    from PIL import Image
+
+    from mosaic.fastlane.recorder import ansi_picture
+
+    size = shutil.get_terminal_size()
+    picture = ""
+    if scene.frame:
+        pixels = np.asarray(Image.open(io.BytesIO(scene.frame)).convert("RGB"))
+        picture = ansi_picture(pixels, size.columns, size.lines - 4)
+    caption = f"episode {scene.episode}  step {scene.step}  return {scene.total:g}"
+    text = f"{picture}\n{caption} {'— over' if scene.over else ''}{scene.problem}\n"
+    back = f"\x1b[{lines}F\x1b[J" if lines else ""
+    sys.stdout.write((back + text).replace("\n", "\r\n"))
+    sys.stdout.flush()
+    return text.count("\n")
+
+
+@contextmanager
+def _raw_keyboard() -> Iterator[int]:
+    """The terminal without echo and line buffering, given back as it was."""
+    keyboard = sys.stdin.fileno()
+    before = termios.tcgetattr(keyboard)
+    try:
+        tty.setraw(keyboard)
+        yield keyboard
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, before)
+
+
+def _pressed(keyboard: int, patience_s: float | None) -> str:
+    """The name of the newest key, `leave`, or nothing."""
+    ready, _, _ = select.select([keyboard], [], [], patience_s)
+    if not ready:
+        return ""
+    typed = os.read(keyboard, 64)
+    for code, name in _ESCAPES.items():
+        if typed.endswith(code):
+            return name
+    last = typed[-1:]
+    if last in _LEAVE:
+        return "leave"
+    return _NAMES.get(last, last.decode(errors="replace"))
