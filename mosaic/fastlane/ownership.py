@@ -4,7 +4,7 @@ import errno
 import fcntl
 import os
 import re
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from mosaic.fastlane.errors import LaneTakenError
@@ -73,19 +73,19 @@ def _is_same_file(fd: int, path: str) -> bool:
         return False
 
 
-def remove_stores(control_path: str) -> int:
-    """Remove the frame stores beside a control page; only its owner may call this.
+def remove_stores(folders: list[Path], name: str) -> int:
+    """Remove the frame stores of a lane, wherever they lie; only its owner may call this.
 
     Returns:
         How many files were removed.
     """
-    folder, name = os.path.split(control_path)
     removed = 0
-    for entry in os.listdir(folder):
-        if entry.startswith(f"{name}."):
-            with suppress(OSError):
-                os.unlink(os.path.join(folder, entry))
-                removed += 1
+    for folder in folders:
+        for entry in _names_in(folder):
+            if entry.startswith(f"{name}."):
+                with suppress(OSError):
+                    os.unlink(folder / entry)
+                    removed += 1
     return removed
 
 
@@ -105,31 +105,35 @@ def sweep_leftovers(
         How many files were removed.
     """
     prefix = lane_prefix(run_id) if run_id is not None else owner_prefix()
-    return sum(_sweep_folder(folder, prefix) for folder in lane_folders(run_dir))
+    folders = lane_folders(run_dir)
+    names = (name for folder in folders for name in _names_in(folder) if name.startswith(prefix))
+    lanes = {match[1] for match in map(_LANE_FILE.fullmatch, names) if match}
+    return sum(_sweep_lane(folders, lane) for lane in sorted(lanes))
 
 
-def _sweep_folder(folder: Path, prefix: str) -> int:
+def _names_in(folder: Path) -> list[str]:
     try:
-        names = os.listdir(folder)
+        return os.listdir(folder)
     except OSError:
-        return 0
-    matches = (_LANE_FILE.fullmatch(name) for name in names if name.startswith(prefix))
-    controls = {match[1] for match in matches if match}
-    return sum(_sweep_lane(str(folder / control)) for control in sorted(controls))
+        return []
 
 
-def _sweep_lane(control_path: str) -> int:
-    # Locking creates a missing page: a store without one is then swept under the lock as well.
-    try:
-        fd = lock_control_page(control_path)
-    except (LaneTakenError, OSError):
-        return 0
-    try:
-        owner = _owner(fd)
-        if owner is not None and is_running(owner):
-            return 0
-        removed = remove_stores(control_path)
-        os.unlink(control_path)
-        return removed + 1
-    finally:
-        os.close(fd)
+def _sweep_lane(folders: list[Path], name: str) -> int:
+    """Remove all files of one lane, under the lock of its control page or pages."""
+    present = [folder for folder in folders if (folder / name).exists()]
+    # A store without any control page is swept under the lock of one made for the purpose.
+    pages = [str(folder / name) for folder in present or folders[:1]]
+    with ExitStack() as locks:
+        for page in pages:
+            try:
+                fd = lock_control_page(page)
+            except (LaneTakenError, OSError):
+                return 0
+            locks.callback(os.close, fd)
+            owner = _owner(fd)
+            if owner is not None and is_running(owner):
+                return 0
+        removed = remove_stores(folders, name)
+        for page in pages:
+            os.unlink(page)
+        return removed + len(present)

@@ -164,7 +164,7 @@ class LaneWriter:
         finally:
             os.close(fd)
         if words[Control.MAGIC] == MAGIC and words[Control.VERSION] == VERSION:
-            remove_stores(self._path)
+            remove_stores(self._folders, self._name)
         else:
             control[:PAGE] = bytes(PAGE)
         words[Control.CLOSED] = 0

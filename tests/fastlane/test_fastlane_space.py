@@ -6,9 +6,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fastlane_tools import picture, watch
+from fastlane_tools import StartPython, picture, watch
 
-from mosaic.fastlane import FrameMetrics, FrameReader, LaneWriter, NoRoomForFramesError
+from mosaic.fastlane import (
+    FrameMetrics,
+    FrameReader,
+    LaneWriter,
+    NoRoomForFramesError,
+    sweep_leftovers,
+)
+
+FILLED_WRITER = """
+import sys
+import numpy as np
+from mosaic.fastlane import FrameMetrics, LaneWriter
+writer = LaneWriter(sys.argv[1], run_dir=sys.argv[2])
+writer.publish(np.zeros((400, 600, 3), np.uint8), FrameMetrics())
+print("written", flush=True)
+sys.stdin.read()
+"""
 
 
 @pytest.fixture
@@ -22,6 +38,12 @@ def small_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
     monkeypatch.setenv("MOSAIC_FASTLANE_DIR", str(folder))
     yield folder
     subprocess.run(["umount", str(folder)], check=True)
+
+
+def fill(folder: Path) -> None:
+    """Leave two of the 64 megabytes."""
+    with (folder / "filler").open("wb") as filler:
+        os.posix_fallocate(filler.fileno(), 0, 62 * 1024 * 1024)
 
 
 def used(folder: Path) -> int:
@@ -62,15 +84,32 @@ def test_a_full_shared_memory_moves_frames_to_the_run_directory(
     run_id: str, small_memory: Path, tmp_path: Path
 ) -> None:
     """When others have filled the shared memory, the run is still visible and nobody crashes."""
-    with (small_memory / "filler").open("wb") as filler:
-        os.posix_fallocate(filler.fileno(), 0, 62 * 1024 * 1024)
+    fill(small_memory)
     run_dir = tmp_path / "run"
     writer = LaneWriter(run_id, run_dir=run_dir)
     with FrameReader(run_id, run_dir=run_dir) as reader:
         writer.publish(picture(9, 400, 600), FrameMetrics(step=9))
         assert watch(reader).step == 9
         assert len(list((run_dir / "fastlane").iterdir())) == 1
+        assert sweep_leftovers(run_id, run_dir=run_dir) == 0, "it swept a living run"
+        with FrameReader(run_id, run_dir=run_dir) as late:
+            assert watch(late).step == 9
         writer.close()
+    assert list((run_dir / "fastlane").iterdir()) == []
+    (small_memory / "filler").unlink()
+
+
+def test_frames_in_the_run_directory_are_swept_too(
+    run_id: str, small_memory: Path, tmp_path: Path, start_python: StartPython
+) -> None:
+    """A killed run that had to use its directory leaves nothing there either."""
+    fill(small_memory)
+    run_dir = tmp_path / "run"
+    child = start_python("-c", FILLED_WRITER, run_id, str(run_dir))
+    assert child.line() == "written\n", child.complaints()
+    child.kill()
+    assert len(list((run_dir / "fastlane").iterdir())) == 1
+    assert sweep_leftovers(run_id, run_dir=run_dir) == 2
     assert list((run_dir / "fastlane").iterdir()) == []
     (small_memory / "filler").unlink()
 

@@ -146,6 +146,24 @@ def test_copies_and_pickles_step_on_their_own(run_id: str) -> None:
         env.close()
 
 
+def test_n12_a_forked_child_does_not_end_its_parents_view(run_id: str) -> None:
+    """A child that inherits a shown environment and closes it takes nothing from the parent."""
+    env = gym.make("ColourWorld-v0")
+    env.reset(seed=1)
+    with FrameReader(run_id) as reader:
+        step_until_seen(env, reader)
+        child = os.fork()
+        if child == 0:
+            env.step(0)
+            env.close()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        frame = step_until_seen(env, reader)
+        assert frame.writer_pid == os.getpid()
+        assert reader.alive
+        env.close()
+
+
 def test_an_environment_that_stands_still_gives_way(run_id: str) -> None:
     """After training has stopped stepping its environment, the one of the evaluation is shown."""
     training = gym.make("ColourWorld-v0", number=0)
