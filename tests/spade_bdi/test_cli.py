@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from bdi_tools import newest_checkpoint, run_worker
 
-from spade_bdi_rl_worker import checkpoints
+from spade_bdi_rl_worker import catalog, checkpoints
 from spade_bdi_rl_worker.errors import CheckpointError, SettingsError
-from spade_bdi_rl_worker.settings import from_config
+from spade_bdi_rl_worker.settings import Settings, from_config
+from spade_bdi_rl_worker.worlds import World
 
 
 def test_all_problems_of_a_config_are_named_at_once() -> None:
@@ -69,12 +70,17 @@ def test_the_password_is_never_printed() -> None:
     assert "hush-canary" not in run.stdout + run.stderr
 
 
-def test_a_password_by_reference_comes_from_the_environment() -> None:
-    """The config holds a reference; without the secret the run says so."""
-    from spade_bdi_rl_worker.settings import resolve_secret
-
-    with pytest.raises(SettingsError, match="the secret 'password' was not handed to this run"):
-        resolve_secret("secret://password")
+def test_what_the_catalogue_offers_really_exists() -> None:
+    """Every listed environment can be made, and every described setting can be given."""
+    for item in catalog.environments():
+        World(item["id"], seed=1).close()
+    described = catalog.describe("spade_bdi")["arguments"]
+    config = {"extras": {"algo_params": {item["name"]: item["default"] for item in described}}}
+    assert from_config(config, {}) == Settings()
+    assert catalog.dry_run(config)[0]
+    fits, text = catalog.dry_run({"extras": {"plan": "balancd"}})
+    assert not fits
+    assert "did you mean 'balanced'" in text
 
 
 def test_headless_runs_resume_from_the_newest_whole_checkpoint(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_every_shipped_plan_can_be_used(name: str) -> None:
         ("+!act <- .exploit.\n+!act <- .explore", "bad.asl:2:10", "unexpected end of file"),
         ("confident(0.5)\n!go.\n", "bad.asl:2:1", "expected '.' after belief"),
         ("+!act <- .exploit.\n$\n", "bad.asl:2:1", "illegal character '$'"),
-        ("\n\n+!act <- .explor.\n", "bad.asl:3:10", "did you mean .explore?"),
+        ("\n\n+!act <- .explor.\n", "bad.asl:3:10", "did you mean '.explore'?"),
         ("+!act <- .random(X, Y).\n", "bad.asl:1:10", "no action .random with 2 arguments"),
     ],
 )

@@ -20,12 +20,15 @@ def get_worker_metadata() -> WorkerCapabilities:
         requires_live_telemetry=True,
         estimated_memory_mb=200,
         validator="spade_bdi_rl_worker.validation:problems",
-        algorithms="spade_bdi_rl_worker.validation:algorithms",
+        algorithms="spade_bdi_rl_worker.catalog:algorithms",
+        describe="spade_bdi_rl_worker.catalog:describe",
+        environments="spade_bdi_rl_worker.catalog:environments",
+        dry_run="spade_bdi_rl_worker.catalog:dry_run",
         check_config=json.dumps(
             {
                 "long": {"env_id": "FrozenLake-v1", "extras": {"episodes": 1_000_000}},
                 "short": {"env_id": "FrozenLake-v1", "extras": {"episodes": 20}},
             }
         ),
-        install_hint="pip install -r requirements/spade_bdi_worker.txt",
+        install_hint="make setup-spade",
     )

@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from mosaic.workers import resolve_secret
 from spade_bdi_rl_worker import checkpoints
 from spade_bdi_rl_worker.agent import CoachAgent, LearnerAgent, LearningBehaviour
 from spade_bdi_rl_worker.errors import XmppError
@@ -19,7 +20,7 @@ from spade_bdi_rl_worker.plans import find_plan
 from spade_bdi_rl_worker.process import SpadeProcess
 from spade_bdi_rl_worker.recorder import Recorder, policy_document
 from spade_bdi_rl_worker.server import EmbeddedServer
-from spade_bdi_rl_worker.settings import Settings, resolve_secret
+from spade_bdi_rl_worker.settings import Settings
 from spade_bdi_rl_worker.worlds import Move, World
 
 ADVICE_S = 5.0

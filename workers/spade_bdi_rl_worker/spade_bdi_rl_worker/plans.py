@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import re
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import agentspeak.parser
 import agentspeak.runtime
 import agentspeak.stdlib
 
+from mosaic.workers import did_you_mean
 from spade_bdi_rl_worker.errors import PlanError
 
 SHIPPED = Path(__file__).with_name("asl")
@@ -40,10 +40,8 @@ def find_plan(name: str) -> Path:
     path = Path(name).expanduser()
     if path.is_file():
         return path
-    near = difflib.get_close_matches(name, shipped_plans(), 1)
-    guess = f"; did you mean {near[0]!r}?" if near else ""
     raise PlanError(
-        f"there is no plan {name!r}{guess}",
+        f"there is no plan {name!r}{did_you_mean(name, shipped_plans())}",
         f"give the path of an .asl file or one of: {', '.join(shipped_plans())}",
     )
 
@@ -150,8 +148,7 @@ class _Collector(logging.Handler):
 
 
 def _explain_action(name: str, arity: str) -> str:
-    near = difflib.get_close_matches(name, sorted(set(_action_names())), 1)
-    guess = f"; did you mean {near[0]}?" if near else ""
+    guess = did_you_mean(name, set(_action_names()))
     return f"there is no action {name} with {arity} arguments{guess}"
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
-import os
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
+from mosaic.workers import did_you_mean
 from spade_bdi_rl_worker.errors import SettingsError
 
 MODES = ("train", "resume_training", "policy_eval")
@@ -24,6 +23,7 @@ COMMON_EXTRAS = frozenset(
 )  # fmt: skip
 DEFAULT_EPISODES = 2000
 DEFAULT_HEADLESS_EPISODES = 20000
+SMOKE_EPISODES = 30
 
 
 def _option(default: Any, text: str, low: float | None = None, high: float | None = None) -> Any:
@@ -38,6 +38,7 @@ class Settings:
     seed: int = _option(1, "random seed", 0, 2**32 - 1)
     episodes: int = _option(0, "episodes to train for; 0 takes the mode's default", 0)
     total_timesteps: int = _option(0, "stop after this many steps as well; 0: no limit", 0)
+    smoke: bool = _option(False, "a short run that only shows that everything works")
     stop_at: int = _option(0, "end cleanly after this episode of a longer schedule; 0: do not", 0)
     mode: str = _option("train", "train, resume_training or policy_eval")
     headless: bool = _option(False, "fast Q-learning without agents, telemetry by summary")
@@ -76,6 +77,8 @@ class Settings:
     @property
     def planned_episodes(self) -> int:
         """How many episodes this run is about."""
+        if self.smoke and not self.episodes:
+            return SMOKE_EPISODES
         return self.episodes or (DEFAULT_HEADLESS_EPISODES if self.headless else DEFAULT_EPISODES)
 
     def finished(self, episode: int, steps: int) -> bool:
@@ -127,23 +130,8 @@ def from_config(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> Sett
     raise SettingsError("; ".join(problems), "see: python -m spade_bdi_rl_worker.cli --help")
 
 
-def resolve_secret(value: str) -> str:
-    """The secret behind a `secret://` reference, from the run's environment."""
-    prefix = "secret://"
-    if not value.startswith(prefix):
-        return value
-    variable = f"MOSAIC_SECRET_{value.removeprefix(prefix).upper()}"
-    if variable not in os.environ:
-        raise SettingsError(
-            f"the secret {value.removeprefix(prefix)!r} was not handed to this run",
-            "submit the run again with the password",
-        )
-    return os.environ[variable]
-
-
 def _unknown(name: str) -> str:
-    near = difflib.get_close_matches(name, names(), 1)
-    guess = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(names())}"
+    guess = did_you_mean(name, names()) or f"; known are {', '.join(names())}"
     return f"there is no setting {name!r}{guess}"
 
 

@@ -11,11 +11,6 @@ from spade_bdi_rl_worker.errors import SettingsError
 CODE = "SPADE101"
 
 
-def algorithms() -> list[str]:
-    """What `mosaic train` can be asked for."""
-    return ["spade_bdi"]
-
-
 def problems(config: Any) -> list[Problem]:
     """Everything wrong with a TrainRunConfig for this worker."""
     worker = config.worker

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import os
 from typing import Any, NamedTuple
 
 from mosaic.telemetry.pictures import encode_png
+from mosaic.workers import did_you_mean
 from spade_bdi_rl_worker.errors import WorldError
 
 DEFAULT_MAX_STEPS = 200
@@ -142,10 +142,8 @@ def make_env(
     if env_id.startswith(("MiniGrid-", "BabyAI-")):
         _import_minigrid()
     if env_id not in gymnasium.registry:
-        near = difflib.get_close_matches(env_id, gymnasium.registry, 1)
-        guess = f"; did you mean {near[0]!r}?" if near else ""
         raise WorldError(
-            f"there is no environment {env_id!r}{guess}",
+            f"there is no environment {env_id!r}{did_you_mean(env_id, gymnasium.registry)}",
             "this worker learns FrozenLake-v1, FrozenLake8x8-v1, Taxi-v4, CliffWalking-v1 "
             "and MiniGrid-*",
         )
