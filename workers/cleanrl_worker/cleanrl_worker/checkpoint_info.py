@@ -108,9 +108,10 @@ def locate(given: str, run_dir: Path | None, suffix: str, *, check: bool) -> Pat
         return path
     if not check:
         folder = path / "checkpoints" if (path / "checkpoints").is_dir() else path
-        newest = max(folder.glob(f"step-*{suffix}"), key=step_of, default=None)
-        if newest is not None:
-            return newest
+        candidates = sorted(folder.glob(f"step-*{suffix}"), key=step_of, reverse=True)
+        whole = next(filter(zipfile.is_zipfile, candidates), None)
+        if whole is not None:
+            return whole
     if path.is_file() and suffix == POLICY_SUFFIX and step_of(path) < 0:
         return path
     return find(path, suffix)[0]

@@ -1,0 +1,27 @@
+"""Faults that strike inside the training process, which inherits them from the worker."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+
+
+def kill_at_fsync(number: int) -> None:
+    """kill -9 of the training process inside its n-th write to disk."""
+    worker, real, count = os.getpid(), os.fsync, 0
+
+    def fsync(descriptor: int) -> None:
+        nonlocal count
+        if os.getpid() != worker:
+            count += 1
+            if count == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+        real(descriptor)
+
+    os.fsync = fsync
+
+
+def limit_file_size(size: int) -> None:
+    """No file may grow beyond so many bytes: what a full disk does to a save."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))

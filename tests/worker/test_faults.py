@@ -1,0 +1,170 @@
+"""Faults in the middle of training: nothing that was saved is lost, and nothing hangs."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import threading
+import time
+from pathlib import Path
+
+import harness
+import torch
+from upstream import write_script
+
+LONG = ("--algo", "ppo", "--env-id", "CartPole-v1", "--total-timesteps", "100000000")
+
+
+def test_cancelling_saves_a_checkpoint_and_says_so(tmp_path: Path) -> None:
+    """SIGTERM to the group: checkpoint, `terminated`, exit status 143, manifest written."""
+    worker = harness.start(tmp_path / "run", *LONG)
+    step = worker.wait_for("metrics")["step"]
+    worker.stop()
+    assert worker.wait() == 143
+    assert worker.events("run_failed")[0]["reason"] == "terminated"
+    assert harness.newest_state(tmp_path / "run")["step"] >= step
+    assert [event["kind"] for event in worker.events("checkpoint_saved")] == ["policy", "full"]
+    assert (tmp_path / "run" / "analytics.json").exists()
+
+
+def test_killing_the_training_process_is_told_with_its_signal(tmp_path: Path) -> None:
+    """The worker outlives it and says what happened."""
+    worker = harness.start(tmp_path / "run", *LONG)
+    worker.wait_for("metrics")
+    os.kill(worker.training_pid(), signal.SIGKILL)
+    assert worker.wait() == 128 + signal.SIGKILL
+    assert "signal 9 (SIGKILL)" in worker.events("run_failed")[0]["reason"]
+
+
+def test_killing_the_worker_ends_the_training_process_with_a_checkpoint(tmp_path: Path) -> None:
+    """A training process whose worker is gone saves and ends by itself."""
+    worker = harness.start(tmp_path / "run", *LONG)
+    worker.wait_for("metrics")
+    training = worker.training_pid()
+    os.kill(worker.pid, signal.SIGKILL)
+    worker.wait()
+    deadline = time.monotonic() + 30
+    while Path(f"/proc/{training}").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not Path(f"/proc/{training}").exists()
+    assert harness.newest_state(tmp_path / "run")["step"] > 0
+
+
+def test_d06_kill_inside_a_save_leaves_the_newest_valid_one(tmp_path: Path) -> None:
+    """kill -9 in each of the writes a checkpoint consists of, through the worker."""
+    run_dir = tmp_path / "run"
+    first = ("--algo", "ppo", "--env-id", "CartPole-v1", "--total-timesteps", "512")
+    harness.run(run_dir, *first)
+    for number in (1, 4, 5):
+        again = ("--resume", str(run_dir), "--total-timesteps", "1024")
+        worker = harness.start(run_dir, *again, fault=f"kill_at_fsync:{number}")
+        assert worker.wait() == 128 + signal.SIGKILL
+        assert harness.newest_state(run_dir)["step"] == 512
+    harness.run(run_dir, "--resume", str(run_dir), "--total-timesteps", "1024")
+    assert harness.newest_state(run_dir)["step"] == 1024
+
+
+def test_d06_a_hundred_kills_at_random_moments_of_saving(tmp_path: Path) -> None:
+    """Whenever the kill comes, the newest checkpoint with a checksum loads and is whole."""
+    from cleanrl_worker.kit import checkpoints
+
+    generator = random.Random(6)
+    for _ in range(100):
+        pid = os.fork()
+        if not pid:
+            _save_forever(tmp_path)
+        time.sleep(generator.uniform(0.001, 0.03))
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        if any(tmp_path.glob("step-*.state")):
+            path, _ = checkpoints.find(tmp_path)
+            state = checkpoints.load(path)
+            assert bool((state["policy"] == state["step"]).all())
+    assert any(tmp_path.glob("step-*.state"))
+
+
+def _save_forever(folder: Path) -> None:
+    from cleanrl_worker.kit import checkpoints
+
+    step = max((checkpoints.step_of(path) for path in folder.glob("step-*.state")), default=0)
+    while True:
+        step += 1
+        content = {"step": step, "policy": torch.full((40_000,), float(step))}
+        checkpoints.save(folder, step, content, content)
+        checkpoints.prune(folder, 3)
+
+
+def test_d01_a_disk_that_is_full_costs_no_earlier_checkpoint(tmp_path: Path) -> None:
+    """The run fails with the reason; what was saved before is intact and can be continued."""
+    run_dir = tmp_path / "run"
+    harness.run(run_dir, "--algo", "ppo", "--env-id", "CartPole-v1", "--total-timesteps", "512")
+    before = harness.newest_state(run_dir)
+    again = ("--resume", str(run_dir), "--total-timesteps", "1024")
+    worker = harness.start(run_dir, *again, fault="limit_file_size:20000")
+    assert worker.wait() == 1
+    assert "File too large" in worker.events("run_failed")[0]["reason"]
+    assert harness.equal(harness.newest_state(run_dir), before)
+    assert not list(run_dir.glob("checkpoints/.*"))
+    harness.run(run_dir, *again)
+
+
+def test_n07_a_flood_of_events_is_held_back_and_counted(tmp_path: Path) -> None:
+    """Notes beyond the rate are counted; checkpoints, stages and heartbeats all come through."""
+    script = """
+import json, os, socket, time
+line = socket.socket(fileno=os.dup(int(os.environ["CLEANRL_BRIDGE_FD"])))
+def say(**event):
+    line.sendall(json.dumps(event).encode() + b"\\n")
+for number in range(60000):
+    say(event="note", text="flood")
+    say(event="metrics", step=number, total=60000, values={"sps": 1.0})
+    if number % 10000 == 0:
+        saved = f"checkpoints/step-{number}.state"
+        say(event="checkpoint_saved", path=saved, step=number, sha256="0" * 64, kind="full")
+        line.sendall(b"garbage\\n[1]\\n")
+"""
+    home = write_script(tmp_path / "upstream", "flood", body=script)
+    arguments = ("--algo", "cleanrl:flood", "--env-id", "CartPole-v1", "--total-timesteps", "60000")
+    worker = harness.run(tmp_path / "run", *arguments, CLEANRL_HOME=str(home))
+    assert [event["step"] for event in worker.events("checkpoint_saved")] == list(
+        range(0, 60000, 10000)
+    )
+    notes = worker.events("note")
+    told = sum(event.get("dropped", 1) for event in notes)
+    assert len(notes) < 3000
+    assert told == 60000
+    assert worker.events("metrics")[-1]["step"] == 59999
+    assert worker.events("heartbeat")
+
+
+def test_n11_tracking_that_cannot_be_reached_harms_nothing(tmp_path: Path) -> None:
+    """A host that accepts and never answers: training ends as without it, data stays local."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=_accept_and_ignore, args=(server,), daemon=True).start()
+        worker = harness.run(
+            tmp_path / "run",
+            *("--algo", "ppo", "--env-id", "CartPole-v1", "--total-timesteps", "2048"),
+            "--track-wandb",
+            WANDB_BASE_URL=f"http://127.0.0.1:{server.getsockname()[1]}",
+            WANDB_API_KEY="0" * 40,
+            WANDB_INIT_TIMEOUT="1",
+            WANDB_FINISH_TIMEOUT="1",
+        )
+    assert any(event.get("wandb") == "offline" for event in worker.events("note"))
+    assert harness.newest_state(tmp_path / "run")["step"] == 2048
+    assert list((tmp_path / "run" / "wandb").glob("offline-run-*/*.wandb"))
+    plain = ("--algo", "ppo", "--env-id", "CartPole-v1", "--total-timesteps", "2048")
+    harness.run(tmp_path / "plain", *plain)
+    tracked, alone = (harness.newest_state(tmp_path / name) for name in ("run", "plain"))
+    assert harness.equal(tracked["policy"], alone["policy"])
+
+
+def _accept_and_ignore(server: socket.socket) -> None:
+    kept = []
+    while True:
+        try:
+            kept.append(server.accept())
+        except OSError:
+            return
