@@ -38,6 +38,11 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class Forestall:
+    """Make sure that a supervisor which has not begun never will."""
+
+
+@dataclass(frozen=True)
 class SignalGroup:
     """Send a signal to the run's process group."""
 
@@ -61,7 +66,7 @@ class Archive:
     """The run is over: keep its logs, close its sessions."""
 
 
-Instruction = Launch | SignalGroup | KillEverything | SendControl | Archive
+Instruction = Launch | Forestall | SignalGroup | KillEverything | SendControl | Archive
 
 
 _Events = tuple[tuple[str, Mapping[str, Any]], ...]
@@ -243,6 +248,8 @@ def _continue(run: Run, events: _Events) -> Decision:
 
 def _deadline(run: Run, stimulus: DeadlinePassed, now: Now) -> Decision:
     match stimulus.kind:
+        case "launch" if run.launching:
+            return Decision(instructions=(Forestall(),))
         case "handshake" if run.state is State.HSHK and not run.stopping:
             return _fault(run, f"handshake timeout: {stimulus.detail}")
         case "wallclock" if not run.stopping:

@@ -12,6 +12,7 @@ from mosaic.errors import MosaicError
 from mosaic.runs.directory import RunDirectory, read_json
 from mosaic.trainer import failpoints, launch, processes
 from mosaic.trainer.decisions import (
+    Forestall,
     Instruction,
     KillEverything,
     Launch,
@@ -61,6 +62,8 @@ class Effects:
         match instruction:
             case Launch():
                 self.spawn_task(self._launch(run))
+            case Forestall():
+                launch.forestall(RunDirectory(self._home.run_dir(run.run_id)))
             case SignalGroup():
                 _signal(run, watch, instruction.number)
             case KillEverything():

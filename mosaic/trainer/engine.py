@@ -137,8 +137,7 @@ class Engine:
             return await self._take_in(submission), True
 
     async def _take_in(self, submission: intake.Submission) -> StoredRun:
-        machine = self.machine()
-        capacity = intake.Capacity(len(machine.cpus), len(machine.gpus))
+        capacity = intake.Capacity.of(self.machine())
         config = await asyncio.to_thread(
             intake.validate, submission.config_json, self.workers, capacity
         )

@@ -21,6 +21,7 @@ from mosaic.runs import atomic, eventlog
 from mosaic.runs.directory import RunDirectory
 from mosaic.runs.ids import is_run_id, new_run_id
 from mosaic.trainer.housekeeping import remove_files
+from mosaic.trainer.scheduler import Machine
 from mosaic.trainer.states import Event, Request, Run, evolve
 from mosaic.workers.discovery import DiscoveredWorker, load_hook
 
@@ -44,6 +45,12 @@ class Capacity:
 
     cpus: int
     gpus: int
+    memory_mb: int
+
+    @classmethod
+    def of(cls, machine: Machine) -> "Capacity":
+        """The capacity of a machine, whoever holds it now."""
+        return cls(len(machine.cpus), len(machine.gpus), machine.memory_mb)
 
 
 def validate(
@@ -204,4 +211,8 @@ def _capacity_problems(config: TrainRunConfig, capacity: Capacity) -> list[Probl
             "set it to 0 to train on the CPU"
         )
         problems.append(Problem("/resources/gpus/mandatory", OUT_OF_RANGE, text))
+    memory = config.resources.memory_mb or 0
+    if memory > capacity.memory_mb:
+        text = f"{memory:,} MB were asked for, this machine has {capacity.memory_mb:,} MB"
+        problems.append(Problem("/resources/memory_mb", OUT_OF_RANGE, text))
     return problems

@@ -1,5 +1,6 @@
 """From a run to the exact command, environment and checks with which it is started."""
 
+import fcntl
 import importlib.util
 import os
 import shutil
@@ -9,6 +10,8 @@ from pathlib import Path
 
 from mosaic.config.paths import HOME_VARIABLE, Home
 from mosaic.config.secrets import SecretStore
+from mosaic.runs import atomic
+from mosaic.runs.directory import RunDirectory
 from mosaic.trainer import auth
 from mosaic.trainer.executor import LaunchSpec
 from mosaic.trainer.processes import MARKER, boot_id
@@ -64,6 +67,26 @@ def build_spec(
         cwd=run_dir,
         boot_id=boot_id(),
     )
+
+
+def forestall(directory: RunDirectory) -> bool:
+    """Write a run's end before its supervisor begins, under the lock that it needs.
+
+    Returns:
+        False when a supervisor holds the lock or has begun: then it lives or has lived.
+    """
+    descriptor = os.open(directory.supervisor_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    else:
+        if directory.supervisor.exists():
+            return False
+        atomic.write_json(directory.exit, {"error": "the supervisor never began"})
+        return True
+    finally:
+        os.close(descriptor)
 
 
 def preflight(run: Run, worker: DiscoveredWorker | None) -> str:

@@ -124,7 +124,7 @@ def _launch_news(run: Run, watch: Watch, now: Now) -> Iterator[Stimulus]:
     if watch.worker_key() is not None:
         yield Spawned(watch.keys[1].pid, watch.keys[0].pid)
     elif now.mono - run.launched_mono > _LAUNCH_LIMIT_S:
-        yield LaunchFailed("the supervisor never started the worker; run: mosaic doctor")
+        yield DeadlinePassed("launch")
 
 
 def _not_started(ended: Mapping[str, Any]) -> str:
@@ -136,9 +136,9 @@ def _words(run: Run, watch: Watch, now: Now) -> Iterator[Stimulus]:
     oversized, notes = watch.tailer.oversized, 0
     for line in watch.tailer.poll():
         parsed = parse_line(line, run.run_id, watch.vitals.log_seq)
-        if isinstance(parsed, LifecycleLine) and parsed.event in _NOTES:
-            notes += 1
-        if isinstance(parsed, QuarantinedLine) or notes > _NOTES_A_TURN:
+        noted = isinstance(parsed, LifecycleLine) and parsed.event in _NOTES
+        notes += noted
+        if isinstance(parsed, QuarantinedLine) or (noted and notes > _NOTES_A_TURN):
             _quarantine(watch, 1)
         elif isinstance(parsed, LifecycleLine):
             yield from _heard(run, watch, parsed, now)

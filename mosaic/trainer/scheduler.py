@@ -74,8 +74,12 @@ def plan(claims: Sequence[Claim], machine: Machine, hold: str = "") -> Plan:
     ahead = 0
     for claim in sorted(claims, key=lambda claim: (-claim.priority, claim.order)):
         need = claim.request
+        impossible = hold or _impossible(need, machine)
+        if impossible:
+            waits[claim.run_id] = impossible
+            continue
         gpus_wanted = max(need.gpus_mandatory, min(need.gpus, len(machine.gpus)))
-        lacking = hold or _lacking(need, gpus_wanted, cpus, gpus, memory, machine)
+        lacking = _lacking(need, gpus_wanted, cpus, gpus, memory, machine)
         cpu_share, cpus = cpus[: need.cpus], cpus[need.cpus :]
         gpu_share, gpus = gpus[:gpus_wanted], gpus[gpus_wanted:]
         memory = max(0, memory - need.memory_mb)
@@ -88,6 +92,17 @@ def plan(claims: Sequence[Claim], machine: Machine, hold: str = "") -> Plan:
     return Plan(grants, waits)
 
 
+def _impossible(need: Request, machine: Machine) -> str:
+    """Why a run can never start on this machine; such a run must not hold up others."""
+    if need.cpus > len(machine.cpus):
+        return f"needs {need.cpus} CPU slots, this machine has {len(machine.cpus)}"
+    if need.gpus_mandatory > len(machine.gpus):
+        return f"needs {need.gpus_mandatory} GPUs, this machine has {len(machine.gpus)}"
+    if need.memory_mb > machine.memory_mb:
+        return f"needs {need.memory_mb:,} MB of memory, this machine has {machine.memory_mb:,} MB"
+    return ""
+
+
 def _lacking(
     need: Request,
     gpus_wanted: int,
@@ -96,11 +111,7 @@ def _lacking(
     memory: int,
     machine: Machine,
 ) -> str:
-    """Why a run cannot start, or nothing."""
-    if need.cpus > len(machine.cpus):
-        return f"needs {need.cpus} CPU slots, this machine has {len(machine.cpus)}"
-    if need.gpus_mandatory > len(machine.gpus):
-        return f"needs {need.gpus_mandatory} GPUs, this machine has {len(machine.gpus)}"
+    """Why a run cannot start now, or nothing."""
     if gpus_wanted > len(gpus):
         return f"waiting for {_count(gpus_wanted, 'GPU')}{_gpu_holders(machine)}"
     if need.cpus > len(cpus):

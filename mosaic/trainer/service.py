@@ -213,8 +213,7 @@ class TrainerService(
     async def ValidateRun(  # noqa: N802
         self, request: pb.SubmitRunRequest, _: Any
     ) -> pb.ValidateRunReply:
-        machine = self.engine.machine()
-        capacity = intake.Capacity(len(machine.cpus), len(machine.gpus))
+        capacity = intake.Capacity.of(self.engine.machine())
         try:
             await asyncio.to_thread(
                 intake.validate, request.config_json, self.engine.workers, capacity

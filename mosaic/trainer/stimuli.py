@@ -91,7 +91,7 @@ class WorkerResumed:
 
 @dataclass(frozen=True)
 class DeadlinePassed:
-    """A clock ran out: `handshake`, `wallclock`, `grace` or `heartbeat`."""
+    """A clock ran out: `launch`, `handshake`, `wallclock`, `grace` or `heartbeat`."""
 
     kind: str
     detail: str = ""

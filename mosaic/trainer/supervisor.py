@@ -42,7 +42,7 @@ def supervise(spec: Spec, become_worker: Callable[[Spec], NoReturn]) -> int:
     """
     run_dir = spec["run_dir"]
     lock = os.open(os.path.join(run_dir, "supervisor.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
-    if not _take(lock) or os.path.exists(os.path.join(run_dir, "supervisor.json")):
+    if not _take(lock) or _has_begun_or_ended(run_dir):
         return ALREADY_SUPERVISED
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     memory_kills = _memory_kills()
@@ -71,6 +71,11 @@ def supervise(spec: Spec, become_worker: Callable[[Spec], NoReturn]) -> int:
 def exec_worker(spec: Spec) -> NoReturn:
     """Become the worker by starting its program."""
     os.execvpe(spec["argv"][0], spec["argv"], spec["env"])
+
+
+def _has_begun_or_ended(run_dir: str) -> bool:
+    names = ("supervisor.json", "exit.json")
+    return any(os.path.exists(os.path.join(run_dir, name)) for name in names)
 
 
 def _take(lock: int) -> bool:

@@ -1,0 +1,265 @@
+"""A random world of runs, processes and crashes, in which the invariants always hold."""
+
+import signal
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
+
+from mosaic.trainer.decisions import (
+    Archive,
+    Forestall,
+    KillEverything,
+    Launch,
+    Now,
+    SignalGroup,
+    decide,
+)
+from mosaic.trainer.recovery import Evidence, judge
+from mosaic.trainer.scheduler import Claim, Machine, plan
+from mosaic.trainer.states import WITH_PROCESS, Event, Request, Run, State, evolve, replay
+from mosaic.trainer.stimuli import (
+    Adopted,
+    CancelRequested,
+    DeadlinePassed,
+    HandshakeRefused,
+    LaunchFailed,
+    LaunchUndone,
+    PauseRequested,
+    ProcessEnded,
+    ResumeRequested,
+    SignOfLife,
+    SlotsGranted,
+    Spawned,
+    Stimulus,
+    StragglersFound,
+    WorkerPaused,
+    WorkerRegistered,
+    WorkerResumed,
+    WorkerSaid,
+)
+
+CPUS = ("cpu:0", "cpu:1", "cpu:2")
+_WORDS = ("run_started", "run_completed", "run_failed", "checkpoint_saved", "note")
+_FIELDS: dict[str, dict[str, Any]] = {
+    "run_failed": {"reason": "it said so"},
+    "checkpoint_saved": {"path": "c", "step": 1, "sha256": "", "kind": "full"},
+}
+_ANYTHING: list[Stimulus] = [
+    LaunchUndone(),
+    HandshakeRefused("protocol"),
+    WorkerPaused(),
+    WorkerResumed(),
+    SignOfLife(),
+    Adopted(2),
+    StragglersFound(1),
+    *[DeadlinePassed(kind) for kind in ("launch", "handshake", "wallclock", "grace", "heartbeat")],
+]
+
+
+@dataclass
+class World:
+    """What is really there for one run, whatever its row says."""
+
+    launch_ordered: bool = False
+    supervisor_refused: bool = False
+    alive: bool = False
+    ever_alive: bool = False
+    exit: tuple[int | None, int | None] | None = None
+    events: list[Event] = field(default_factory=list)
+    last_words: tuple[str, str] | None = None
+
+
+class Trainer(RuleBasedStateMachine):
+    """Drives the pure parts as the engine does, with a model of the processes beside them."""
+
+    runs = Bundle("runs")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = 100.0
+        self.rows: dict[str, Run] = {}
+        self.worlds: dict[str, World] = {}
+
+    # ------------------------------------------------------------ the engine's part
+
+    def apply(self, run_id: str, stimulus: Stimulus) -> None:
+        self.clock += 0.5
+        now = Now(1e9 - self.clock, self.clock)
+        world, row = self.worlds[run_id], self.rows[run_id]
+        decision = decide(row, stimulus, now)
+        for kind, data in decision.events:
+            event = Event(row.version + 1, kind, now.wall, now.mono, data)
+            row = evolve(row, event)
+            world.events.append(event)
+        self.rows[run_id] = row
+        for instruction in decision.instructions:
+            match instruction:
+                case Launch():
+                    world.launch_ordered = True
+                case Forestall():
+                    world.supervisor_refused = not world.ever_alive
+                case KillEverything():
+                    self.end(world, None, int(signal.SIGKILL))
+                case SignalGroup(signal.SIGKILL):
+                    self.end(world, None, int(signal.SIGKILL))
+                case Archive():
+                    assert not world.alive, "archived while its processes live"
+
+    def end(self, world: World, code: int | None, number: int | None) -> None:
+        if world.alive:
+            world.alive, world.exit = False, (code, number)
+
+    # ------------------------------------------------------------ what people do
+
+    @rule(target=runs, cpus=st.integers(1, 3), able=st.booleans(), cold=st.booleans())
+    def submit(self, cpus: int, able: bool, cold: bool) -> str:
+        run_id = f"{len(self.rows):026d}"
+        data = {"request": {"cpus": cpus}, "tags": [], "cold": cold}
+        event = Event(1, "submitted", 1e9 - self.clock, self.clock, data)
+        self.rows[run_id] = evolve(Run(run_id), event)
+        self.worlds[run_id] = World(events=[event])
+        return run_id
+
+    @rule(run=runs, grace=st.sampled_from([0.0, 5.0]))
+    def cancel(self, run: str, grace: float) -> None:
+        self.apply(run, CancelRequested(grace))
+
+    @rule(run=runs, release=st.booleans())
+    def pause(self, run: str, release: bool) -> None:
+        self.apply(run, PauseRequested(release))
+
+    @rule(run=runs)
+    def resume(self, run: str) -> None:
+        self.apply(run, ResumeRequested())
+
+    # ------------------------------------------------------------ what the daemon does
+
+    @rule()
+    def schedule(self) -> None:
+        held: dict[str, str] = {}
+        for row in self.rows.values():
+            held.update(dict.fromkeys(row.slots, row.run_id))
+        claims = [Claim(r.run_id, r.request, 0, r.run_id) for r in self.rows.values() if r.queued]
+        for run_id, slots in plan(claims, Machine(CPUS, held=held)).grants.items():
+            self.apply(run_id, SlotsGranted(slots, 1, "boot"))
+
+    @rule(run=runs)
+    def look(self, run: str) -> None:
+        """The observer: spawned, ended, launch refused, in the order of the real one."""
+        world, row = self.worlds[run], self.rows[run]
+        if row.launching and world.supervisor_refused:
+            self.apply(run, LaunchFailed("the supervisor never began"))
+        elif row.launching and world.ever_alive:
+            self.apply(run, Spawned(1, 2))
+        elif row.live and row.state is not State.INIT and world.exit is not None:
+            self.apply(run, ProcessEnded(*world.exit, 1e9 - self.clock))
+
+    @rule()
+    def daemon_is_killed_and_starts_again(self) -> None:
+        for run_id, world in self.worlds.items():
+            self.rows[run_id] = replay(run_id, world.events)
+            starting = world.launch_ordered and not world.supervisor_refused
+            evidence = Evidence(world.ever_alive, world.exit is not None, starting, world.alive)
+            stimulus = judge(self.rows[run_id], evidence, epoch=2)
+            if stimulus is not None and self.rows[run_id].live:
+                self.apply(run_id, stimulus)
+
+    # ------------------------------------------------------------ what processes do
+
+    @rule(run=runs)
+    def supervisor_starts_the_worker(self, run: str) -> None:
+        world = self.worlds[run]
+        if world.launch_ordered and not world.ever_alive and not world.supervisor_refused:
+            world.alive = world.ever_alive = True
+
+    @rule(run=runs, code=st.sampled_from([0, 1, 143]), killed=st.booleans())
+    def worker_ends(self, run: str, code: int, killed: bool) -> None:
+        self.end(self.worlds[run], None if killed else code, 9 if killed else None)
+
+    @rule(run=runs)
+    def worker_vanishes_without_a_record(self, run: str) -> None:
+        self.end(self.worlds[run], None, None)
+
+    @rule(run=runs, word=st.sampled_from(_WORDS))
+    def worker_speaks(self, run: str, word: str) -> None:
+        if self.worlds[run].alive and self.rows[run].state is not State.INIT:
+            self.apply(run, WorkerSaid(word, _FIELDS.get(word, {})))
+
+    @rule(run=runs, able=st.booleans())
+    def worker_registers(self, run: str, able: bool) -> None:
+        if self.worlds[run].alive and self.rows[run].state is not State.INIT:
+            self.apply(run, WorkerRegistered({"supports_pause": able}))
+
+    @rule(run=runs, stimulus=st.sampled_from(_ANYTHING))
+    def anything_at_any_time(self, run: str, stimulus: Stimulus) -> None:
+        world = self.worlds[run]
+        if isinstance(stimulus, LaunchUndone) and world.launch_ordered:
+            return  # only said by a new daemon that has proof
+        if isinstance(stimulus, HandshakeRefused | StragglersFound) and not world.ever_alive:
+            return  # nobody there to be refused or left behind
+        self.apply(run, stimulus)
+
+    @rule(run=runs, slot=st.sampled_from(CPUS))
+    def late_grant(self, run: str, slot: str) -> None:
+        """A grant that comes when the run no longer waits is not taken."""
+        if not self.rows[run].queued:
+            self.apply(run, SlotsGranted((slot,), 1, "boot"))
+
+    # ------------------------------------------------------------ what always holds
+
+    @invariant()
+    def one_owner_per_slot_and_never_more_than_there_are(self) -> None:
+        held = [slot for row in self.rows.values() for slot in row.slots]
+        assert len(held) == len(set(held))
+        assert set(held) <= set(CPUS)
+
+    @invariant()
+    def terminal_is_final(self) -> None:
+        for run_id, row in self.rows.items():
+            world = self.worlds[run_id]
+            if world.last_words is not None:
+                assert (row.state, row.outcome) == (State.TERM, world.last_words[0])
+            elif row.state is State.TERM:
+                world.last_words = (row.outcome, row.reason)
+                assert row.outcome
+
+    @invariant()
+    def a_state_with_a_process_has_one_or_awaits_its_settling(self) -> None:
+        for run_id, row in self.rows.items():
+            if row.state in WITH_PROCESS:
+                world = self.worlds[run_id]
+                assert world.alive or world.exit is not None
+
+    @invariant()
+    def slots_are_freed_only_on_proof_of_death(self) -> None:
+        for run_id, row in self.rows.items():
+            if self.worlds[run_id].alive:
+                assert row.live
+                assert row.slots or row.state is State.PAUSE or row.stopping
+
+    @invariant()
+    def whoever_works_has_the_slots_it_asked_for(self) -> None:
+        for row in self.rows.values():
+            if row.state is State.EXEC:
+                assert len(row.slots) == row.request.cpus
+
+    @invariant()
+    def events_are_dense_and_replay_to_the_row(self) -> None:
+        for run_id, world in self.worlds.items():
+            assert [event.seq for event in world.events] == list(range(1, len(world.events) + 1))
+            assert replay(run_id, world.events) == self.rows[run_id]
+
+    @invariant()
+    def nobody_waits_for_ever_while_slots_are_free(self) -> None:
+        queued = [row for row in self.rows.values() if row.queued]
+        held = {slot: row.run_id for row in self.rows.values() for slot in row.slots}
+        if queued and not held:
+            claims = [Claim(row.run_id, Request(row.request.cpus), 0, row.run_id) for row in queued]
+            assert plan(claims, Machine(CPUS)).grants
+
+
+TestTrainer = Trainer.TestCase
+TestTrainer.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
