@@ -1,6 +1,7 @@
 """What a script sees of its environments does not depend on who watches them."""
 
 import copy
+import os
 import pickle
 from collections.abc import Callable, Iterator
 from typing import Any
