@@ -61,13 +61,13 @@ def play(env_id: str, seed: int, fps: float | None, script: Path | None, as_json
 @json_option
 def replay(run: str, episode: int | None, video: Path | None, fps: float, as_json: bool) -> int:
     """Give a recorded episode back step by step, or as a video."""
-    from mosaic.telemetry.replay import read_episode
+    from mosaic.telemetry.replay import fetch_episode
     from mosaic.telemetry.video import write_video
 
     with TrainerClient.connect() as trainer:
         record = trainer.get(run)
         chosen = _first_episode(trainer, record["run_id"]) if episode is None else episode
-    steps = read_episode(Path(record["run_dir"]), chosen)
+        steps = fetch_episode(trainer, record["run_id"], chosen)
     if video:
         count = write_video(steps, video, fps)
         print(f"{video}: {count} frames of episode {chosen}")
@@ -80,6 +80,7 @@ def replay(run: str, episode: int | None, video: Path | None, fps: float, as_jso
             "terminated": step.terminated,
             "truncated": step.truncated,
             "observation": step.observation,
+            "info": step.info,
             "frame_sha256": hashlib.sha256(step.frame).hexdigest() if step.frame else None,
         }
         for step in steps
@@ -88,15 +89,22 @@ def replay(run: str, episode: int | None, video: Path | None, fps: float, as_jso
         output.print_json({"run_id": record["run_id"], "episode": chosen, "steps": rows})
         return 0
     table = [
-        [str(row["step"]), str(row["action"]), f"{row['reward']:g}", _end(row)] for row in rows
+        [str(row["step"]), str(row["action"]), f"{row['reward']:g}", _thought(row), _end(row)]
+        for row in rows
     ]
-    output.print_table(("STEP", "ACTION", "REWARD", "END"), table)
+    output.print_table(("STEP", "ACTION", "REWARD", "DECISION", "END"), table)
     print(f"episode {chosen}: return {sum(row['reward'] for row in rows):g}, {len(rows)} steps")
     return 0
 
 
 def _end(row: dict[str, Any]) -> str:
     return "terminated" if row["terminated"] else "truncated" if row["truncated"] else ""
+
+
+def _thought(row: dict[str, Any]) -> str:
+    """What a thinking agent says about the step; its beliefs are in --json."""
+    info = row["info"]
+    return " ".join(str(info[name]) for name in ("decision", "intention") if name in info)
 
 
 def _first_episode(trainer: TrainerClient, run_id: str) -> int:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from mosaic.errors import MosaicError
 from mosaic.telemetry.pictures import draw_grid, encode_png
@@ -20,6 +20,13 @@ PAGE = 512
 
 class NotRecordedError(MosaicError):
     """The run has no such episode in its store."""
+
+
+class Recordings(Protocol):
+    """The part of the SDK's client that gives records back."""
+
+    def steps(self, run_id: str, **options: Any) -> Iterator[pb.StepBatch]: ...
+    def episodes(self, run_id: str, **options: Any) -> Iterator[pb.EpisodeBatch]: ...
 
 
 @dataclass(frozen=True)
@@ -76,6 +83,21 @@ def read_episode(run_dir: Path, episode: int, agent_id: str | None = None) -> li
         return list(replay(steps))
     finally:
         reader.close()
+
+
+def fetch_episode(trainer: Recordings, run_id: str, episode: int) -> list[ReplayStep]:
+    """All steps of one recorded episode, from the daemon.
+
+    Raises:
+        NotRecordedError: There is no step of that episode; the text says what there is.
+    """
+    batches = trainer.steps(run_id, episode=episode)
+    steps = list(replay(step for batch in batches for step in batch.steps))
+    if not steps:
+        known = [e.episode for b in trainer.episodes(run_id) for e in b.episodes]
+        there = f"episodes {min(known)} to {max(known)} are" if known else "no episode is"
+        raise NotRecordedError(f"episode {episode} is not recorded: {there}")
+    return steps
 
 
 def picture_of(step: ReplayStep) -> bytes:

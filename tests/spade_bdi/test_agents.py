@@ -41,6 +41,9 @@ def test_agents_learn_frozen_lake_with_the_embedded_server(tmp_path: Path) -> No
     run = run_worker("--env-kwargs", DRY, "--episodes", 400, "--run-dir", tmp_path)
     assert run.code == 0, run.stderr
     assert run.last["event"] == "run_completed"
+    manifest = json.loads((tmp_path / "analytics.json").read_text())
+    kinds = [item["kind"] for item in manifest["artifacts"]["checkpoints"]]
+    assert kinds == ["full", "policy"]
     assert newest_checkpoint(tmp_path)["beliefs"] == ['advice(exploit)[source("coach@localhost")]']
     graded = run_worker(
         "--mode", "policy_eval", "--policy-path", tmp_path / "checkpoints/policy.json",

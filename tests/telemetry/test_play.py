@@ -16,16 +16,10 @@ from mosaic.errors import MosaicError
 from mosaic.telemetry.play.client import PlayClient
 from mosaic.telemetry.play.config import play_config
 from mosaic.telemetry.play.keys import KeyScriptError, UnknownKeyError, key_map, parse_script
-from mosaic.telemetry.replay import NotRecordedError, ReplayStep, read_episode, replay
+from mosaic.telemetry.replay import NotRecordedError, fetch_episode, read_episode
 from mosaic.telemetry.video import write_video
 
 KEYS = Path(__file__).parents[1] / "data" / "keys.txt"
-
-
-def recorded(trainer: Trainer, run_id: str, episode: int) -> list[ReplayStep]:
-    """An episode as any client gets it from the daemon."""
-    batches = trainer.client.steps(run_id, episode=episode)
-    return list(replay(step for batch in batches for step in batch.steps))
 
 
 def played_again(env_id: str, seed: int, actions: list[Any]) -> tuple[list[float], list[Any]]:
@@ -46,7 +40,7 @@ def test_a_scripted_game_is_recorded_and_replayed_exactly(trainer: Trainer, tmp_
     ended = trainer.ended(record["run_id"])
     assert ended["outcome"] == "completed", ended["reason"]
 
-    steps = recorded(trainer, record["run_id"], 0)
+    steps = fetch_episode(trainer.client, record["run_id"], 0)
     rewards, frames = played_again("CartPole-v1", 3, [s.action for s in steps])
     assert steps[-1].terminated
     assert [s.reward for s in steps] == rewards
@@ -59,6 +53,8 @@ def test_a_scripted_game_is_recorded_and_replayed_exactly(trainer: Trainer, tmp_
     assert batch.episodes[0].seed == 3
     assert write_video(steps, tmp_path / "game.mp4") == len(steps)
     assert (tmp_path / "game.mp4").stat().st_size > 1000
+    with pytest.raises(NotRecordedError, match="episode 99 is not recorded: episodes 0 to"):
+        fetch_episode(trainer.client, record["run_id"], 99)
     with pytest.raises(NotRecordedError, match="the store holds episodes 0 to"):
         read_episode(Path(ended["run_dir"]), 99)
 
@@ -86,7 +82,7 @@ def test_a_live_game_is_played_over_its_socket(trainer: Trainer) -> None:
         assert scene.total == 1.0
         player.quit()
     assert trainer.ended(record["run_id"])["outcome"] == "completed"
-    steps = recorded(trainer, record["run_id"], 0)
+    steps = fetch_episode(trainer.client, record["run_id"], 0)
     assert [s.action for s in steps] == [1, 1, 2, 1, 2, 2]
     assert [s.info["keys"] for s in steps][:2] == [["down"], ["down"]]
 
@@ -102,7 +98,7 @@ def test_a_real_time_game_goes_on_while_a_key_is_held(trainer: Trainer) -> None:
             pass
         player.quit()
     trainer.ended(record["run_id"])
-    actions = [s.action for s in recorded(trainer, record["run_id"], 0)]
+    actions = [s.action for s in fetch_episode(trainer.client, record["run_id"], 0)]
     assert actions[-5:] == [1] * 5
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mosaic.workers.process import EXIT_FAILED, WorkerProcess
 from spade_bdi_rl_worker.errors import WorkerError
+from spade_bdi_rl_worker.manifest import write_manifest
 from spade_bdi_rl_worker.settings import Settings
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class SpadeProcess(WorkerProcess):
 
     def begin(self, settings: Settings, target: str) -> None:
         """Shake hands when there is a daemon, then announce the start."""
+        self._settings = settings
         signal.signal(signal.SIGTERM, self._terminated)
         capabilities = {
             "algo": "q_learning",
@@ -147,6 +149,7 @@ class SpadeProcess(WorkerProcess):
 
     def _last_words(self, error: BaseException | None) -> int:
         self.finish_telemetry()
+        write_manifest(self.run_id, self._settings, self.run_dir)
         if isinstance(error, WorkerError):
             self.emit.run_failed(str(error), error.hint)
             return EXIT_FAILED
