@@ -71,10 +71,17 @@ class AtariEnvs:
         learning: end episodes with lives and clip rewards. Off for evaluation, which plays
             whole games for their score and presses FIRE where a life begins with it.
         video_dir: where to film the first game, or ``None``.
+        stack: how many frames an observation holds.
     """
 
     def __init__(
-        self, env_id: str, num_envs: int, *, learning: bool = True, video_dir: str | None = None
+        self,
+        env_id: str,
+        num_envs: int,
+        *,
+        learning: bool = True,
+        video_dir: str | None = None,
+        stack: int = 4,
     ) -> None:
         game, sticky = game_of(env_id)
         from ale_py.vector_env import AtariVectorEnv
@@ -88,6 +95,7 @@ class AtariEnvs:
             num_threads=min(num_envs, len(os.sched_getaffinity(0))),
             repeat_action_probability=sticky,
             reward_clipping=False,
+            stack_num=stack,
         )
         self.single_observation_space = self._games.single_observation_space
         self.single_action_space = self._games.single_action_space

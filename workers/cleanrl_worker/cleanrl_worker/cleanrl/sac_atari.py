@@ -1,0 +1,209 @@
+"""Soft Actor-Critic for discrete actions (Christodoulou, 2019), for Atari games.
+
+Maximise the score plus the entropy of the policy. With few actions the expectations over the
+policy are exact sums, so neither sampling nor its noise is needed in the updates.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from cleanrl_worker.agents.layers import layer_init
+from cleanrl_worker.agents.nature_cnn import nature_cnn
+from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.atari import AtariEnvs
+from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
+from cleanrl_worker.kit.inference import Policy, categorical_policy, numpy_forward
+from cleanrl_worker.kit.optim import Adam
+from cleanrl_worker.kit.run import Run
+from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.targets import follow
+
+ALGORITHM = {
+    "title": "Soft Actor-Critic, discrete actions, Atari",
+    "paper": "Christodoulou 2019, https://arxiv.org/abs/1910.07207",
+    "family": "continuous",
+    "actions": ["discrete"],
+    "observations": ["image"],
+    "default_env": "BeamRiderNoFrameskip-v4",
+    "requires": ["base", "atari"],
+}
+SMOKE = {"total_timesteps": 320, "learning_starts": 100, "buffer_size": 400, "batch_size": 8}
+
+
+@dataclass
+class Args(RunArgs):
+    exp_name: str = "sac_atari"
+    """the name of this experiment"""
+
+    # Algorithm specific arguments
+    env_id: str = "BeamRiderNoFrameskip-v4"
+    """the id of the environment"""
+    total_timesteps: int = 5000000
+    """total timesteps of the experiment [>=1]"""
+    num_envs: int = 1
+    """the number of parallel environments [>=1]"""
+    buffer_size: int = 1000000
+    """the number of frames in the replay memory [>=1]"""
+    gamma: float = 0.99
+    """the discount factor [0,1]"""
+    tau: float = 1.0
+    """how far the target networks move at an update; 1 copies (0,1]"""
+    batch_size: int = 64
+    """the number of transitions in an update [>=1]"""
+    learning_starts: int = 20000
+    """the step at which learning starts; actions are random before [>=0]"""
+    policy_lr: float = 3e-4
+    """the learning rate of the actor [>0]"""
+    q_lr: float = 3e-4
+    """the learning rate of the critics and of the temperature [>0]"""
+    update_frequency: int = 4
+    """steps between two updates [>=1]"""
+    target_network_frequency: int = 8000
+    """steps between two updates of the target networks [>=1]"""
+    alpha: float = 0.2
+    """the temperature when it is not tuned [>=0]"""
+    autotune: bool = True
+    """if toggled, the temperature is tuned to a target entropy"""
+    target_entropy_scale: float = 0.89
+    """the target entropy, as a share of the largest possible one [0,1]"""
+
+
+def network(envs: AtariEnvs) -> nn.Sequential:
+    """From frames to one number for each action: a value for a critic, a logit for the actor."""
+    return nn.Sequential(
+        nature_cnn(envs.single_observation_space.shape[0]),
+        layer_init(nn.Linear(512, int(envs.single_action_space.n)), std=0.01),
+    )
+
+
+class Temperature(nn.Module):
+    """The weight of the entropy, kept positive by learning its logarithm."""
+
+    def __init__(self, alpha: float) -> None:
+        super().__init__()
+        self.log_alpha = nn.Parameter(torch.tensor([math.log(alpha)]))
+
+
+def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> AtariEnvs:
+    """Whole games with their true score."""
+    return AtariEnvs(args.env_id, num_envs, learning=False, video_dir=video_dir)
+
+
+def make_policy(envs: AtariEnvs, args: Args, model: dict) -> Policy:
+    """Rebuild the trained policy for evaluation."""
+    actor = network(envs)
+    actor.load_state_dict(model["actor"])
+    return categorical_policy(actor)
+
+
+def train(args: Args, run: Run) -> None:
+    envs = AtariEnvs(args.env_id, args.num_envs, video_dir=run.video_dir)
+    run.check_spaces(envs)
+    actor = network(envs).to(run.device)
+    qf1, qf1_target = network(envs).to(run.device), network(envs).to(run.device)
+    qf2, qf2_target = network(envs).to(run.device), network(envs).to(run.device)
+    # A larger epsilon than usual, for stability at the start
+    actor_optimizer = Adam(actor.parameters(), args.policy_lr, eps=1e-4)
+    q_optimizer = Adam([*qf1.parameters(), *qf2.parameters()], args.q_lr, eps=1e-4)
+    update_targets = [follow(qf1_target, qf1), follow(qf2_target, qf2)]
+
+    target_entropy = args.target_entropy_scale * math.log(int(envs.single_action_space.n))
+    temperature = Temperature(1.0 if args.autotune else args.alpha).to(run.device)
+    alpha_optimizer = Adam(temperature.parameters(), args.q_lr, eps=1e-4)
+
+    memory = FrameReplayBuffer(args.buffer_size, envs, run.device)
+    logits_of = numpy_forward(actor)
+
+    envs.reset(seed=args.seed)
+    run.remember(
+        {"actor": actor},
+        qf1=qf1,
+        qf2=qf2,
+        qf1_target=qf1_target,
+        qf2_target=qf2_target,
+        temperature=temperature,
+        actor_optimizer=actor_optimizer,
+        q_optimizer=q_optimizer,
+        alpha_optimizer=alpha_optimizer,
+        memory=memory,
+        envs=envs,
+    )
+    obs = envs.obs
+    alpha = temperature.log_alpha.exp().item()
+    alpha_loss = torch.zeros(())
+    for global_step in run.steps(args.num_envs):
+        # Act
+        if global_step < args.learning_starts:
+            actions = envs.sample_actions(run.rng)
+        else:
+            actions = run.rng.categorical(logits_of(obs))
+        next_obs, rewards, terminated, _, info = envs.step(actions)
+        if info:
+            run.log_episodes(global_step, info)
+        memory.add(obs, actions, rewards, terminated, info)
+        obs = next_obs
+
+        if global_step < args.learning_starts:
+            continue
+        if global_step % args.update_frequency < args.num_envs:
+            # Critics: aim at the reward plus the expected soft value of the next state
+            data = memory.sample(args.batch_size, run.rng)
+            with torch.no_grad():
+                next_log_pi = actor(data.next_obs).log_softmax(dim=1)
+                next_qf = torch.min(qf1_target(data.next_obs), qf2_target(data.next_obs))
+                next_value = (next_log_pi.exp() * (next_qf - alpha * next_log_pi)).sum(dim=1)
+                target = data.rewards + (1 - data.dones) * args.gamma * next_value
+            qf1_values = qf1(data.obs).gather(1, data.actions).squeeze(1)
+            qf2_values = qf2(data.obs).gather(1, data.actions).squeeze(1)
+            qf1_loss = nn.functional.mse_loss(qf1_values, target)
+            qf2_loss = nn.functional.mse_loss(qf2_values, target)
+            q_optimizer.zero_grad()
+            (qf1_loss + qf2_loss).backward()
+            q_optimizer.step()
+
+            # Actor: the expectation over all actions, no sampling needed
+            log_pi = actor(data.obs).log_softmax(dim=1)
+            with torch.no_grad():
+                min_qf = torch.min(qf1(data.obs), qf2(data.obs))
+            actor_loss = (log_pi.exp() * (alpha * log_pi - min_qf)).sum(dim=1).mean()
+            actor_optimizer.zero_grad()
+            actor_loss.backward()
+            actor_optimizer.step()
+
+            # Temperature: up when the policy is less random than wanted
+            if args.autotune:
+                entropy = -(log_pi.exp() * log_pi).sum(dim=1).mean().detach()
+                alpha_loss = (temperature.log_alpha.exp() * (entropy - target_entropy)).mean()
+                alpha_optimizer.zero_grad()
+                alpha_loss.backward()
+                alpha_optimizer.step()
+                alpha = temperature.log_alpha.exp().item()
+
+            if global_step % 100 < args.num_envs:
+                run.log(
+                    global_step,
+                    {
+                        "losses/qf1_values": qf1_values.mean().item(),
+                        "losses/qf2_values": qf2_values.mean().item(),
+                        "losses/qf1_loss": qf1_loss.item(),
+                        "losses/qf2_loss": qf2_loss.item(),
+                        "losses/qf_loss": (qf1_loss.item() + qf2_loss.item()) / 2,
+                        "losses/actor_loss": actor_loss.item(),
+                        "losses/alpha": alpha,
+                        "losses/alpha_loss": alpha_loss.item(),
+                    },
+                )
+
+        if global_step % args.target_network_frequency < args.num_envs:
+            for update_target in update_targets:
+                update_target(args.tau)
+    envs.close()
+
+
+if __name__ == "__main__":
+    main(Args, train)
