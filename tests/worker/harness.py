@@ -84,8 +84,9 @@ def start(run_dir: Path, *arguments: str, fault: str = "", **environment: str) -
     """Start the worker in a group of its own, with a fault of `faults_inside` if one is named."""
     run_dir.parent.mkdir(parents=True, exist_ok=True)
     output, errors = run_dir.with_suffix(".out"), run_dir.with_suffix(".err")
-    output.touch()
-    words = [*arguments, "--run-dir", str(run_dir)]
+    for path in (output, errors):
+        path.write_text("")
+    words = ["--run-dir", str(run_dir), *arguments]
     process = _WARM.Process(
         target=_as_worker, args=(words, str(output), str(errors), environment, fault)
     )

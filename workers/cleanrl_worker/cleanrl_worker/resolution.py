@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cleanrl_worker.kit.schema import SCRIPTS, ScriptSchema, read_schema, script_names
-from mosaic.workers import allowed_names, did_you_mean
+from mosaic.runs.directory import read_json
+from mosaic.workers import Home, allowed_names, did_you_mean
 
 UPSTREAM_PREFIX = "cleanrl:"
 HOME_VARIABLE = "CLEANRL_HOME"
+SETTING_VARIABLE = "MOSAIC_SETTING_CLEANRL_HOME"
 
 DEFAULT_ALGO_REGISTRY: dict[str, str] = {
     name: f"cleanrl_worker.cleanrl.{name}" for name in script_names()
@@ -70,7 +72,7 @@ def resolve(name: str) -> Script:
 def _upstream(short: str, name: str) -> Script:
     if not short.isidentifier():
         raise UnknownAlgorithmError(f"{name!r} does not name a script; write cleanrl:ppo")
-    folder = os.environ.get(HOME_VARIABLE)
+    folder = os.environ.get(HOME_VARIABLE) or _setting()
     if folder:
         root = Path(folder).expanduser()
         for candidate in (root / "cleanrl" / f"{short}.py", root / f"{short}.py"):
@@ -91,3 +93,9 @@ def _upstream(short: str, name: str) -> Script:
             "(or the setting cleanrl_home) to a checkout"
         )
     return Script(name, f"cleanrl.{short}", Path(found.origin), bundled=False)
+
+
+def _setting() -> str:
+    """The checkout that the home's settings name; empty when they name none."""
+    settings = read_json(Home.locate().settings) or {}
+    return str(os.environ.get(SETTING_VARIABLE) or settings.get("cleanrl_home") or "")

@@ -30,6 +30,8 @@ _FAMILIES = (
         "mujoco",
     ),
 )
+# Both the worker and the script must know these; only the worker is told.
+_THE_WORKERS_OWN = frozenset({"run_dir", "resume"})
 _KINDS: dict[str, tuple[type, ...]] = {
     "int": (int,),
     "float": (int, float),
@@ -85,7 +87,10 @@ def _parameter_problems(config: CleanRLWorkerConfig, schema: ScriptSchema) -> It
         inside = name in (config.extras.get("algo_params") or {})
         field = f"extras/algo_params/{name}" if inside else f"extras/{name}"
         argument = schema.arguments.get(name)
-        if argument is None:
+        if name in _THE_WORKERS_OWN:
+            text = f"{name} is set by the worker: give --{name.replace('_', '-')} to it instead"
+            yield problem(field, BAD_PARAMETER, text)
+        elif argument is None:
             text = f"{config.algo} has no argument {name!r}{did_you_mean(name, schema.arguments)}"
             yield problem(field, UNKNOWN_PARAMETER, text)
         else:

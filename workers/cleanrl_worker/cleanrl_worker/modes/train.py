@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,8 @@ def plan(config: CleanRLWorkerConfig, run_dir: Path) -> Plan:
     """Run the script through the launcher."""
     chosen = resolve(config.algo)
     environment = {
+        # Small networks are slower on several threads; ours say so themselves.
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
         **tracking.environment(config, run_dir),
         **curriculum.environment(config),
     }

@@ -1,0 +1,132 @@
+"""The worker under a real daemon: pause, cancel, continue, evaluate."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import harness
+import pytest
+from support.trainer import Trainer, until
+
+FAULTS = Path(__file__).parent / "faults"
+ENDLESS = 1_000_000_000
+
+
+def _config(**fields: Any) -> dict[str, Any]:
+    document = {"algo": "ppo", "env_id": "CartPole-v1", "total_timesteps": ENDLESS, **fields}
+    worker = {"type": "cleanrl", "config": document}
+    return {"artifacts": {}, "metadata": {"worker": worker}}
+
+
+def _submit(trainer: Trainer, **fields: Any) -> str:
+    return str(trainer.client.submit(_config(**fields))["run_id"])
+
+
+def _progress(trainer: Trainer, run_id: str, beyond: int = 0) -> int:
+    def step() -> int:
+        reached = trainer.client.get(run_id)["progress"]["step"]
+        return reached if reached > beyond else 0
+
+    return int(until(step, "training goes on"))
+
+
+def _newest_checkpoint(trainer: Trainer, run_id: str) -> int:
+    saved = trainer.client.get(run_id)["checkpoints"]
+    return max((item["step"] for item in saved if item["kind"] == "full"), default=0)
+
+
+def test_pause_continue_cancel_resume_evaluate(make_trainer: Callable[..., Trainer]) -> None:
+    """One life of a run: each stop saves, nothing is repeated, the policy can be judged."""
+    trainer = make_trainer(warm_start="true", grace_s="20").start()
+    first = _submit(trainer)
+    reached = _progress(trainer, first)
+
+    trainer.client.pause(first)
+    trainer.wait_for(first, "PAUSE")
+    saved_at_pause = int(until(lambda: _newest_checkpoint(trainer, first), "the pause saves"))
+    assert saved_at_pause >= reached
+    trainer.client.resume(first)
+    trainer.wait_for(first, "EXEC")
+    _progress(trainer, first, beyond=saved_at_pause)
+
+    trainer.client.cancel(first)
+    ended = trainer.wait_for(first, "TERM")
+    assert ended["outcome"] == "cancelled"
+    run_dir = Path(ended["run_dir"])
+    saved = harness.newest_state(run_dir)["step"]
+    assert saved > saved_at_pause
+    assert json.loads((run_dir / "analytics.json").read_text())["artifacts"]["checkpoints"]
+
+    extras = {"mode": "resume_training", "checkpoint_path": str(run_dir)}
+    second = _submit(trainer, total_timesteps=saved + 2048, extras=extras)
+    assert trainer.wait_for(second, "TERM")["outcome"] == "completed"
+    second_dir = trainer.home.run_dir(second)
+    assert harness.newest_state(second_dir)["step"] > saved
+
+    extras = {"mode": "policy_eval", "policy_path": str(second_dir), "eval_episodes": 5}
+    third = str(
+        trainer.client.submit(
+            {
+                "artifacts": {},
+                "metadata": {"worker": {"type": "cleanrl", "config": {"extras": extras}}},
+            }
+        )["run_id"]
+    )
+    judged = trainer.wait_for(third, "TERM")
+    assert judged["outcome"] == "completed"
+    summary = json.loads((trainer.home.run_dir(third) / "eval_summary.json").read_text())
+    assert judged["metrics"]["episodic_return"] == pytest.approx(summary["mean"])
+    assert judged["progress"]["step"] == judged["progress"]["total"] == 5
+
+
+def test_p13_grace_is_honoured_while_a_checkpoint_is_being_saved(
+    make_trainer: Callable[..., Trainer],
+) -> None:
+    """A cancel in the middle of a slow save waits for it, and the checkpoint is valid."""
+    trainer = make_trainer(grace_s="30")
+    path = os.pathsep.join([str(FAULTS), trainer.environment()["PYTHONPATH"]])
+    trainer.start(PYTHONPATH=path, WORKER_TEST_SLOW_SAVE_S="4")
+    run_id = _submit(trainer)
+    _progress(trainer, run_id)
+    trainer.client.cancel(run_id)
+    record = trainer.wait_for(run_id, "TERM")
+    assert record["outcome"] == "cancelled"
+    assert record["exit_code"] == 143
+    newest = harness.newest_state(Path(record["run_dir"]))
+    assert newest["step"] == record["checkpoints"][-1]["step"] > 0
+    assert not list(Path(record["run_dir"]).glob("checkpoints/.*"))
+
+
+def test_a_script_is_paused_and_cancelled_as_a_whole(
+    make_trainer: Callable[..., Trainer], tmp_path: Path
+) -> None:
+    """Pause stops every process of the script, cancel ends them, phases are in the event log."""
+    script = tmp_path / "phases.sh"
+    script.write_text(
+        "# @phases one\n"
+        "python -m cleanrl_worker.cli --algo ppo --env-id CartPole-v1 "
+        f'--total-timesteps {ENDLESS} --run-dir "$MOSAIC_RUN_DIR/one"\n'
+    )
+    trainer = make_trainer(grace_s="20").start()
+    extras = {"mode": "script", "script_path": str(script)}
+    run_id = _submit(trainer, algo="", env_id="", total_timesteps=None, extras=extras)
+    _progress(trainer, run_id)
+    trainer.client.pause(run_id)
+    trainer.wait_for(run_id, "PAUSE")
+    stopped = trainer.client.get(run_id)["progress"]["step"]
+    trainer.client.resume(run_id)
+    _progress(trainer, run_id, beyond=stopped)
+    assert "phase_started" in json.dumps(trainer.client.events(run_id))
+    trainer.client.cancel(run_id)
+    assert trainer.wait_for(run_id, "TERM")["outcome"] == "cancelled"
+    assert harness.newest_state(trainer.home.run_dir(run_id) / "one")["step"] > 0
+
+
+def test_an_interactive_session_is_refused_by_the_queue(trainer: Trainer) -> None:
+    """With the command that starts one."""
+    problems = trainer.client.validate(_config(extras={"mode": "interactive"}))
+    assert any("--interactive" in problem.message for problem in problems)

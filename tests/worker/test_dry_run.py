@@ -1,0 +1,112 @@
+"""The dry run: everything is checked, in every mode, and nothing is launched."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import harness
+import pytest
+
+
+def _dry(tmp_path: Path, document: dict[str, object]) -> tuple[int, dict[str, object]]:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(document))
+    arguments = ("--config", str(config), "--dry-run", "--emit-summary")
+    worker = harness.start(tmp_path / "run", *arguments)
+    code = worker.wait()
+    return code, json.loads(worker.output.read_text())
+
+
+def test_the_command_is_exact_and_both_shapes_of_a_config_give_the_same(tmp_path: Path) -> None:
+    """What is shown is what would be started, from the nested and from the flat shape."""
+    flat = {
+        "algo": "ppo",
+        "env_id": "CartPole-v1",
+        "total_timesteps": 5000,
+        "seed": 3,
+        "extras": {"algo_params": {"num_envs": 8, "anneal_lr": False}, "ent_coef": 0.02},
+    }
+    nested = {"artifacts": {}, "metadata": {"worker": {"type": "cleanrl", "config": flat}}}
+    code, summary = _dry(tmp_path, flat)
+    assert code == 0
+    assert _dry(tmp_path, nested) == (code, summary)
+    command = " ".join(summary["command"])
+    assert "-m cleanrl_worker.launcher cleanrl_worker.cleanrl.ppo" in command
+    for words in ("--seed 3", "--num-envs 8", "--no-anneal-lr", "--ent-coef 0.02", "--no-cuda"):
+        assert words in command
+    assert not (tmp_path / "run").exists()
+
+
+def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+    """Names, types, ranges, environment, sets: each with its place and the nearest name."""
+    code, summary = _dry(
+        tmp_path,
+        {
+            "algo": "dqn",
+            "env_id": "Pendulum-v1",
+            "extras": {
+                "algo_params": {"learning_rat": 0.1, "gamma": 2, "buffer_size": "many"},
+                "tau": True,
+                "requirements": ["atary"],
+            },
+        },
+    )
+    assert code == 2
+    told = {
+        item["pointer"].removeprefix("/metadata/worker/config"): item["message"]
+        for item in summary["problems"]
+    }
+    assert "did you mean 'learning_rate'" in told["/extras/algo_params/learning_rat"]
+    assert "at least 0 and at most 1" in told["/extras/algo_params/gamma"]
+    assert "must be int" in told["/extras/algo_params/buffer_size"]
+    assert "must be float" in told["/extras/tau"]
+    assert "did you mean 'atari'" in told["/extras/requirements"]
+    assert "discrete actions" in told["/env_id"]
+    assert "required" in told["/total_timesteps"]
+
+
+@pytest.mark.parametrize(
+    ("extras", "sentence"),
+    [
+        ({"mode": "resume_training", "checkpoint_path": "/nowhere"}, "no file or folder"),
+        ({"mode": "policy_eval"}, "'policy_path' is required"),
+        ({"mode": "policy_eval", "policy_path": "/nowhere"}, "no file or folder"),
+        ({"mode": "script"}, "'script_path' is required"),
+        ({"mode": "train", "curriculum_schedule": "X"}, "there is no preset"),
+        ({"mode": "tran"}, "there is no mode 'tran'"),
+        ({"algo_params": {"run_dir": "/x"}}, "is set by the worker"),
+    ],
+)
+def test_every_mode_is_checked(tmp_path: Path, extras: dict[str, object], sentence: str) -> None:
+    """A mode's own settings are refused with what is allowed."""
+    document = {"algo": "ppo", "env_id": "CartPole-v1", "total_timesteps": 512, "extras": extras}
+    worker_config = tmp_path / "config.json"
+    worker_config.write_text(json.dumps(document))
+    arguments = ("--config", str(worker_config), "--dry-run")
+    assert sentence in harness.refuse(tmp_path / "run", *arguments)
+
+
+@pytest.mark.skipif(os.path.exists("/proc/driver/nvidia/version"), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    """Before the training process would find out."""
+    arguments = ("--algo", "ppo", "--total-timesteps", "512", "--cuda", "--dry-run")
+    assert "no NVIDIA driver" in harness.refuse(tmp_path / "run", *arguments)
+
+
+def test_the_command_line_itself_never_loads_torch() -> None:
+    """The worker stays small and quick: only the training process loads the heavy packages."""
+    program = (
+        "import sys; from cleanrl_worker.cli import main; "
+        "code = main(['--algo', 'ppo', '--total-timesteps', '512', '--dry-run']); "
+        "loaded = {'torch', 'gymnasium', 'grpc', 'wandb'} & set(sys.modules); "
+        "sys.exit(f'loaded: {loaded}' if loaded else code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "nothing was launched" in done.stdout

@@ -1,0 +1,122 @@
+"""Shell scripts: phases as events, settings through the environment, the whole group stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import harness
+import psutil
+import pytest
+
+HEAD = """#!/usr/bin/env bash
+# @description Small rooms first
+# @phases warm-up, main
+# @total_timesteps 768
+set -eu
+"""
+TRAIN = "python -m cleanrl_worker.cli --algo ppo --env-id CartPole-v1 --total-timesteps 512"
+
+
+def _write(tmp_path: Path, body: str) -> str:
+    path = tmp_path / "phases.sh"
+    path.write_text(HEAD + body)
+    return str(path)
+
+
+def test_phases_of_a_script_are_one_run(tmp_path: Path) -> None:
+    """Each worker inside is a phase; steps add up, checkpoints keep their place."""
+    script = _write(
+        tmp_path,
+        f"""
+echo "seed $MOSAIC_SEED"
+{TRAIN} --run-dir "$MOSAIC_RUN_DIR/warm-up" -- --num-envs 2
+python -m cleanrl_worker.cli --resume "$MOSAIC_RUN_DIR/warm-up" --total-timesteps 768 \\
+    --run-dir "$MOSAIC_RUN_DIR/main"
+""",
+    )
+    worker = harness.run(tmp_path / "run", "--script", script, "--seed", "9")
+    phases = worker.events("phase_started")
+    assert [phase["name"] for phase in phases] == ["warm-up", "main"]
+    assert "seed 9\n" in worker.said()
+    last = worker.events("metrics")[-1]
+    assert (last["step"], last["total"]) == (768, 768)
+    saved = {event["path"] for event in worker.events("checkpoint_saved")}
+    assert "warm-up/checkpoints/step-512.state" in saved
+    assert all((tmp_path / "run" / path).exists() for path in saved)
+    assert len({event["run_id"] for event in worker.events()}) == 1
+
+
+def test_settings_are_never_part_of_a_command_line(tmp_path: Path) -> None:
+    """A value full of shell metacharacters arrives as it is and runs nothing."""
+    canary = tmp_path / "canary"
+    value = f"$(touch {canary}); `touch {canary}` && touch {canary} #"
+    config = tmp_path / "config.json"
+    script = _write(
+        tmp_path, 'echo "@phase only"\nprintf "%s\\n" "$MOSAIC_PARAM_LABEL" "$MOSAIC_ENV_ID"\n'
+    )
+    extras = {"mode": "script", "script_path": script, "label": value}
+    config.write_text(json.dumps({"env_id": f"x; touch {canary}", "extras": extras}))
+    worker = harness.run(tmp_path / "run", "--config", str(config))
+    assert value in worker.said()
+    assert not canary.exists()
+    assert [phase["name"] for phase in worker.events("phase_started")] == ["only"]
+
+
+def test_cancelling_a_script_stops_everything_it_started(tmp_path: Path) -> None:
+    """Also when only the worker gets the signal; a phase that trains saves first."""
+    script = _write(
+        tmp_path,
+        "sleep 300 &\n"
+        "python -m cleanrl_worker.cli --algo ppo --env-id CartPole-v1 "
+        '--total-timesteps 100000000 --run-dir "$MOSAIC_RUN_DIR/forever"\n',
+    )
+    worker = harness.start(tmp_path / "run", "--script", script)
+    worker.wait_for("metrics")
+    everyone = psutil.Process(worker.pid).children(recursive=True)
+    assert len(everyone) >= 4
+    os.kill(worker.pid, signal.SIGTERM)
+    assert worker.wait() == 143
+    assert worker.events("run_failed")[0]["reason"] == "terminated"
+    psutil.wait_procs(everyone, timeout=10)
+    assert not [process for process in everyone if process.is_running()]
+    assert harness.newest_state(tmp_path / "run" / "forever")["step"] > 0
+
+
+def test_a_phase_that_fails_fails_the_run(tmp_path: Path) -> None:
+    """The script's exit status is the run's."""
+    script = _write(tmp_path, "echo about to fail >&2\nexit 7\n")
+    worker = harness.start(tmp_path / "run", "--script", script)
+    assert worker.wait() == 1
+    assert "exit code 7" in worker.events("run_failed")[0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("missing.sh", None, "cannot be read"),
+        ("script.py", "print()", "not a *.sh file"),
+        ("odd.sh", "# @total_timesteps many\n", "must be a whole number"),
+        ("binary.sh", "\0\udcff", "not a text file"),
+    ],
+)
+def test_a_script_that_cannot_be_run_is_refused(
+    tmp_path: Path, name: str, text: str | None, sentence: str
+) -> None:
+    """With the reason, and nothing is started."""
+    if text is not None:
+        (tmp_path / name).write_text(text, errors="surrogateescape")
+    assert sentence in harness.refuse(tmp_path / "no", "--script", str(tmp_path / name))
+
+
+def test_a_dry_run_of_a_script_starts_nothing(tmp_path: Path) -> None:
+    """It shows the command and what the script says about itself."""
+    canary = tmp_path / "canary"
+    script = _write(tmp_path, f"touch {canary}\n")
+    worker = harness.run(tmp_path / "dry", "--script", script, "--dry-run", "--emit-summary")
+    assert '"Small rooms first"' in worker.said()
+    time.sleep(0.2)
+    assert not canary.exists()

@@ -1,0 +1,85 @@
+"""Unmodified upstream scripts: the same lifecycle, metrics, frames and manifest as our own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import harness
+import pytest
+from support.trainer import Trainer, until
+from upstream import write_script
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout outside the project with one script in it."""
+    return write_script(tmp_path_factory.mktemp("elsewhere") / "cleanrl-checkout", "tiny")
+
+
+def test_a_script_of_another_folder_trains(home: Path, tmp_path: Path) -> None:
+    """Its summary writer is listened to, and what it leaves behind is catalogued."""
+    arguments = ("--algo", "cleanrl:tiny", "--env-id", "CartPole-v1", "--total-timesteps", "4000")
+    run_dir = tmp_path / "run"
+    worker = harness.run(run_dir, *arguments, "--", "--num-envs", "2", CLEANRL_HOME=str(home))
+    values = worker.events("metrics")[-1]["values"]
+    assert set(values) == {"episodic_return", "losses/entropy", "sps"}
+    assert worker.events("metrics")[-1]["total"] == 4000
+    artifacts = json.loads((run_dir / "analytics.json").read_text())["artifacts"]
+    assert artifacts["tensorboard"] == {"dir": "runs", "enabled": True}
+    assert artifacts["checkpoints"][0]["path"].endswith("tiny.cleanrl_model")
+    assert (run_dir / "metrics" / "charts%2Fepisodic_return.points").stat().st_size > 0
+    assert worker.events()[-1]["event"] == "run_completed"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--algo", "cleanrl:tiy"), "did you mean 'tiny'"),
+        (("--algo", "cleanrl:../tiny"), "does not name a script"),
+        (("--algo", "cleanrl:tiny", "--", "--num-env", "2"), "Did you mean --num-envs?"),
+        (("--algo", "cleanrl:tiny", "--", "--num-envs", "many"), "takes a whole number"),
+    ],
+)
+def test_what_the_script_does_not_know_is_refused(
+    home: Path, tmp_path: Path, arguments: tuple[str, ...], sentence: str
+) -> None:
+    """Its own arguments are read, computed defaults included, without running it."""
+    given = ("--env-id", "CartPole-v1", "--total-timesteps", "1000")
+    said = harness.refuse(tmp_path / "no", *given, *arguments, CLEANRL_HOME=str(home))
+    assert sentence in said
+
+
+def test_cancelling_it_flushes_its_writers(home: Path, tmp_path: Path) -> None:
+    """SIGTERM unwinds the script: exit status 143, event file on disk."""
+    arguments = ("--algo", "cleanrl:tiny", "--env-id", "CartPole-v1", "--total-timesteps", "999999")
+    worker = harness.start(tmp_path / "run", *arguments, CLEANRL_HOME=str(home))
+    worker.wait_for("metrics")
+    worker.stop()
+    assert worker.wait() == 143
+    assert list((tmp_path / "run").glob("runs/*/events.out.tfevents.*"))
+
+
+def test_through_the_daemon_it_shows_metrics_and_frames(
+    home: Path, make_trainer: Callable[..., Trainer]
+) -> None:
+    """A watcher sees pictures of the running script; the run ends TERM, completed."""
+    trainer = make_trainer(grace_s="10").start(CLEANRL_HOME=str(home))
+    worker = {
+        "type": "cleanrl",
+        "config": {
+            "algo": "cleanrl:tiny",
+            "env_id": "CartPole-v1",
+            "total_timesteps": 40_000,
+            "extras": {"fastlane_video_mode": "single"},
+        },
+    }
+    config = {"artifacts": {}, "metadata": {"worker": worker}}
+    run_id = str(trainer.client.submit(config)["run_id"])
+    until(lambda: trainer.client.get(run_id)["state"] == "EXEC", "it runs")
+    frame = next(iter(trainer.client.frames(run_id, max_fps=10.0)))
+    assert frame["jpeg"][:2] == b"\xff\xd8"
+    record = trainer.wait_for(run_id, "TERM")
+    assert (record["outcome"], record["exit_code"]) == ("completed", 0)
+    assert record["metrics"]["episodic_return"] > 0
