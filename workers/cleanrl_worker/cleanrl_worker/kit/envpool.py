@@ -208,7 +208,7 @@ class EnvPoolEnvs:
         if state["actions"] is not None:
             self.reset(state["seed"])
             for actions in state["actions"].numpy():
-                self.step(actions)
+                self._repeat(actions)
             if np.array_equal(self.obs, state["obs"].numpy()):
                 return
             reason = "repeating the steps led elsewhere"
@@ -218,6 +218,9 @@ class EnvPoolEnvs:
         )
         self.reset(state["seed"] + self.num_envs)
         self._history = None
+
+    def _repeat(self, actions: np.ndarray) -> None:
+        self.step(actions)
 
     def _note(self, actions: np.ndarray) -> None:
         if self._history is None:
