@@ -16,8 +16,8 @@ VARIABLE_PREFIX = "MOSAIC_SECRET_"
 # Names under which libraries look for a secret of ours by themselves.
 _NATIVE_VARIABLES = {"wandb_api_key": "WANDB_API_KEY"}
 _SECRET_NAME = re.compile(
-    r"(api_?key|secret|passw(or)?d|passphrase|private_?key|credential"
-    r"|(^|_)(auth|access|bearer|api|session|refresh)_?token|^token$|_token$)",
+    r"(api[-_]?key|secret|passw(or)?d|passphrase|private[-_]?key|access[-_]?key|credential"
+    r"|(^|[-_])(auth|access|bearer|api|session|refresh)[-_]?token|^token$|[-_]token$)",
     re.IGNORECASE,
 )
 

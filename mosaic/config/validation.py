@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -29,6 +29,8 @@ _DENIED_VARIABLES = re.compile(
 )
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PATH_FIELDS = ("tensorboard_dir",)
+# How pydantic names the types of a choice inside a location; they are no keys of the document.
+_BRANCHES = frozenset({"list[CurriculumStage]", "str"})
 
 
 def validate_train_run_config(
@@ -51,7 +53,7 @@ def validate_train_run_config(
     try:
         config = TrainRunConfig.model_validate(nested)
     except ValidationError as error:
-        problems += [_explain(detail, nested) for detail in error.errors()]
+        problems += [_explain(detail, nested) for detail in _telling(error.errors())]
         problems += _semantic_problems(nested)
         raise InvalidConfigError(_distinct(problems)) from None
     problems += _semantic_problems(nested)
@@ -131,9 +133,21 @@ def _parse(
     return parsed, duplicates
 
 
+def _telling(details: Sequence[Any]) -> Iterator[Any]:
+    """The errors that say something: where one type of a choice nearly fits, not the other's."""
+    for detail in details:
+        where, branch = detail["loc"][:-1], detail["loc"][-1]
+        nearer = any(
+            other["loc"][: len(where)] == where and len(other["loc"]) > len(detail["loc"])
+            for other in details
+        )
+        if branch not in _BRANCHES or not nearer:
+            yield detail
+
+
 def _explain(detail: Any, document: dict[str, Any]) -> Problem:
     """Turn one pydantic error into a sentence for a person."""
-    location = tuple(part for part in detail["loc"] if part not in ("list[CurriculumStage]", "str"))
+    location = tuple(part for part in detail["loc"] if part not in _BRANCHES)
     where = pointer(location)
     kind = detail["type"]
     if kind == "missing":
@@ -164,12 +178,18 @@ def _unknown_key(location: tuple[str | int, ...], document: dict[str, Any]) -> P
 def _fields_at(location: tuple[str | int, ...]) -> list[str]:
     model: type[BaseModel] | None = TrainRunConfig
     for part in location:
-        field = model.model_fields.get(str(part)) if model else None
-        annotation = field.annotation if field else None
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-            return []
-        model = annotation
+        if isinstance(part, str):
+            field = model.model_fields.get(part) if model else None
+            model = next(_models_in(field.annotation), None) if field else None
     return list(model.model_fields) if model else []
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models of an annotation such as `list[Model] | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)
 
 
 def _secret_location(location: tuple[str | int, ...]) -> bool:
@@ -191,7 +211,11 @@ def _semantic_problems(nested: dict[str, Any]) -> Iterator[Problem]:
     gpus = _dig(nested, "resources", "gpus")
     if isinstance(gpus, dict):
         requested, mandatory = gpus.get("requested", 0), gpus.get("mandatory", 0)
-        if isinstance(requested, int) and isinstance(mandatory, int) and mandatory > requested:
+        if (
+            isinstance(requested, int)
+            and isinstance(mandatory, int)
+            and mandatory > max(0, requested)
+        ):
             text = f"{mandatory} mandatory GPUs are more than the {requested} requested"
             yield Problem("/resources/gpus/mandatory", OUT_OF_RANGE, text)
     extras = _dig(nested, "metadata", "worker", "config", "extras")

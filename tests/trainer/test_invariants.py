@@ -6,7 +6,14 @@ from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
 
 from mosaic.trainer.decisions import (
     Archive,
@@ -49,9 +56,8 @@ _FIELDS: dict[str, dict[str, Any]] = {
 }
 _ANYTHING: list[Stimulus] = [
     LaunchUndone(),
+    LaunchFailed("late"),
     HandshakeRefused("protocol"),
-    WorkerPaused(),
-    WorkerResumed(),
     SignOfLife(),
     Adopted(2),
     StragglersFound(1),
@@ -114,18 +120,26 @@ class Trainer(RuleBasedStateMachine):
 
     # ------------------------------------------------------------ what people do
 
-    @rule(target=runs, cpus=st.integers(1, 3), able=st.booleans(), cold=st.booleans())
-    def submit(self, cpus: int, able: bool, cold: bool) -> str:
+    @initialize(target=runs, steps=st.integers(0, 8), able=st.booleans())
+    def begin_somewhere(self, steps: int, able: bool) -> str:
+        run_id = self.submit(cpus=1)
+        self.goes_its_way(run_id, steps, able)
+        return run_id
+
+    @precondition(lambda self: len(self.rows) < 4)
+    @rule(target=runs, cpus=st.integers(1, 3))
+    def submit(self, cpus: int) -> str:
         run_id = f"{len(self.rows):026d}"
-        data = {"request": {"cpus": cpus}, "tags": [], "cold": cold}
+        data = {"request": {"cpus": cpus}, "tags": []}
         event = Event(1, "submitted", 1e9 - self.clock, self.clock, data)
         self.rows[run_id] = evolve(Run(run_id), event)
         self.worlds[run_id] = World(events=[event])
         return run_id
 
-    @rule(run=runs, grace=st.sampled_from([0.0, 5.0]))
-    def cancel(self, run: str, grace: float) -> None:
-        self.apply(run, CancelRequested(grace))
+    @rule(run=runs, grace=st.sampled_from([0.0, 5.0]), sure=st.integers(0, 4))
+    def cancel(self, run: str, grace: float, sure: int) -> None:
+        if sure == 0:  # seldom, or no run would live long enough to meet the rest
+            self.apply(run, CancelRequested(grace))
 
     @rule(run=runs, release=st.booleans())
     def pause(self, run: str, release: bool) -> None:
@@ -134,6 +148,26 @@ class Trainer(RuleBasedStateMachine):
     @rule(run=runs)
     def resume(self, run: str) -> None:
         self.apply(run, ResumeRequested())
+
+    @rule(run=runs, steps=st.integers(1, 6), able=st.booleans())
+    def goes_its_way(self, run: str, steps: int, able: bool) -> None:
+        """Some steps of a run that nothing happens to, so that the others meet it everywhere."""
+        for _ in range(steps):
+            world, row = self.worlds[run], self.rows[run]
+            if row.queued:
+                self.schedule()
+            elif row.launching and not world.ever_alive:
+                self.supervisor_starts_the_worker(run)
+            elif row.launching or world.exit is not None:
+                self.look(run)
+            elif row.state is State.HSHK:
+                self.worker_registers(run, able)
+            elif row.state is State.RDY:
+                self.worker_speaks(run, "run_started")
+            elif row.pausing:
+                self.apply(run, WorkerPaused())
+            elif row.state is State.PAUSE and row.resuming:
+                self.apply(run, WorkerResumed())
 
     # ------------------------------------------------------------ what the daemon does
 
@@ -193,11 +227,18 @@ class Trainer(RuleBasedStateMachine):
         if self.worlds[run].alive and self.rows[run].state is not State.INIT:
             self.apply(run, WorkerRegistered({"supports_pause": able}))
 
+    @rule(run=runs, report=st.sampled_from([WorkerPaused(), WorkerResumed()]))
+    def worker_reports(self, run: str, report: Stimulus) -> None:
+        if self.worlds[run].alive:
+            self.apply(run, report)
+
     @rule(run=runs, stimulus=st.sampled_from(_ANYTHING))
     def anything_at_any_time(self, run: str, stimulus: Stimulus) -> None:
         world = self.worlds[run]
         if isinstance(stimulus, LaunchUndone) and world.launch_ordered:
             return  # only said by a new daemon that has proof
+        if isinstance(stimulus, LaunchFailed) and self.rows[run].state is State.INIT:
+            return  # only said with proof, see `look`
         if isinstance(stimulus, HandshakeRefused | StragglersFound) and not world.ever_alive:
             return  # nobody there to be refused or left behind
         self.apply(run, stimulus)
@@ -262,4 +303,4 @@ class Trainer(RuleBasedStateMachine):
 
 
 TestTrainer = Trainer.TestCase
-TestTrainer.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestTrainer.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
