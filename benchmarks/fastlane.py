@@ -2,12 +2,12 @@
 
 One process holds two copies of an environment, one plain and one as the variant says, and steps
 them in turn with the same actions, so that both see the same machine and the same moment. Each
-pair of turns gives one ratio; the median over turns and launches is reported. Steps are counted
-per second of processor time, so that what else the machine does counts for neither. Comparing
+pair of turns gives one ratio; the median over turns and launches is reported. A pair in which the
+process had to wait for a processor is left out, and the report says how many were. Comparing
 separate processes would measure where the system happened to put them: that differs by several
 percent. The variant `plain` compares two plain copies: what it shows is noise.
 
-    python benchmarks/fastlane.py [--seconds 0.3] [--turns 12] [--launches 5] [--env NAME]
+    python benchmarks/fastlane.py [--seconds 0.5] [--turns 8] [--launches 4] [--env NAME]
 """
 
 import argparse
@@ -17,10 +17,11 @@ import platform
 import statistics
 import subprocess
 import sys
+import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from mosaic.fastlane import FrameReader
 from mosaic.runs.ids import new_run_id
@@ -42,9 +43,12 @@ VARIANTS = {
     "watched, share 6 %": {"CLEANRL_FASTLANE_SHARE": "0.06"},
 }
 
+# A turn counts when the process had this much of one processor.
+ENOUGH_PROCESSOR = 0.97
+
 STEPPER = """
 import sys, time
-env_id, seconds, turns = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
+env_id, seconds = sys.argv[1], float(sys.argv[2])
 if env_id.startswith("MiniGrid"):
     import minigrid
 if env_id.startswith("ALE"):
@@ -58,22 +62,24 @@ plain.action_space.seed(1)
 actions = [plain.action_space.sample() for _ in range(64)]
 
 def turn(env, seconds):
-    steps, end, used = 0, time.perf_counter() + seconds, time.process_time()
-    while time.perf_counter() < end:
+    steps, begin, used = 0, time.perf_counter(), time.process_time()
+    while time.perf_counter() < begin + seconds:
         for action in actions:
             result = env.step(action)
             if result[2] or result[3]:
                 env.reset()
         steps += 64
-    return steps / (time.process_time() - used)
+    elapsed = time.perf_counter() - begin
+    return steps / elapsed, (time.process_time() - used) / elapsed
 
-for env in (plain, variant):
-    env.reset(seed=1)
-    turn(env, 1.0)
+plain.reset(seed=1)
+variant.reset(seed=1)
+turn(plain, 1.0)
+# Long enough for a watched environment to have drawn everything once.
+turn(variant, 4.0)
 print("ready", flush=True)
-sys.stdin.readline()
-for _ in range(turns):
-    print(turn(plain, seconds), turn(variant, seconds), flush=True)
+for _ in sys.stdin:
+    print(*turn(plain, seconds), *turn(variant, seconds), flush=True)
 variant.close()
 """
 
@@ -99,9 +105,9 @@ def main() -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--seconds", type=float, default=0.3, help="length of one turn")
-    parser.add_argument("--turns", type=int, default=12, help="pairs of turns per launch")
-    parser.add_argument("--launches", type=int, default=5, help="how often to start anew")
+    parser.add_argument("--seconds", type=float, default=0.5, help="length of one turn")
+    parser.add_argument("--turns", type=int, default=8, help="pairs of turns per launch")
+    parser.add_argument("--launches", type=int, default=4, help="how often to start anew")
     parser.add_argument(
         "--env", choices=list(ENVIRONMENTS), action="append", help="only this one; writes nothing"
     )
@@ -118,10 +124,11 @@ def _measure(env_id: str, options: argparse.Namespace) -> dict[str, Any]:
 
 @dataclass
 class Sample:
-    """What one launch gave: plain and variant speed of each pair of turns, frames a second."""
+    """What one launch gave: plain and variant speed of each pair of turns, frames of each."""
 
-    pairs: list[tuple[float, float]]
-    frame_rate: float
+    pairs: list[tuple[float, float]] = field(default_factory=list)
+    frame_rates: list[float] = field(default_factory=list)
+    left_out: int = 0
 
 
 def _launch(env_id: str, variables: dict[str, str], options: argparse.Namespace) -> Sample:
@@ -129,43 +136,75 @@ def _launch(env_id: str, variables: dict[str, str], options: argparse.Namespace)
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(SITE), str(WORKER)]))
     environment.update(OMP_NUM_THREADS="1", MOSAIC_RUN_ID=run_id, **variables)
     process = subprocess.Popen(
-        [sys.executable, "-c", STEPPER, env_id, str(options.seconds), str(options.turns)],
+        [sys.executable, "-c", STEPPER, env_id, str(options.seconds)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
         env=environment,
     )
+    watched = "CLEANRL_FASTLANE_SHARE" in variables
+    sample = Sample()
     assert process.stdin is not None
     assert process.stdout is not None
-    with process, process.stdin, process.stdout, FrameReader(run_id) as reader:
+    with process, process.stdin, process.stdout, _Watcher(run_id, watched) as watcher:
         process.stdout.readline()
-        process.stdin.write("go\n")
-        process.stdin.flush()
-        frames = _watch(reader, process) if "CLEANRL_FASTLANE_SHARE" in variables else 0
-        speeds = [tuple(map(float, line.split())) for line in process.stdout]
-    return Sample([(a, b) for a, b in speeds], frames / (options.seconds * options.turns))
+        while len(sample.pairs) < options.turns and sample.left_out < 3 * options.turns:
+            before = watcher.frames
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            plain, plain_got, variant, variant_got = map(float, process.stdout.readline().split())
+            if min(plain_got, variant_got) < ENOUGH_PROCESSOR:
+                sample.left_out += 1
+                continue
+            sample.pairs.append((plain, variant))
+            sample.frame_rates.append((watcher.frames - before) / options.seconds)
+    return sample
 
 
-def _watch(reader: FrameReader, process: subprocess.Popen[str]) -> int:
-    """Watch until the process ends, on the other core, as a window would."""
-    frames = 0
-    while process.poll() is None:
-        frames += reader.wait(0.05) is not None
-    return frames
+class _Watcher:
+    """Watches a run from a thread of this process, on the other core, as a window would."""
+
+    def __init__(self, run_id: str, watched: bool) -> None:
+        self.frames = 0
+        self._run_id = run_id
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch) if watched else None
+
+    def __enter__(self) -> Self:
+        if self._thread is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _watch(self) -> None:
+        with FrameReader(self._run_id) as reader:
+            while not self._over.is_set():
+                self.frames += reader.wait(0.05) is not None
 
 
 def _summary(launches: list[Sample]) -> dict[str, Any]:
     pairs = [pair for launch in launches for pair in launch.pairs]
+    if not pairs:
+        raise SystemExit("the machine was too busy for a single comparison; run this again later")
     by_launch = [
-        100 * (1 - statistics.median(b / a for a, b in launch.pairs)) for launch in launches
+        100 * (1 - statistics.median(b / a for a, b in launch.pairs))
+        for launch in launches
+        if launch.pairs
     ]
+    rates = [rate for launch in launches for rate in launch.frame_rates]
     return {
         "plain_steps_per_second": round(statistics.median(a for a, _ in pairs)),
         "steps_per_second": round(statistics.median(b for _, b in pairs)),
         "loss_percent": round(100 * (1 - statistics.median(b / a for a, b in pairs)), 2),
         "loss_percent_by_launch": [round(loss, 2) for loss in by_launch],
-        "frames_per_second": round(statistics.median(x.frame_rate for x in launches), 1),
+        "frames_per_second": round(statistics.mean(rates), 1),
+        "pairs": len(pairs),
+        "left_out": sum(launch.left_out for launch in launches),
     }
 
 
@@ -179,16 +218,16 @@ def _as_markdown(report: dict[str, Any]) -> str:
         "Bare environment loops without any learning: the hardest case. Loss is the median over "
         "all pairs of turns of the steps a second lost against a plain copy of the environment in "
         "the same process; `plain` compares two plain copies and shows the noise, as do the losses "
-        "of each launch.",
+        "of each launch. Pairs in which the process had to wait for a processor are left out.",
         "",
-        "| environment | variant | steps/s | loss | of each launch | frames/s |",
-        "|---|---|---|---|---|---|",
+        "| environment | variant | steps/s | loss | of each launch | frames/s | pairs (left out) |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name, variants in report["environments"].items():
         lines += [
             f"| {name} | {variant} | {row['steps_per_second']:,} | {row['loss_percent']} % "
             f"| {', '.join(map(str, row['loss_percent_by_launch']))} "
-            f"| {row['frames_per_second'] or ''} |"
+            f"| {row['frames_per_second'] or ''} | {row['pairs']} ({row['left_out']}) |"
             for variant, row in variants.items()
         ]
     return "\n".join(lines) + "\n"
