@@ -70,6 +70,12 @@ class RunChannel:
         """Tell the event log."""
         self._notify(self.run_id, event, data)
 
+    def notify_quarantine(self, lane: Lane) -> None:
+        """Tell the event log the first time that records are set aside for a reason."""
+        if lane.new_reasons:
+            lane.new_reasons = False
+            self.notify("telemetry_quarantined", {"stream": lane.kind.value, **lane.stats()})
+
     async def adopt_spool(self) -> int:
         """Store what a worker that is gone could not deliver; how many records that were."""
         adopted = 0
@@ -120,6 +126,8 @@ class RunChannel:
         """Write what is left and let the files go."""
         writer, self._writer = self._writer, None
         reader, self._reader = self._reader, None
+        for lane in self.lanes.values():
+            self.notify_quarantine(lane)
         if reader is not None:
             await asyncio.to_thread(reader.close)
         if writer is not None:
@@ -139,7 +147,7 @@ class TelemetryHub:
     Args:
         notify: Called with (run id, event name, data) for the run's event log:
             `telemetry_starved`, `telemetry_resumed`, `telemetry_recovered`,
-            `telemetry_spool_delivered`.
+            `telemetry_spool_delivered`, `telemetry_quarantined`.
         is_live: Whether a run can still record; following one that cannot ends by itself.
     """
 
@@ -277,6 +285,7 @@ class TelemetryHub:
                         why = channel.trouble or "the store is behind"
                         data = {"stream": kind.value, "why": why, **lane.stats()}
                         channel.notify(turn.value, data)
+                    channel.notify_quarantine(lane)
 
 
 async def _live(lane: Lane, cursor: int) -> AsyncIterator[Batch]:

@@ -26,6 +26,7 @@ class Lane:
         self.committed_seq = 0
         self.accepted = 0
         self.ended = False
+        self.new_reasons = False
         self._news = asyncio.Event()
 
     def recall(self, last_seq: int) -> None:
@@ -40,9 +41,11 @@ class Lane:
         """Sift a batch, show the good part to viewers and hand it to the store."""
         offered, size = len(records_of(batch)), batch.ByteSize()
         self.window.receive(offered, size)
+        known = len(self.sieve.counts)
         good, rejected = self.sieve.sift(batch)
         if rejected:
             writer.set_aside(rejected)
+            self.new_reasons |= len(self.sieve.counts) > known
             kept = good.ByteSize() if good is not None else 0
             self.window.store(len(rejected), max(0, size - kept))
             size = kept
@@ -51,6 +54,7 @@ class Lane:
             self.accepted += len(records)
             self.ring.append(good, size)
             writer.submit(self.kind, records, size)
+        self._acknowledge_rejected()
         self._announce()
         return good
 
@@ -58,7 +62,13 @@ class Lane:
         """A batch is safe on disk."""
         self.window.store(commit.count, commit.size)
         self.committed_seq = max(self.committed_seq, commit.last_seq)
+        self._acknowledge_rejected()
         self._announce()
+
+    def _acknowledge_rejected(self) -> None:
+        # A rejected record is settled too: its worker must not wait for it, nor send it again.
+        if self.window.pending == 0:
+            self.committed_seq = max(self.committed_seq, self.sieve.last_seq)
 
     def tick(self, now: float) -> Turn | None:
         """Notice starvation and recovery of a connected worker."""

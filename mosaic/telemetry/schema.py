@@ -8,10 +8,21 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from mosaic.errors import MosaicError
 from mosaic.telemetry.records import Kind, Record
 from mosaic.wire import trainer_pb2 as pb
 
 SCHEMA_VERSION = 1
+
+
+class StoreVersionError(MosaicError):
+    """A store was written by a newer MOSAIC."""
+
+
+class StoreDamagedError(MosaicError):
+    """A store cannot be read."""
+
+
 STORE_FOLDER = "telemetry"
 STORE_FILE = "telemetry.db"
 
@@ -78,7 +89,7 @@ def create_tables(connection: sqlite3.Connection) -> None:
     """Make the tables, and refuse a store written by a newer MOSAIC."""
     found = connection.execute("PRAGMA user_version").fetchone()[0]
     if found > SCHEMA_VERSION:
-        raise sqlite3.DatabaseError(
+        raise StoreVersionError(
             f"this telemetry store has schema {found}, this MOSAIC reads up to {SCHEMA_VERSION}: "
             "update MOSAIC"
         )

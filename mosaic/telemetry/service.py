@@ -13,6 +13,7 @@ import grpc
 from mosaic.telemetry.hub import TelemetryHub
 from mosaic.telemetry.lane import Session
 from mosaic.telemetry.records import Batch, Kind, records_of
+from mosaic.telemetry.schema import StoreDamagedError, StoreVersionError
 from mosaic.wire import trainer_pb2 as pb
 
 
@@ -75,7 +76,11 @@ class TelemetryService:
         if opening is None:
             return
         run_dir = await self._enter(context, opening.run_id, publishing=True)
-        session = await self._hub.publish(opening.run_id, kind, run_dir)
+        try:
+            session = await self._hub.publish(opening.run_id, kind, run_dir)
+        except StoreVersionError as error:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+            raise
         sender = asyncio.create_task(_send_credits(session, context))
         reader = asyncio.create_task(_take(session, opening, requests))
         try:
@@ -98,8 +103,11 @@ class TelemetryService:
             request.run_id, kind, run_dir, request.after, request.follow, episode
         )
         async with aclosing(batches):
-            async for batch in batches:
-                yield batch
+            try:
+                async for batch in batches:
+                    yield batch
+            except (StoreDamagedError, StoreVersionError) as error:
+                await context.abort(grpc.StatusCode.DATA_LOSS, str(error))
 
     async def _enter(self, context: Context, run_id: str, publishing: bool) -> Path:
         await self._authorise(context, run_id, publishing)

@@ -17,6 +17,7 @@ from typing import Any
 from mosaic.telemetry.records import Kind, Reason, Record, Rejection
 from mosaic.telemetry.schema import (
     COLUMNS,
+    StoreDamagedError,
     create_tables,
     frame_name,
     insert_rows,
@@ -60,6 +61,28 @@ class _Work:
         self.rejected[key] = total + 1, max(last_seq, seen)
         if rejection.reason is not Reason.DUPLICATE and len(self.samples) < QUARANTINE_ROWS:
             self.samples.append(rejection)
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=10)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        create_tables(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _put_aside(path: Path) -> Path:
+    number = 1
+    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    path.rename(aside)
+    for suffix in ("-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    return aside
 
 
 class StoreReader:
@@ -120,7 +143,10 @@ class StoreReader:
 
     def _rows(self, statement: str, bound: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         with self._lock:
-            return self._connection.execute(statement, bound).fetchall()
+            try:
+                return self._connection.execute(statement, bound).fetchall()
+            except sqlite3.DatabaseError as error:
+                raise StoreDamagedError(f"the telemetry store cannot be read: {error}") from error
 
 
 class StoreWriter:
@@ -136,13 +162,17 @@ class StoreWriter:
     ) -> None:
         path = store_path(run_dir)
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._connection = sqlite3.connect(
-            path, check_same_thread=False, isolation_level=None, timeout=10
-        )
-        self._connection.execute("PRAGMA journal_mode = WAL")
-        self._connection.execute("PRAGMA synchronous = NORMAL")
-        create_tables(self._connection)
-        self.notice = self._opening_notice()
+        try:
+            self._connection = _open(path)
+            self.notice = self._opening_notice()
+        except sqlite3.DatabaseError as error:
+            aside = _put_aside(path)
+            self._connection = _open(path)
+            self._set_meta("closed", "no")
+            self.notice = (
+                f"the telemetry store was damaged ({error}) and lies beside the new one "
+                f"as {aside.name}; earlier records are in it"
+            )
         self.trouble = ""
         self._on_commit = on_commit
         self._work = _Work()

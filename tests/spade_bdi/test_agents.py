@@ -17,7 +17,8 @@ from bdi_tools import (
     wait_until,
 )
 
-from spade_bdi_rl_worker.agent import CoachAgent
+from spade_bdi_rl_worker.agent import CoachAgent, LearnerAgent
+from spade_bdi_rl_worker.mind import Mind
 from spade_bdi_rl_worker.plans import find_plan
 from spade_bdi_rl_worker.server import EmbeddedServer
 
@@ -142,6 +143,7 @@ def test_the_embedded_server_listens_on_loopback_only_and_dies_with_its_worker()
     assert server._process.stdin is not None
     server._process.stdin.close()
     wait_until(lambda: not server.alive)
+    assert not server._folder.exists(), "its key is gone with it"
     server.stop()
 
 
@@ -181,6 +183,35 @@ def test_agents_learn_a_minigrid(tmp_path: Path) -> None:
         "--policy-path", tmp_path / "checkpoints/policy.json", "--run-dir", tmp_path / "eval",
     )  # fmt: skip
     assert graded.last["summary"]["success_rate"] == 1.0
+
+
+def test_a_stranger_on_the_embedded_server_is_not_heard() -> None:
+    """Any program of the machine may log in there; only the coach's word reaches the learner."""
+
+    async def whisper() -> list[str]:
+        server = EmbeddedServer()
+        await asyncio.to_thread(server.start)
+        place = "127.0.0.1", server.port
+        mind = Mind(lambda: 0.5)
+        learner = LearnerAgent("l@localhost", "x", find_plan("balanced"), *place, mind)
+        learner.only_from = "coach@localhost"
+        agents = [learner] + [
+            CoachAgent(f"{name}@localhost", "x", find_plan("coach"), *place)
+            for name in ("stranger", "coach")
+        ]
+        for agent in agents:
+            await agent.connect(register=True)
+        await agents[1].say("l@localhost", "tell", "advice(retreat)")
+        await agents[2].say("l@localhost", "tell", "advice(exploit)")
+        while learner.bdi.heard == 0:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)
+        for agent in agents:
+            await agent.stop()
+        await asyncio.to_thread(server.stop)
+        return mind.own_beliefs()
+
+    assert asyncio.run(whisper()) == ['advice(exploit)[source("coach@localhost")]']
 
 
 def test_an_idle_agent_sleeps() -> None:

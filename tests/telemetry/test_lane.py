@@ -243,6 +243,26 @@ def test_bad_records_are_counted_and_the_stream_goes_on(
     }  # fmt: skip
 
 
+def test_a_worker_does_not_wait_for_its_rejected_records(lane: LaneServer) -> None:
+    """A record that is set aside is settled: it is neither spooled nor sent for ever."""
+    emitter = lane.emitter()
+    for reward in (1.0, float("nan"), 1.0, float("inf")):
+        emitter.step(episode=0, step=0, observation=0, action=0, reward=reward)
+    assert emitter.close(20) == 0
+    assert [s.seq for s in lane.stored()] == [1, 3]
+    wait_until(lambda: any(n["event"] == "telemetry_quarantined" for n in lane.notices()))
+
+
+def test_a_damaged_store_is_named_to_its_viewer(lane: LaneServer, stub: rpc.TrainerStub) -> None:
+    """A viewer of a run whose store is garbage gets a sentence; the hub lives on."""
+    store_path(lane.run_dir(RUN)).parent.mkdir()
+    store_path(lane.run_dir(RUN)).write_bytes(b"garbage" * 1000)
+    with pytest.raises(grpc.RpcError, match="the telemetry store cannot be read"):
+        read(stub)
+    publish(stub, [pb.StepBatch(run_id=RUN, steps=make_steps(1, 5))], 5)
+    assert sum(len(b.steps) for b in read(stub)) == 5
+
+
 def test_a_stale_session_is_refused_and_a_new_token_delivers(lane: LaneServer) -> None:
     """A worker whose token expired keeps its records and sends them with the new one."""
     tokens = ["stale"]

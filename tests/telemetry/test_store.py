@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mosaic.telemetry.records import Kind, Reason, Rejection
-from mosaic.telemetry.schema import SCHEMA_VERSION, store_path
+from mosaic.telemetry.schema import SCHEMA_VERSION, StoreVersionError, store_path
 from mosaic.telemetry.store import StoreReader, StoreWriter
 from mosaic.wire import trainer_pb2 as pb
 
@@ -138,5 +138,19 @@ def test_a_store_of_a_newer_mosaic_is_refused_with_both_versions(tmp_path: Path)
     with sqlite3.connect(store_path(tmp_path)) as connection:
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
     connection.close()
-    with pytest.raises(sqlite3.DatabaseError, match=f"schema {SCHEMA_VERSION + 1}"):
+    with pytest.raises(StoreVersionError, match=f"schema {SCHEMA_VERSION + 1}"):
         StoreWriter(tmp_path)
+
+
+def test_a_damaged_store_is_put_aside_and_recording_goes_on(tmp_path: Path) -> None:
+    """Garbage where the store should be costs the old records' index, never the new records."""
+    store_path(tmp_path).parent.mkdir()
+    store_path(tmp_path).write_bytes(b"not a database at all" * 100)
+    writer = StoreWriter(tmp_path)
+    assert "telemetry.db.damaged-1" in writer.notice
+    writer.submit(Kind.STEPS, [pb.Step(seq=1)], 1)
+    assert writer.close()
+    reader = StoreReader(tmp_path)
+    assert reader.count(Kind.STEPS) == 1
+    reader.close()
+    assert (store_path(tmp_path).parent / "telemetry.db.damaged-1").exists()

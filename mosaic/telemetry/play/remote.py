@@ -24,23 +24,36 @@ from mosaic.runs import atomic
 ADDRESS_FILE = "play.json"
 WAIT_FOR_PLAYER_S = 60.0
 MAX_LINE = 64 * 1024
+MAX_ADDRESS = 100
 
 
 class NoPlayerError(MosaicError):
     """Nobody came to play."""
 
 
+def _private_address(run_dir: Path) -> Path:
+    """A place for the socket that only this user can reach.
+
+    Inside the run when the system allows such a long name, so that nothing is left elsewhere.
+    """
+    inside = run_dir.resolve() / "play" / "keys"
+    if len(str(inside).encode()) <= MAX_ADDRESS:
+        inside.parent.mkdir(mode=0o700, exist_ok=True)
+        inside.unlink(missing_ok=True)
+        return inside
+    return Path(tempfile.mkdtemp(prefix="mosaic-play-")) / "keys"
+
+
 class PlayerSocket:
     """The worker's end: one player at a time, who may come back."""
 
     def __init__(self, run_dir: Path) -> None:
-        # A socket's path may have only about a hundred characters: it cannot be in the run.
-        self._folder = Path(tempfile.mkdtemp(prefix="mosaic-play-"))
+        self._address = _private_address(run_dir)
         self._file = run_dir / ADDRESS_FILE
         self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(str(self._folder / "keys"))
+        self._listener.bind(str(self._address))
         self._listener.listen(1)
-        atomic.write_json(self._file, {"socket": str(self._folder / "keys")}, mode=0o600)
+        atomic.write_json(self._file, {"socket": str(self._address)}, mode=0o600)
         self._player: socket.socket | None = None
         self._unread = b""
         self._held: tuple[str, ...] = ()
@@ -86,7 +99,7 @@ class PlayerSocket:
             self._player.close()
         self._listener.close()
         self._file.unlink(missing_ok=True)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self._address.parent, ignore_errors=True)
 
     def _have_player(self) -> bool:
         if self._player is not None:

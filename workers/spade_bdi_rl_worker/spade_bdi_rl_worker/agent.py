@@ -42,8 +42,9 @@ class PatientBDIBehaviour(BDIBehaviour):
             message = await super().receive(timeout)
         else:
             message = await self._wait_for_message()
-        if message is not None:
-            self._replace_older(message)
+        if message is None or not self.agent.hears(str(message.sender)):
+            return None
+        self._replace_older(message)
         return message
 
     async def run(self) -> None:
@@ -86,6 +87,7 @@ class LinkedAgent(BDIAgent):
     """A BDI agent that knows its server's address and notices when the link breaks."""
 
     replaced: tuple[str, ...] = ()
+    only_from: str = ""
 
     def __init__(self, jid: str, password: str, plan: Path, host: str, port: int) -> None:
         self._xmpp_host = self._address = host
@@ -147,6 +149,14 @@ class LinkedAgent(BDIAgent):
         self.client.connect = lambda host, port: connect(host=self._address, port=port)
         await super()._async_connect()
         self.client.connect = connect
+
+    def hears(self, sender: str) -> bool:
+        """Whether a message counts: on the embedded server only the coach's do.
+
+        Any program of this machine can log in there; on a server of the user's own, who may talk
+        to the learner is the user's decision.
+        """
+        return not self.only_from or sender.partition("/")[0] == self.only_from
 
     async def say(self, to: str, performative: str, content: str) -> None:
         """Send an AgentSpeak message to another agent over XMPP."""

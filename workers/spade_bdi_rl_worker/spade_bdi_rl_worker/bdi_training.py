@@ -26,7 +26,6 @@ from spade_bdi_rl_worker.worlds import Move, World
 ADVICE_S = 5.0
 # How long learning may run before the event loop gets a turn for the XMPP link.
 BREATH_S = 0.05
-EMBEDDED_PASSWORD = "embedded"
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ def account_of(settings: Settings, server: EmbeddedServer | None) -> Account:
     """The agents' accounts on the embedded or the external server."""
     if server is not None:
         learner, coach = f"learner@{server.host}", f"coach@{server.host}"
-        return Account(learner, coach, EMBEDDED_PASSWORD, server.host, server.port)
+        return Account(learner, coach, server.password, server.host, server.port)
     name, _, domain = settings.jid.partition("@")
     coach = settings.coach_jid or f"{name}-coach@{domain}"
     host = settings.xmpp_host or domain
@@ -111,6 +110,8 @@ class BdiTraining:
         self._account = account
         where = account.password, find_plan(self._settings.plan), account.host, account.port
         self.agent = LearnerAgent(account.learner, *where, self._mind)
+        if self._server is not None:
+            self.agent.only_from = account.coach
         await self.agent.connect(register=True)
         if self._settings.report_every:
             plan = find_plan(self._settings.coach_plan)
@@ -164,13 +165,16 @@ class BdiTraining:
         state = world.reset(episode)
         learner.meet(state)
         total, step, reward, ended = 0.0, 0, 0.0, False
+        recorded = (
+            self._process.telemetry is not None and episode % self._settings.record_every == 0
+        )
         while not ended:
             self._perceive(state, step, reward)
             decision = self._mind.decide()
             move = world.step(self._act(decision, state))
             learner.meet(move.state)
             learner.learn(state, move.action, move.reward, move.state, move.terminated)
-            if self._process.telemetry is not None:
+            if recorded:
                 self._tell_step(episode, step, move, decision)
             total += move.reward
             step += 1
@@ -264,7 +268,8 @@ class BdiTraining:
             "intention": f"!act by @{self._mind.plan}",
             "beliefs": self._mind.beliefs(),
         }
-        self._process.tell_step(episode, step, move, info, self._account.learner)
+        picture = self._world.picture()
+        self._process.tell_step(episode, step, move, picture, info, self._account.learner)
 
     def _snapshot(self) -> dict[str, Any]:
         return {

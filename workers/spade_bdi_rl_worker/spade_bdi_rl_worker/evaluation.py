@@ -105,7 +105,7 @@ def _episode(
     while not ended:
         row: list[Any] = table[state] if state < len(table) else [0.0]
         move = world.step(row.index(max(row)))
-        process.tell_step(number, length, move)
+        process.tell_step(number, length, move, world.picture())
         total += move.reward
         length += 1
         state, ended = move.state, move.ended

@@ -71,7 +71,13 @@ class SpadeProcess(WorkerProcess):
         return not self.stopping
 
     def tell_step(
-        self, episode: int, step: int, move: Move, info: Any = None, agent_id: str = ""
+        self,
+        episode: int,
+        step: int,
+        move: Move,
+        picture: bytes,
+        info: Any = None,
+        agent_id: str = "",
     ) -> None:
         """Record a step when there is a daemon to record it."""
         if self.telemetry is not None:
@@ -84,7 +90,7 @@ class SpadeProcess(WorkerProcess):
                 terminated=move.terminated,
                 truncated=move.truncated,
                 info=info,
-                frame=move.picture,
+                frame=picture,
                 agent_id=agent_id,
             )
 

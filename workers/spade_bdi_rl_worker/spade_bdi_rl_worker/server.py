@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -20,6 +22,7 @@ class EmbeddedServer:
         self._process: subprocess.Popen[str] | None = None
         self.port = 0
         self.host = HOST
+        self.password = secrets.token_urlsafe(16)
 
     @property
     def alive(self) -> bool:
@@ -40,6 +43,8 @@ class EmbeddedServer:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            # pyjabber makes a folder for uploads when it is imported; it goes with ours.
+            env={**os.environ, "TMPDIR": str(self._folder)},
         )  # fmt: skip
         assert self._process.stdout is not None
         line = self._process.stdout.readline()

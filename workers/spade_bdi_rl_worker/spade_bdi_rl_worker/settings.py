@@ -65,6 +65,7 @@ class Settings:
         default_factory=dict, metadata={"help": "arguments for the environment"}
     )
     frames: bool = _option(True, "record a picture of each step")
+    record_every: int = _option(1, "record the steps of every n-th episode", 1)
     minimal_telemetry: bool = _option(False, "send summaries instead of each step")
     telemetry_policy: str = _option("spool", "without credit: slow, sample or spool")
     checkpoint_every: int = _option(500, "episodes between checkpoints; 0: only at the end", 0)

@@ -11,6 +11,8 @@ from mosaic.workers import did_you_mean
 from spade_bdi_rl_worker.errors import WorldError
 
 DEFAULT_MAX_STEPS = 200
+MAX_PICTURES = 2048
+MAX_SIDE = 320
 _MANY_SEEDS = 2**31 - 1
 
 
@@ -23,7 +25,6 @@ class Move(NamedTuple):
     reward: float
     terminated: bool
     truncated: bool
-    picture: bytes
 
     @property
     def ended(self) -> bool:
@@ -75,21 +76,24 @@ class World:
         observation, reward, terminated, truncated, _ = self._env.step(action)
         self._last_action = action
         state = self._arrive(observation)
-        return Move(
-            seen, action, state, float(reward), bool(terminated), bool(truncated), self._picture()
-        )
+        return Move(seen, action, state, float(reward), bool(terminated), bool(truncated))
 
     def won(self, last: Move) -> bool:
         """Whether an episode that ended with this step reached its goal."""
         # CliffWalking pays -1 at its goal too, and ends nowhere else.
         return last.terminated and (last.reward > 0 or self.env_id.startswith("CliffWalking"))
 
-    def _picture(self) -> bytes:
+    def picture(self) -> bytes:
+        """The world as it is now, as PNG; nothing when no frames are recorded."""
         if not self._frames:
             return b""
         place = self._state, self._last_action
         if place not in self._pictures:
-            self._pictures[place] = encode_png(self._env.render())
+            if len(self._pictures) >= MAX_PICTURES:
+                self._pictures.pop(next(iter(self._pictures)))
+            pixels = self._env.render()
+            stride = -(-max(pixels.shape[:2]) // MAX_SIDE)
+            self._pictures[place] = encode_png(pixels[::stride, ::stride])
         return self._pictures[place]
 
     def numbering(self) -> dict[str, int]:

@@ -1,7 +1,8 @@
 """The embedded XMPP server: pyjabber in a process of its own, on a free loopback port.
 
 Usage: python -m spade_bdi_rl_worker.xmpp_server FOLDER [PORT]. Prints the client port once it
-listens and ends when its standard input closes, so it cannot outlive the worker that started it.
+listens. When its standard input closes it removes FOLDER, which holds its key, and ends: it cannot
+outlive the worker that started it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import os
+import shutil
 import socket
 import ssl
 import sys
@@ -106,16 +108,18 @@ async def serve(folder: Path, port: int) -> None:
     await running
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(folder: Path) -> None:
     while os.read(0, 4096):
         pass
+    shutil.rmtree(folder, ignore_errors=True)
     os._exit(0)
 
 
 def main() -> None:
     """Start the server named on the command line."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
     folder = Path(sys.argv[1])
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    threading.Thread(target=_end_with_parent, args=(folder,), daemon=True).start()
     port = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     asyncio.run(serve(folder, port or free_port()))
 
