@@ -106,7 +106,7 @@ class QNetwork(nn.Module):
 
 
 def project(
-    next_pmfs: Tensor, rewards: Tensor, dones: Tensor, gamma: float, atoms: Tensor
+    next_pmfs: Tensor, rewards: Tensor, dones: Tensor, gamma: float | Tensor, atoms: Tensor
 ) -> Tensor:
     """Move the atoms by the Bellman update and share each one's mass with its neighbours."""
     v_min, v_max = atoms[0], atoms[-1]

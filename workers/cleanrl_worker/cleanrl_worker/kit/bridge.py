@@ -15,6 +15,12 @@ from typing import Any
 VARIABLE = "CLEANRL_BRIDGE_FD"
 
 
+def without_bridge() -> dict[str, str]:
+    """The environment for a process that a script starts: bridge, metrics and frames stay here."""
+    own = (VARIABLE, "MOSAIC_RUN_DIR", "CLEANRL_FASTLANE_MODE")
+    return {name: value for name, value in os.environ.items() if name not in own}
+
+
 class Bridge:
     """Sends events to the worker and receives its commands; never blocks on sending."""
 

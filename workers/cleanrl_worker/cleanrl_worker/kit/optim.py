@@ -38,6 +38,11 @@ class Adam:
         self._square = torch.zeros_like(self._flat)
         self._step = torch.zeros((), device=self._flat.device)
 
+    @property
+    def gradient(self) -> Tensor:
+        """All gradients as one vector, in the parameters' order."""
+        return self._grad
+
     def zero_grad(self) -> None:
         """Forget the gradients."""
         self._grad.zero_()

@@ -1,0 +1,285 @@
+"""QDagger (Agarwal et al., 2022): a DQN student with an IMPALA network takes over from a teacher.
+
+Three phases of one schedule: the teacher plays and fills a memory; the student learns offline
+from that memory, by Q-learning and by imitating the teacher's preferences; then the student
+plays itself, and imitation fades as its score approaches the teacher's.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cleanrl_worker.agents.impala import impala_cnn
+from cleanrl_worker.cleanrl import dqn_atari
+from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.atari import AtariEnvs
+from cleanrl_worker.kit.bridge import without_bridge
+from cleanrl_worker.kit.errors import UsageError
+from cleanrl_worker.kit.evaluation import evaluate, load_policy
+from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
+from cleanrl_worker.kit.inference import Policy, greedy_policy, numpy_forward
+from cleanrl_worker.kit.optim import Adam
+from cleanrl_worker.kit.replay import Batch
+from cleanrl_worker.kit.run import Run
+from cleanrl_worker.kit.schedules import linear_schedule
+from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.targets import follow
+
+ALGORITHM = {
+    "title": "QDagger: DQN with an IMPALA network, taught by a trained DQN, Atari",
+    "paper": "Agarwal et al. 2022, https://arxiv.org/abs/2206.01626",
+    "family": "Q-learning",
+    "actions": ["discrete"],
+    "observations": ["image"],
+    "default_env": "BreakoutNoFrameskip-v4",
+    "requires": ["base", "atari"],
+}
+SMOKE = {
+    "train_teacher_steps": 160,
+    "teacher_steps": 100,
+    "teacher_eval_episodes": 1,
+    "offline_steps": 20,
+    "total_timesteps": 240,
+    "learning_starts": 130,
+    "buffer_size": 400,
+    "batch_size": 4,
+}
+
+
+@dataclass
+class Args(RunArgs):
+    exp_name: str = "qdagger_dqn_atari_impalacnn"
+    """the name of this experiment"""
+
+    # Algorithm specific arguments
+    env_id: str = "BreakoutNoFrameskip-v4"
+    """the id of the environment"""
+    total_timesteps: int = 11000000
+    """total steps of all three phases: teacher-steps, offline-steps, the rest online [>=1]"""
+    learning_rate: float = 1e-4
+    """the learning rate of the optimizer [>0]"""
+    num_envs: int = 1
+    """the number of parallel environments [>=1]"""
+    buffer_size: int = 1000000
+    """the number of frames in each of the two replay memories [>=1]"""
+    gamma: float = 0.99
+    """the discount factor [0,1]"""
+    tau: float = 1.0
+    """how far the target network moves at an update; 1 copies (0,1]"""
+    target_network_frequency: int = 1000
+    """steps between two updates of the target network [>=1]"""
+    batch_size: int = 32
+    """the number of transitions in an update [>=1]"""
+    start_e: float = 1.0
+    """the probability of a random action when the student begins to play [0,1]"""
+    end_e: float = 0.01
+    """the probability of a random action at the end [0,1]"""
+    exploration_fraction: float = 0.1
+    """the share of total-timesteps in which exploration falls from start-e to end-e (0,1]"""
+    learning_starts: int = 1080000
+    """the step at which learning from the student's own play starts [>=0]"""
+    train_frequency: int = 4
+    """steps between two updates while the student plays [>=1]"""
+
+    # QDagger specific arguments
+    teacher_policy: str | None = None
+    """the teacher: a .cleanrl_model file of dqn_atari, or its run directory"""
+    train_teacher_steps: int = 0
+    """without a teacher, train one with dqn_atari for so many steps first [>=0]"""
+    teacher_eval_episodes: int = 10
+    """games by which the teacher's score is judged [>=1]"""
+    teacher_steps: int = 500000
+    """steps that the teacher plays to fill its memory [>=1]"""
+    offline_steps: int = 500000
+    """updates of the student on the teacher's memory [>=1]"""
+    temperature: float = 1.0
+    """how sharply the teacher's preferences are imitated; smaller is sharper [>0]"""
+
+
+class QNetwork(nn.Module):
+    """From stacked frames to the value of each action."""
+
+    def __init__(self, envs: AtariEnvs) -> None:
+        super().__init__()
+        self.network = nn.Sequential(
+            impala_cnn(envs.single_observation_space.shape),
+            nn.Linear(256, int(envs.single_action_space.n)),
+        )
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return self.network(obs)
+
+
+class Progress:
+    """The scores that decide how much the student still imitates."""
+
+    def __init__(self, teacher_return: float) -> None:
+        self.teacher_return = teacher_return
+        self.student_returns: deque[float] = deque(maxlen=10)
+
+    def distill_coeff(self) -> float:
+        """1 while the student is far behind, 0 once it has caught up."""
+        if len(self.student_returns) < 10 or self.teacher_return == 0:
+            return 1.0
+        return max(1.0 - float(np.mean(self.student_returns)) / self.teacher_return, 0.0)
+
+    def state_dict(self) -> dict:
+        """Both sides' scores."""
+        return {"teacher": self.teacher_return, "student": list(self.student_returns)}
+
+    def load_state_dict(self, state: dict) -> None:
+        """Put the scores back."""
+        self.teacher_return = state["teacher"]
+        self.student_returns = deque(state["student"], maxlen=10)
+
+
+def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> AtariEnvs:
+    """Whole games with their true score."""
+    return AtariEnvs(args.env_id, num_envs, learning=False, video_dir=video_dir)
+
+
+def make_policy(envs: AtariEnvs, args: Args, model: dict) -> Policy:
+    """Rebuild the trained policy for evaluation."""
+    q_network = QNetwork(envs)
+    q_network.load_state_dict(model["q_network"])
+    return greedy_policy(numpy_forward(q_network.network), epsilon=args.end_e)
+
+
+def find_teacher(args: Args, run: Run) -> Path:
+    """The teacher's policy file, trained here when that was asked for."""
+    if args.teacher_policy is not None:
+        return Path(args.teacher_policy)
+    if not args.train_teacher_steps:
+        raise UsageError(
+            "QDagger needs a teacher: name a trained dqn_atari policy with --teacher-policy "
+            "<run-dir or .cleanrl_model file>, or have one trained first with "
+            "--train-teacher-steps 1000000."
+        )
+    folder = run.run_dir / "teacher"
+    command = [sys.executable, "-m", "cleanrl_worker.cleanrl.dqn_atari", "--env-id", args.env_id]
+    command += ["--total-timesteps", str(args.train_teacher_steps), "--run-dir", str(folder)]
+    command += ["--learning-starts", str(args.train_teacher_steps // 2), "--seed", str(args.seed)]
+    command += ["--buffer-size", str(args.buffer_size), "--batch-size", str(args.batch_size)]
+    subprocess.run(command, check=True, env=without_bridge())
+    return folder
+
+
+def load_teacher(path: Path, envs: AtariEnvs, args: Args) -> tuple[dqn_atari.QNetwork, float]:
+    """The teacher's network and its average score."""
+    content = load_policy(path)
+    if content["algorithm"] != "dqn_atari":
+        raise UsageError(
+            f"The teacher must be a policy of dqn_atari, but {path} is one of "
+            f"{content['algorithm']}; train one with: python -m cleanrl_worker.cleanrl.dqn_atari "
+            f"--env-id {args.env_id}"
+        )
+    if content["env_id"] != args.env_id:
+        raise UsageError(
+            f"The teacher was trained on {content['env_id']}, this run is on {args.env_id}; "
+            f"use --env-id {content['env_id']} or another teacher."
+        )
+    teacher = dqn_atari.QNetwork(envs)
+    teacher.load_state_dict(content["model"]["q_network"])
+    games = evaluate(path, episodes=args.teacher_eval_episodes, seed=args.seed)
+    return teacher, float(np.mean([game.episodic_return for game in games]))
+
+
+def train(args: Args, run: Run) -> None:
+    envs = AtariEnvs(args.env_id, args.num_envs, video_dir=run.video_dir)
+    run.check_spaces(envs)
+    teacher, progress = dqn_atari.QNetwork(envs), Progress(0.0)
+    if not run.resumed:
+        teacher, progress.teacher_return = load_teacher(find_teacher(args, run), envs, args)
+    teacher = teacher.to(run.device).requires_grad_(False)
+    q_network = QNetwork(envs).to(run.device)
+    target_network = QNetwork(envs).to(run.device)
+    optimizer = Adam(q_network.parameters(), args.learning_rate, eps=1.5e-4)
+    update_target = follow(target_network, q_network)
+    teacher_memory = FrameReplayBuffer(args.buffer_size, envs, run.device)
+    memory = FrameReplayBuffer(args.buffer_size, envs, run.device)
+    act, teacher_act = numpy_forward(q_network.network), numpy_forward(teacher.network)
+
+    def update(data: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """One step of Q-learning and imitation together."""
+        with torch.no_grad():
+            target_max = target_network(data.next_obs).amax(dim=1)
+            td_target = data.rewards + args.gamma * target_max * (1 - data.dones)
+            teacher_pi = (teacher(data.obs) / args.temperature).softmax(dim=1)
+        student_values = q_network(data.obs)
+        old_value = student_values.gather(1, data.actions).squeeze(1)
+        q_loss = nn.functional.mse_loss(old_value, td_target)
+        student_log_pi = (student_values / args.temperature).log_softmax(dim=1)
+        distill_loss = -(teacher_pi * student_log_pi).sum(dim=1).mean()
+        optimizer.zero_grad()
+        (q_loss + progress.distill_coeff() * distill_loss).backward()
+        optimizer.step()
+        return q_loss, distill_loss, old_value
+
+    envs.reset(seed=args.seed)
+    run.remember(
+        {"q_network": q_network},
+        teacher=teacher,
+        target_network=target_network,
+        optimizer=optimizer,
+        teacher_memory=teacher_memory,
+        memory=memory,
+        progress=progress,
+        envs=envs,
+    )
+    obs = envs.obs
+    online_from = args.teacher_steps + args.offline_steps
+    for global_step in run.steps(args.num_envs):
+        if args.teacher_steps <= global_step < online_from:
+            # Offline: learn from what the teacher did
+            results = update(teacher_memory.sample(args.batch_size, run.rng))
+        else:
+            # Play: first the teacher, later the student, both with some exploration
+            teaching = global_step < args.teacher_steps
+            duration = args.exploration_fraction * args.total_timesteps
+            epsilon = linear_schedule(
+                args.start_e, args.end_e, duration, max(global_step - online_from, 0)
+            )
+            if run.rng.random() < (args.end_e if teaching else epsilon):
+                actions = envs.sample_actions(run.rng)
+            else:
+                actions = (teacher_act if teaching else act)(obs).argmax(axis=1)
+            next_obs, rewards, terminated, _, info = envs.step(actions)
+            if info:
+                run.log_episodes(global_step, info)
+                if not teaching:
+                    progress.student_returns.extend(score for score, _ in info["episodes"])
+            played = teacher_memory if teaching else memory
+            played.add(obs, actions, rewards, terminated, info)
+            obs = next_obs
+            if teaching or global_step < args.learning_starts:
+                continue
+            if global_step % args.train_frequency >= args.num_envs:
+                continue
+            results = update(memory.sample(args.batch_size, run.rng))
+
+        if global_step % args.target_network_frequency < args.num_envs:
+            update_target(args.tau)
+        if global_step % 100 < args.num_envs:
+            q_loss, distill_loss, old_value = results
+            run.log(
+                global_step,
+                {
+                    "losses/td_loss": q_loss.item(),
+                    "losses/distill_loss": distill_loss.item(),
+                    "losses/q_values": old_value.mean().item(),
+                    "charts/distill_coeff": progress.distill_coeff(),
+                },
+            )
+    envs.close()
+
+
+if __name__ == "__main__":
+    main(Args, train)

@@ -1,0 +1,181 @@
+"""Prioritized replay (Schaul et al., 2016) with returns over several steps, for stacked frames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cleanrl_worker.kit.errors import UsageError
+from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
+from cleanrl_worker.kit.replay import Batch
+
+
+class SumTree:
+    """Numbers whose running sums can be searched quickly, many at once."""
+
+    def __init__(self, size: int) -> None:
+        self._leaves = 1 << max(size - 1, 1).bit_length()
+        self._nodes = np.zeros(2 * self._leaves)
+        self.size = size
+
+    @property
+    def total(self) -> float:
+        """The sum of all numbers."""
+        return float(self._nodes[1])
+
+    @property
+    def values(self) -> np.ndarray:
+        """The numbers themselves."""
+        return self._nodes[self._leaves : self._leaves + self.size]
+
+    def set(self, rows: np.ndarray, numbers: np.ndarray | float) -> None:
+        """Change some numbers and all sums they are part of."""
+        nodes = np.asarray(rows) + self._leaves
+        self._nodes[nodes] = numbers
+        while nodes[0] > 1:
+            nodes = np.unique(nodes // 2)
+            self._nodes[nodes] = self._nodes[2 * nodes] + self._nodes[2 * nodes + 1]
+
+    def find(self, sums: np.ndarray) -> np.ndarray:
+        """For each number, the row at which the running sum passes it."""
+        nodes = np.ones(len(sums), np.int64)
+        left = sums.copy()
+        while nodes[0] < self._leaves:
+            nodes = 2 * nodes
+            go_right = left >= self._nodes[nodes]
+            left = np.where(go_right, left - self._nodes[nodes], left)
+            nodes += go_right
+        return np.minimum(nodes - self._leaves, self.size - 1)
+
+
+@dataclass(frozen=True)
+class PrioritizedBatch(Batch):
+    """Transitions over several steps, with what correcting for their priority needs."""
+
+    discounts: Tensor
+    """what the value of ``next_obs`` is multiplied with: gamma to the number of steps"""
+    weights: Tensor
+    """importance weights, at most 1"""
+    rows: np.ndarray
+    """where the transitions lie, to update their priorities"""
+
+
+class PrioritizedFrameReplay(FrameReplayBuffer):
+    """Frames of one environment, drawn in proportion to how much there is to learn.
+
+    Args:
+        size: the number of frames.
+        envs: one environment with stacked frames.
+        device: where batches go.
+        n_step: over how many steps rewards are summed.
+        gamma: the discount.
+        alpha: 0 draws uniformly, 1 in proportion to the priority.
+        eps: added to every priority, so that nothing is forgotten.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        envs: Any,
+        device: torch.device,
+        *,
+        n_step: int,
+        gamma: float,
+        alpha: float,
+        eps: float,
+    ) -> None:
+        if envs.num_envs != 1:
+            raise UsageError("Prioritized replay holds one environment: use --num-envs 1.")
+        super().__init__(size, envs, device)
+        self._n_step = n_step
+        self._gamma = gamma
+        self._alpha = alpha
+        self._eps = eps
+        self._tree = SumTree(self.size)
+        self._largest = 1.0
+
+    def _push(self, env: int, frame: np.ndarray, action: int | None = None, *rest: Any) -> None:
+        where = int(self._next[env])
+        super()._push(env, frame, action, *rest)
+        # What lies ahead of the write position is about to lose the frames of its stack.
+        doomed = (where + np.arange(1, self._stack)) % self.size
+        self._tree.set(doomed, 0.0)
+        self._tree.set(np.array([where]), 0.0)
+        # A transition can be drawn once the steps after it are there.
+        ready = np.array([(where - self._n_step) % self.size])
+        age = self._count[0] - 1 - self._n_step
+        if age >= self._stack - 1 and self._arrays["begins"][0, ready[0]]:
+            self._tree.set(ready, self._largest**self._alpha)
+
+    def sample_prioritized(
+        self, batch_size: int, rng: np.random.Generator, beta: float
+    ) -> PrioritizedBatch:
+        """Draw transitions, one from each of ``batch_size`` equal shares of the priorities.
+
+        Args:
+            batch_size: how many.
+            rng: draws.
+            beta: 0 leaves the bias of prioritizing, 1 corrects for all of it.
+        """
+        share = self._tree.total / batch_size
+        rows = self._tree.find((np.arange(batch_size) + rng.random(batch_size)) * share)
+        # Rounding may lead to a neighbour that cannot be drawn.
+        rows = np.where(self._tree.values[rows] > 0, rows, self._tree.values.argmax())
+        chances = self._tree.values[rows] / self._tree.total
+        drawable = int((self._tree.values > 0).sum())
+        weights = (drawable * np.maximum(chances, 1e-12)) ** -beta
+        return self._n_step_batch(rows, weights / weights.max())
+
+    def update_priorities(self, rows: np.ndarray, errors: np.ndarray) -> None:
+        """Say how surprising transitions were; those overwritten since stay out."""
+        alive = self._tree.values[rows] > 0
+        priorities = np.abs(errors) + self._eps
+        self._largest = max(self._largest, float(priorities.max()))
+        if alive.any():
+            self._tree.set(rows[alive], priorities[alive] ** self._alpha)
+
+    def _n_step_batch(self, rows: np.ndarray, weights: np.ndarray) -> PrioritizedBatch:
+        arrays = {name: array[0] for name, array in self._arrays.items()}
+        rewards = np.zeros(len(rows), np.float32)
+        discounts = np.ones(len(rows), np.float32)
+        dones = np.zeros(len(rows), np.float32)
+        going = np.ones(len(rows), np.bool_)
+        last = rows.copy()
+        for _ in range(self._n_step):
+            rewards += np.where(going, discounts * arrays["rewards"][last], 0)
+            dones = np.where(going, arrays["dones"][last], dones)
+            discounts = np.where(going, discounts * self._gamma, discounts)
+            last = np.where(going, (last + 1) % self.size, last)
+            # An episode that is over, or a game whose last frame was reached, ends the sum.
+            going &= (dones == 0) & arrays["begins"][last]
+        stack = np.arange(1 - self._stack, 1)
+        return PrioritizedBatch(
+            obs=self._tensor(arrays["frames"][(rows[:, None] + stack) % self.size]),
+            next_obs=self._tensor(arrays["frames"][(last[:, None] + stack) % self.size]),
+            actions=self._tensor(arrays["actions"][rows][:, None]),
+            rewards=self._tensor(rewards),
+            dones=self._tensor(dones),
+            discounts=self._tensor(discounts),
+            weights=self._tensor(weights.astype(np.float32)),
+            rows=rows,
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Frames and priorities."""
+        filled = int(self._count.max())
+        return {
+            **super().state_dict(),
+            "priorities": self._tree.values[:filled],
+            "largest": self._largest,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Put frames and priorities back."""
+        super().load_state_dict(state)
+        priorities = state["priorities"].numpy()
+        self._tree.set(np.arange(len(priorities)), priorities)
+        self._largest = float(state["largest"])
