@@ -94,6 +94,7 @@ class ExternalServer:
                 str(self._folder), str(self.port),
             ],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "TMPDIR": str(self._folder)},
         )  # fmt: skip
         assert self.process.stdout is not None
         self.port = int(self.process.stdout.readline())
