@@ -9,6 +9,8 @@ import sys
 from collections.abc import Sequence
 
 os.environ.setdefault("QT_API", "pyqt6")
+# The window starts helpers; gRPC's fork handlers would disturb its own threads for nothing.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 from qtpy.QtCore import QCoreApplication, Qt, QTimer
 from qtpy.QtWidgets import QApplication

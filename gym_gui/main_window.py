@@ -26,6 +26,7 @@ from gym_gui.panels.dialogs import Dialogs
 from gym_gui.panels.docks import DockManager
 from gym_gui.panels.launch_panel import LaunchPanel
 from gym_gui.panels.notices_panel import NoticesPanel
+from gym_gui.panels.play_panel import PlayPanel
 from gym_gui.panels.run_panel import RunPanel
 from gym_gui.panels.runs_panel import RunsPanel
 from gym_gui.panels.status_bar import StatusLine
@@ -72,8 +73,9 @@ class MainWindow(QMainWindow):
         services = self.services
         self.runs_panel = RunsPanel(services, self.binder)
         self.launch = LaunchPanel(services)
-        self.run_panel = RunPanel(services, self._presenters)
+        self.run_panel = RunPanel(services, self._presenters, self.binder.trigger)
         self.compare = ComparePanel(services)
+        self.play = PlayPanel(services)
         self.notices_panel = NoticesPanel(services)
         self.welcome = Welcome(
             lambda: self.binder.trigger("run.train_cartpole"),
@@ -93,6 +95,7 @@ class MainWindow(QMainWindow):
                 layouts.LAUNCH: ("New run", self.launch),
                 layouts.RUN: ("Run", self.run_panel),
                 layouts.COMPARE: ("Analyse", self.compare),
+                layouts.PLAY: ("Play", self.play),
                 layouts.NOTICES: ("Notifications", self.notices_panel),
             },
         )
@@ -130,6 +133,7 @@ class MainWindow(QMainWindow):
         services.notices.said.connect(self.toasts.show_notice)
         services.themes.changed.connect(self.binder.recolour)
         self.launch.submitted.connect(self.commands.submit)
+        self.launch.play_wanted.connect(lambda: self.binder.trigger("play.start"))
         self.launch.actors_changed.connect(self._on_actors)
         self.status.bell.clicked.connect(lambda: self.binder.trigger("view.notices"))
         self._on_state(services.link.state)
@@ -160,6 +164,7 @@ class MainWindow(QMainWindow):
 
     def _on_actors(self, actors: list[Actor]) -> None:
         self._presenters.set_actors(actors)
+        self.play.set_actors(actors)
         self.run_panel.refresh()
 
     def _on_runs(self) -> None:
@@ -318,7 +323,8 @@ class MainWindow(QMainWindow):
             self._closed = True
             self.save_state()
             self.launch.save_now()
-            self.run_panel.rest()
+            self.play.leave()
+            self.run_panel.shut()
             self.compare.rest()
             self._notifier.close()
             self.services.close()

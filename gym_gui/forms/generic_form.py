@@ -105,4 +105,5 @@ def _start_text(actor: Actor) -> str:
     example: Any = {}
     if actor.capabilities and actor.capabilities.check_config:
         example = json.loads(actor.capabilities.check_config)
+        example = example.get("short", example)
     return json.dumps(example, indent=2)

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gym_gui.forms.base import WorkerForm
+from gym_gui.forms.cleanrl_policy_form import CleanRlPolicyForm
+from gym_gui.forms.cleanrl_resume_form import CleanRlResumeForm
+from gym_gui.forms.cleanrl_script_form import CleanRlScriptForm
 from gym_gui.forms.cleanrl_train_form import CleanRlTrainForm
 from gym_gui.forms.generic_form import GenericForm
 from gym_gui.models.actors import Actor
@@ -24,6 +27,9 @@ class FormKind:
 
 FORMS: dict[str, FormKind] = {
     TRAIN: FormKind("Train", CleanRlTrainForm),
+    RESUME: FormKind("Continue", CleanRlResumeForm),
+    EVALUATE: FormKind("Evaluate", CleanRlPolicyForm),
+    SCRIPT: FormKind("Script", CleanRlScriptForm),
     GENERIC: FormKind("Config", GenericForm),
 }
 
@@ -34,7 +40,5 @@ def forms_for(actor: Actor) -> list[str]:
         return [GENERIC]
     kinds = [TRAIN]
     if actor.capabilities and actor.capabilities.supports_checkpointing:
-        kinds += [kind for kind in (RESUME, EVALUATE) if kind in FORMS]
-    if SCRIPT in FORMS:
-        kinds.append(SCRIPT)
-    return kinds
+        kinds += [RESUME, EVALUATE]
+    return [*kinds, SCRIPT]

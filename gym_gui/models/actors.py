@@ -58,7 +58,9 @@ class Actor:
     @property
     def trains_algorithms(self) -> bool:
         """Whether its algorithms describe their own arguments, so that a form can be made."""
-        return bool(self.capabilities and self.capabilities.describe)
+        return bool(
+            self.capabilities and self.capabilities.algorithms and self.capabilities.describe
+        )
 
 
 def roster(workers: Iterable[Mapping[str, Any]]) -> list[Actor]:
@@ -72,7 +74,7 @@ def roster(workers: Iterable[Mapping[str, Any]]) -> list[Actor]:
         )
         for worker in workers
     }
-    human = found.get(HUMAN)
-    found[HUMAN] = Actor(HUMAN, "Human-Only", human.capabilities if human else None)
+    missing = Actor(HUMAN, "Human-Only", None, "not installed; run: make setup-gui")
+    found.setdefault(HUMAN, missing)
     first = [found.pop(name) for name in _ORDER if name in found]
     return first + sorted(found.values(), key=lambda actor: actor.title.lower())

@@ -199,12 +199,20 @@ class TrainDraft:
             words += ["--total-timesteps", str(self.total_timesteps)]
         if self.run_name:
             words += ["--name", self._name(seed)]
+        if self.cpus != 1:
+            words += ["--cpus", str(self.cpus)]
         if self.gpu:
-            words.append("--cuda")
-        if self.track_wandb:
-            words.append("--track-wandb")
+            words += ["--gpus", "1", "--cuda"]
         if self.wall_minutes is not None:
-            words += ["--max-wallclock-minutes", f"{self.wall_minutes:g}"]
+            words += ["--max-minutes", f"{self.wall_minutes:g}"]
+        if self.track_wandb:
+            words.append("--wandb")
+        if self.capture_video:
+            words.append("--capture-video")
+        for tag in self.tags:
+            words += ["--tag", tag]
+        if self.notes:
+            words += ["--notes", self.notes]
         for name, value in self.params.items():
             flag = name.replace("_", "-")
             if isinstance(value, bool):

@@ -116,7 +116,7 @@ class LaunchPanel(QWidget):
         if actor is None:
             return
         self._lane.setText(actor.lane if actor.available else "")
-        if actor.worker_type == HUMAN:
+        if actor.worker_type == HUMAN and actor.available:
             self._stack.setCurrentWidget(self._human)
         elif not actor.available or actor.capabilities is None:
             self._missing.show_actor(actor)

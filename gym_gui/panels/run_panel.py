@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
+from qtpy.QtCore import QFileSystemWatcher
 from qtpy.QtWidgets import QStackedWidget, QTabWidget, QWidget
 
 from gym_gui.models.run_status import Record
@@ -15,11 +19,14 @@ from gym_gui.widgets.basics import EmptyState, as_panel, column
 class RunPanel(QWidget):
     """Follows the selection; tabs are made when first needed and rest while hidden."""
 
-    def __init__(self, services: Services, presenters: PresenterRegistry) -> None:
+    def __init__(
+        self, services: Services, presenters: PresenterRegistry, trigger: Callable[[str], None]
+    ) -> None:
         super().__init__()
         as_panel(self)
         self._services = services
         self._presenters = presenters
+        self._trigger = trigger
         self._made: dict[str, RunTab] = {}
         self._shown: list[str] = []
         self._preferred = ""
@@ -35,6 +42,8 @@ class RunPanel(QWidget):
         self._stack.addWidget(self._empty)
         self._stack.addWidget(self.tabs)
         self.setLayout(column(self._stack))
+        self._watcher = QFileSystemWatcher(self)
+        self._watcher.directoryChanged.connect(lambda _path: self.refresh())
         services.selection.current_changed.connect(self._on_current)
         services.store.changed.connect(self._on_changed)
 
@@ -42,6 +51,7 @@ class RunPanel(QWidget):
         """A tab by name, made when it is not there yet."""
         if name not in self._made:
             self._made[name] = TABS[name].make(self._services)
+            self._made[name].action_wanted.connect(self._trigger)
         return self._made[name]
 
     def open_tab(self, name: str) -> None:
@@ -66,6 +76,21 @@ class RunPanel(QWidget):
         """Stop everything the tabs do."""
         for tab in self._made.values():
             tab.deactivate()
+
+    def shut(self) -> None:
+        """The window closes: stop everything the tabs do or keep."""
+        self.rest()
+        for tab in self._made.values():
+            tab.shut()
+
+    def _watch(self, folder: Path) -> None:
+        """Tabs that depend on files appear when the files do."""
+        wanted = {str(path) for path in (folder, folder / "wandb") if path.is_dir()}
+        watched = set(self._watcher.directories())
+        if watched - wanted:
+            self._watcher.removePaths(sorted(watched - wanted))
+        if wanted - watched:
+            self._watcher.addPaths(sorted(wanted - watched))
 
     def _on_current(self, run_id: str) -> None:
         run = self._services.store.get(run_id)
@@ -92,6 +117,8 @@ class RunPanel(QWidget):
     def _show(self, run: Record) -> None:
         presenter = self._presenters.get(run["worker"])
         names = presenter.tabs(run)
+        if run["run_dir"]:
+            self._watch(Path(run["run_dir"]))
         if names != self._shown:
             self._set_tabs(names)
         if LIVE in names:

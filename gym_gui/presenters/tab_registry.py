@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from gym_gui.models.actors import Actor
-from gym_gui.models.run_status import Record
+from gym_gui.models.run_status import Record, has_failed
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
 from gym_gui.tabs.charts_tab import ChartsTab
+from gym_gui.tabs.details_tab import DetailsTab
+from gym_gui.tabs.failure_tab import FailureTab
 from gym_gui.tabs.live_tab import LiveTab
 from gym_gui.tabs.logs_tab import LogsTab
+from gym_gui.tabs.optuna_tab import OptunaTab
 from gym_gui.tabs.overview_tab import OverviewTab
+from gym_gui.tabs.replay_tab import ReplayTab
+from gym_gui.tabs.telemetry_tab import TelemetryTab
+from gym_gui.tabs.tensorboard_tab import TensorBoardTab
+from gym_gui.tabs.wandb_tab import WandbTab
 
-OVERVIEW, LIVE, CHARTS, LOGS = "overview", "live", "charts", "logs"
+OVERVIEW, LIVE, TELEMETRY, CHARTS, LOGS = "overview", "live", "telemetry", "charts", "logs"
+TENSORBOARD, WANDB, OPTUNA = "tensorboard", "wandb", "optuna"
+REPLAY, DETAILS, FAILURE = "replay", "details", "failure"
 
 
 @dataclass(frozen=True)
@@ -25,11 +35,26 @@ class TabKind:
     fits: Callable[[Record], bool] = lambda run: True
 
 
+def _has_wandb(run: Record) -> bool:
+    return (Path(run["run_dir"]) / "wandb").is_dir()
+
+
+def _has_study(run: Record) -> bool:
+    return (Path(run["run_dir"]) / "optuna.db").exists()
+
+
 TABS: dict[str, TabKind] = {
     OVERVIEW: TabKind(OverviewTab),
     LIVE: TabKind(LiveTab),
     CHARTS: TabKind(ChartsTab),
     LOGS: TabKind(LogsTab),
+    TELEMETRY: TabKind(TelemetryTab),
+    TENSORBOARD: TabKind(TensorBoardTab),
+    WANDB: TabKind(WandbTab, _has_wandb),
+    OPTUNA: TabKind(OptunaTab, _has_study),
+    REPLAY: TabKind(ReplayTab),
+    DETAILS: TabKind(DetailsTab),
+    FAILURE: TabKind(FailureTab, has_failed),
 }
 
 
@@ -41,11 +66,11 @@ class WorkerPresenter:
 
     def bootstrap_live_tabs(self) -> list[str]:
         """The tabs of the telemetry lane: every step can be seen and replayed."""
-        return [LIVE]
+        return [TELEMETRY, REPLAY]
 
     def bootstrap_analytics_tabs(self) -> list[str]:
         """The tabs of the analytics lane: curves, TensorBoard and its kind."""
-        return [LIVE, CHARTS]
+        return [LIVE, CHARTS, TENSORBOARD, WANDB, OPTUNA, REPLAY]
 
     @property
     def analytics(self) -> bool:
@@ -64,7 +89,7 @@ class WorkerPresenter:
             lane = [*self.bootstrap_live_tabs(), CHARTS]
         elif actor and actor.provides_fast_analytics:
             lane = self.bootstrap_analytics_tabs()
-        names = [OVERVIEW, *lane, LOGS]
+        names = [FAILURE, OVERVIEW, *lane, LOGS, DETAILS]
         return [name for name in dict.fromkeys(names) if TABS[name].fits(run)]
 
 

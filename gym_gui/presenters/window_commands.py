@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from qtpy.QtCore import QUrl
 from qtpy.QtGui import QDesktopServices, QGuiApplication
 
-from gym_gui.forms.registry import EVALUATE, RESUME, TRAIN
+from gym_gui.forms.registry import EVALUATE, RESUME, TRAIN, forms_for
 from gym_gui.models import layouts
 from gym_gui.models.train_draft import TrainDraft
 from gym_gui.presenters.run_commands import RunCommands, read_config
@@ -123,6 +123,14 @@ class WindowCommands:
             form.restore(draft.to_json())
         else:
             self._services.notices.problem(f"There is no form for runs of {draft.worker}")
+
+    def evaluate_file(self, path: Path) -> None:
+        """Put a policy file into the evaluation form."""
+        self._window.show_layout("train")
+        actors = [a for a in self._window.launch.actors if EVALUATE in forms_for(a) and a.available]
+        if actors:
+            form = self._window.launch.show_form(EVALUATE, actors[0].worker_type)
+            form.restore({"file": str(path)})
 
     def clone(self) -> None:
         """Put the selected run's config into the form."""

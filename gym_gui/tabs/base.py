@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QWidget
 
 from gym_gui.models.run_status import Record
@@ -16,10 +17,14 @@ class RunTab(QWidget):
 
     A tab is given a run, then told when it comes to the front and when it leaves it. Between
     `activate` and `deactivate` it may hold streams and processes, outside of that nothing.
+
+    Signals:
+        action_wanted: Something to do that the window knows, by the action's id.
     """
 
     title = ""
     icon = ""
+    action_wanted = Signal(str)
 
     def __init__(self, services: Services) -> None:
         super().__init__()
@@ -73,3 +78,6 @@ class RunTab(QWidget):
 
     def on_close(self) -> None:
         """Stop what `on_open` started."""
+
+    def shut(self) -> None:
+        """The window closes: let go of what outlives a look away."""

@@ -1,0 +1,78 @@
+"""`python -m gym_gui.background.env_probe ENV`: an environment's options, asked in a child process.
+
+The window never imports an environment library; it starts this and reads one JSON document.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+import json
+import subprocess
+import sys
+from typing import Any
+
+_LIMIT_S = 60.0
+_NOT_OFFERED = {"self", "render_mode", "kwargs", "args"}
+_REGISTERING = ("ale_py", "minigrid")
+
+
+def probe(env_id: str) -> dict[str, Any]:
+    """The options of an environment and its usual rate; call it off the GUI thread.
+
+    Raises:
+        ValueError: The environment is not there, and why.
+    """
+    command = [sys.executable, "-m", "gym_gui.background.env_probe", env_id]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
+    try:
+        answer: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        lines = done.stderr.strip().splitlines() or ["no answer"]
+        raise ValueError(f"{env_id}: {lines[-1]}") from None
+    if "problem" in answer:
+        raise ValueError(f"{env_id}: {answer['problem']}")
+    return answer
+
+
+def _look(env_id: str) -> dict[str, Any]:
+    gymnasium = importlib.import_module("gymnasium")
+    for name in _REGISTERING:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    try:
+        spec = gymnasium.spec(env_id)
+        kind = spec.entry_point
+        if isinstance(kind, str):
+            module, _, name = kind.partition(":")
+            kind = getattr(importlib.import_module(module), name)
+    except Exception as error:
+        return {"problem": str(error)}
+    metadata = getattr(kind, "metadata", {})
+    rate = int(metadata.get("render_fps") or 15)
+    return {"arguments": _options(kind, spec.kwargs), "fps": rate}
+
+
+def _options(kind: Any, preset: dict[str, Any]) -> list[dict[str, Any]]:
+    found = []
+    for name, parameter in inspect.signature(kind).parameters.items():
+        default = preset.get(name, parameter.default)
+        if name in _NOT_OFFERED or not isinstance(default, (bool, int, float, str)):
+            continue
+        found.append(
+            {
+                "name": name,
+                "type": type(default).__name__,
+                "default": default,
+                "help": f"the environment's own option {name}",
+                "range": None,
+            }
+        )
+    return found
+
+
+if __name__ == "__main__":
+    with contextlib.redirect_stdout(sys.stderr):
+        result = _look(sys.argv[1])
+    json.dump(result, sys.stdout)

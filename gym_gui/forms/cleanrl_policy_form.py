@@ -1,0 +1,128 @@
+"""Evaluate: let a trained policy act, and report its returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from qtpy.QtWidgets import QCheckBox, QLineEdit
+
+from gym_gui.forms.base import NumberLine, WorkerForm, form_layout
+from gym_gui.forms.run_source import RunSource
+from gym_gui.models.actors import Actor
+from gym_gui.models.run_status import title_of
+from gym_gui.services import Services
+from gym_gui.widgets.basics import Banner, button, column, label, row
+
+
+class CleanRlPolicyForm(WorkerForm):
+    """Plays the newest, or a chosen, policy of a run."""
+
+    def __init__(self, services: Services) -> None:
+        super().__init__()
+        self._services = services
+        self._worker = "cleanrl"
+        self.source = RunSource(services, "policy", "Policies (*.cleanrl_model)")
+        self.env = QLineEdit()
+        self.env.setPlaceholderText("the one it was trained in")
+        self.env.setAccessibleName("Environment")
+        self.algo = QLineEdit()
+        self.algo.setPlaceholderText("needed for a file of your own")
+        self.algo.setAccessibleName("Algorithm")
+        self.episodes = NumberLine("Episodes", 20, 1, 100_000)
+        self.seed = NumberLine("Seed", 1, 0, 2**32 - 1)
+        self.gamma = NumberLine(
+            "Gamma", None, 0, 1, whole=False, optional=True, placeholder="as trained"
+        )
+        self.video = QCheckBox("Capture a video")
+        self.video.setChecked(True)
+        self.repeat = QCheckBox("Repeat until cancelled")
+        self.banner = Banner()
+        form = form_layout()
+        form.addRow("Environment", self.env)
+        form.addRow("Algorithm", self.algo)
+        form.addRow("Episodes", column(self.episodes, self.episodes.error, spacing=2))
+        form.addRow("Seed", column(self.seed, self.seed.error, spacing=2))
+        form.addRow("Discount", column(self.gamma, self.gamma.error, spacing=2))
+        form.addRow("", self.video)
+        form.addRow("", self.repeat)
+        self.start = button("Evaluate", self.submit, "primary")
+        self.setLayout(
+            column(
+                label("Policy of", "section"),
+                self.source,
+                label("How", "section"),
+                form,
+                self.banner,
+                1,
+                row(1, self.start),
+                margin=10,
+                spacing=10,
+            )
+        )
+        self.source.changed.connect(self._on_source)
+
+    def set_actor(self, actor: Actor) -> None:
+        self._worker = actor.worker_type
+        self.source.set_worker(actor.worker_type)
+        self._on_source()
+
+    def restore(self, content: Mapping[str, Any]) -> None:
+        if content.get("run_id"):
+            self.source.choose(str(content["run_id"]))
+        self.source.file.setText(str(content.get("file") or ""))
+
+    def content(self) -> dict[str, Any]:
+        return {"run_id": self.source.run_id, "file": self.source.file.text()}
+
+    def problems(self) -> list[str]:
+        """What is wrong with the form."""
+        found = [line.problem for line in (self.episodes, self.seed, self.gamma) if line.problem]
+        own_file = bool(self.source.file.text().strip())
+        if not self.source.path():
+            found.append("choose a run, or a policy file")
+        if own_file and self.source.run is None and not (self.algo.text() and self.env.text()):
+            found.append("a file of your own needs its algorithm and environment")
+        return found
+
+    def submit(self) -> None:
+        problems = self.problems()
+        if problems:
+            self.banner.say("danger", "Not sent: " + "; ".join(problems))
+            return
+        self.banner.say("info", "")
+        own_file = bool(self.source.file.text().strip())
+        self.submitted.emit([self._config()], "" if own_file else self.source.run_id)
+
+    def show_refusal(self, problems: list[Any]) -> None:
+        self.banner.say("danger", "\n".join(map(str, problems)))
+
+    def _config(self) -> dict[str, Any]:
+        run = self.source.run or {}
+        extras: dict[str, Any] = {
+            "mode": "policy_eval",
+            "policy_path": self.source.path(),
+            "eval_episodes": int(self.episodes.value() or 1),
+            "capture_video": self.video.isChecked(),
+            "repeat": self.repeat.isChecked(),
+        }
+        if self.gamma.value() is not None:
+            extras["gamma"] = float(self.gamma.value() or 0.0)
+        name = f"eval of {title_of(run)}" if run else "eval of a file"
+        config = {
+            "algo": self.algo.text().strip() or run.get("algo", ""),
+            "env_id": self.env.text().strip() or run.get("env_id", ""),
+            "seed": int(self.seed.value() or 0),
+            "extras": extras,
+        }
+        return {
+            "run_name": name[:200],
+            "artifacts": {},
+            "metadata": {"worker": {"type": self._worker, "config": config}},
+        }
+
+    def _on_source(self) -> None:
+        run = self.source.run
+        self.env.setPlaceholderText(run["env_id"] if run else "the one it was trained in")
+        self.algo.setPlaceholderText(run["algo"] if run else "needed for a file of your own")
+        self.edited.emit()

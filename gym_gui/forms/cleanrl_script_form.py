@@ -1,0 +1,159 @@
+"""Shell scripts for training in several phases, with what they say about themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from qtpy.QtCore import Qt
+from qtpy.QtGui import QFontDatabase
+from qtpy.QtWidgets import QFileDialog, QLineEdit, QListWidget, QPlainTextEdit
+
+from gym_gui.forms.base import NumberLine, WorkerForm, form_layout
+from gym_gui.models.actors import Actor
+from gym_gui.models.script_header import ScriptHeader, read_header, scripts_in
+from gym_gui.services import Services
+from gym_gui.widgets.basics import Banner, button, column, label, row
+from mosaic.config.paths import project_root
+
+_SHOWN_CHARACTERS = 40_000
+
+
+class CleanRlScriptForm(WorkerForm):
+    """Runs a `*.sh` as one run."""
+
+    def __init__(self, services: Services) -> None:
+        super().__init__()
+        self._services = services
+        self._worker = "cleanrl"
+        self._header = ScriptHeader()
+        self.list = QListWidget()
+        self.list.setAccessibleName("Scripts")
+        self.list.setMaximumHeight(130)
+        self.list.currentTextChanged.connect(self._on_listed)
+        self.path = QLineEdit()
+        self.path.setPlaceholderText("Path of a *.sh file")
+        self.path.setAccessibleName("Script")
+        self.path.textChanged.connect(lambda _text: self._look())
+        self.name = QLineEdit()
+        self.name.setPlaceholderText("named after the script")
+        self.name.setAccessibleName("Run name")
+        self.seed = NumberLine("Seed", 1, 0, 2**32 - 1)
+        self._facts = label("", "muted", wrap=True)
+        self.text = QPlainTextEdit()
+        self.text.setReadOnly(True)
+        self.text.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+        self.text.setAccessibleName("The script")
+        self.text.setPlaceholderText(
+            "# @description: what it does\n# @phases: warmup, main\n# @total_timesteps: 200000"
+        )
+        self.banner = Banner()
+        form = form_layout()
+        form.addRow("Script", row(self.path, button("Choose …", self._choose)))
+        form.addRow("Run name", self.name)
+        form.addRow("Seed", column(self.seed, self.seed.error, spacing=2))
+        self.start = button("Run the script", self.submit, "primary")
+        self.setLayout(
+            column(
+                label("Scripts found", "section"),
+                self.list,
+                form,
+                self._facts,
+                self.text,
+                self.banner,
+                row(1, self.start),
+                margin=10,
+                spacing=9,
+            )
+        )
+        self._look()
+
+    def set_actor(self, actor: Actor) -> None:
+        self._worker = actor.worker_type
+        root = self._services.link.home.root
+        folders = [root / "scripts", project_root() / "scripts", project_root() / "examples"]
+        self._services.link.calls.run(lambda: scripts_in(folders), self._fill)
+
+    def restore(self, content: Mapping[str, Any]) -> None:
+        self.path.setText(str(content.get("path") or ""))
+
+    def content(self) -> dict[str, Any]:
+        return {"path": self.path.text()}
+
+    def submit(self) -> None:
+        path = Path(self.path.text().strip()).expanduser()
+        if not self.start.isEnabled():
+            self.banner.say("danger", "Choose a script that can be read.")
+            return
+        config: dict[str, Any] = {
+            "algo": "script",
+            "seed": int(self.seed.value() or 0),
+            "extras": {"mode": "script", "script_path": str(path.absolute())},
+        }
+        if self._header.total_timesteps:
+            config["total_timesteps"] = self._header.total_timesteps
+        self.banner.say("info", "")
+        self.submitted.emit(
+            [
+                {
+                    "run_name": self.name.text().strip() or path.stem,
+                    "artifacts": {},
+                    "metadata": {"worker": {"type": self._worker, "config": config}},
+                }
+            ],
+            "",
+        )
+
+    def show_refusal(self, problems: list[Any]) -> None:
+        self.banner.say("danger", "\n".join(map(str, problems)))
+
+    def _fill(self, paths: list[Path]) -> None:
+        self.list.clear()
+        self.list.addItems([str(path) for path in paths])
+        if not paths:
+            self.list.addItem("None found; put *.sh files into the home's scripts folder")
+            self.list.item(0).setFlags(Qt.ItemFlag.NoItemFlags)
+
+    def _on_listed(self, text: str) -> None:
+        if text.endswith(".sh"):
+            self.path.setText(text)
+
+    def _look(self) -> None:
+        text = self.path.text().strip()
+        self.start.setEnabled(False)
+        self._facts.setText("")
+        self.edited.emit()
+        if not text:
+            return
+        path = Path(text).expanduser()
+
+        def work() -> tuple[ScriptHeader, str]:
+            return read_header(path), path.read_text(errors="replace")[:_SHOWN_CHARACTERS]
+
+        def failed(error: Exception) -> None:
+            if text == self.path.text().strip():
+                self._facts.setText(f"Cannot be read: {getattr(error, 'strerror', '') or error}")
+
+        def show(found: tuple[ScriptHeader, str]) -> None:
+            if text == self.path.text().strip():
+                self._show(*found)
+
+        self._services.link.calls.run(work, show, failed)
+
+    def _show(self, header: ScriptHeader, text: str) -> None:
+        self._header = header
+        self.start.setEnabled(True)
+        self.text.setPlainText(text)
+        parts = [header.description]
+        if header.phases:
+            parts.append(f"phases: {', '.join(header.phases)}")
+        if header.total_timesteps:
+            parts.append(f"{header.total_timesteps:,} steps")
+        self._facts.setText(" · ".join(part for part in parts if part))
+
+    def _choose(self) -> None:
+        dialog = QFileDialog(self, "Choose a script", "", "Shell scripts (*.sh)")
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.fileSelected.connect(self.path.setText)
+        dialog.open()

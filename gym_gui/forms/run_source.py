@@ -1,0 +1,126 @@
+"""Choosing the run, and the checkpoint, that a new run starts from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtWidgets import QComboBox, QFileDialog, QLineEdit, QWidget
+
+from gym_gui.forms.base import form_layout
+from gym_gui.models import formatting
+from gym_gui.models.run_status import newest_checkpoint, title_of
+from gym_gui.services import Services
+from gym_gui.widgets.basics import NoWheel, button, column, label, row
+
+NEWEST = "newest"
+
+
+class RunSource(QWidget):
+    """A run that has checkpoints of one kind, or a file.
+
+    Signals:
+        changed: Another run or checkpoint was chosen.
+    """
+
+    changed = Signal()
+
+    def __init__(self, services: Services, kind: str, pattern: str) -> None:
+        super().__init__()
+        self._services = services
+        self._kind = kind
+        self._pattern = pattern
+        self._worker = ""
+        self.runs = QComboBox()
+        self.runs.setAccessibleName("Run")
+        self.checkpoints = QComboBox()
+        self.checkpoints.setAccessibleName("Checkpoint")
+        self.file = QLineEdit()
+        self.file.setPlaceholderText("or a file of your own")
+        self.file.setAccessibleName("Checkpoint file")
+        for box in (self.runs, self.checkpoints):
+            box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+            box.installEventFilter(NoWheel(box))
+        form = form_layout()
+        form.addRow("Run", self.runs)
+        form.addRow("Checkpoint", self.checkpoints)
+        form.addRow("File", row(self.file, button("Choose …", self._choose)))
+        self._hint = label("", "muted", wrap=True)
+        self.setLayout(column(form, self._hint, spacing=6))
+        self.runs.currentIndexChanged.connect(lambda _place: self._on_run())
+        self.checkpoints.currentIndexChanged.connect(lambda _place: self.changed.emit())
+        self.file.textChanged.connect(lambda _text: self.changed.emit())
+        services.store.changed.connect(lambda _ids: self.fill())
+
+    def set_worker(self, worker: str) -> None:
+        """Offer runs of this worker."""
+        self._worker = worker
+        self.fill()
+
+    def fill(self) -> None:
+        """List the runs that can be used; the choice stays when it can."""
+        usable = [
+            run
+            for run in self._services.store.runs.values()
+            if run["worker"] == self._worker and newest_checkpoint(run, self._kind) is not None
+        ]
+        usable.sort(key=lambda run: run["created_at"], reverse=True)
+        ids = [run["run_id"] for run in usable]
+        if ids == [self.runs.itemData(place) for place in range(self.runs.count())]:
+            return
+        before = self.run_id
+        self.runs.blockSignals(True)
+        self.runs.clear()
+        for run in usable[:500]:
+            seed = "" if run["seed"] is None else f" · seed {run['seed']}"
+            when = formatting.ago(run["created_at"])
+            self.runs.addItem(f"{title_of(run)}{seed} · {when}", run["run_id"])
+        self.runs.blockSignals(False)
+        self.choose(before)
+        self._hint.setText("" if usable else "No run has saved a checkpoint of this kind yet.")
+        self._hint.setVisible(not usable)
+
+    def choose(self, run_id: str) -> None:
+        """Choose a run."""
+        place = self.runs.findData(run_id)
+        self.runs.setCurrentIndex(max(0, place) if self.runs.count() else -1)
+        self._on_run()
+
+    @property
+    def run_id(self) -> str:
+        """The chosen run's id."""
+        return str(self.runs.currentData() or "")
+
+    @property
+    def run(self) -> dict[str, Any] | None:
+        """The chosen run."""
+        return self._services.store.get(self.run_id)
+
+    def path(self) -> str:
+        """Where the chosen checkpoint lies; the folder of all when the newest is wanted."""
+        if self.file.text().strip():
+            return str(self.file.text().strip())
+        if self.run is None:
+            return ""
+        chosen = self.checkpoints.currentData()
+        inside = "checkpoints" if chosen in (None, NEWEST) else chosen
+        return f"{self.run['run_dir']}/{inside}"
+
+    def _on_run(self) -> None:
+        self.checkpoints.blockSignals(True)
+        self.checkpoints.clear()
+        run = self.run
+        if run is not None:
+            self.checkpoints.addItem("Newest", NEWEST)
+            fitting = [item for item in run["checkpoints"] if item["kind"] == self._kind]
+            for item in sorted(fitting, key=lambda one: -one["step"]):
+                text = f"step {item['step']:,} · {formatting.ago(item['saved_at'])}"
+                self.checkpoints.addItem(text, item["path"])
+        self.checkpoints.blockSignals(False)
+        self.changed.emit()
+
+    def _choose(self) -> None:
+        dialog = QFileDialog(self, "Choose a checkpoint", "", self._pattern)
+        dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        dialog.fileSelected.connect(self.file.setText)
+        dialog.open()

@@ -1,0 +1,183 @@
+"""An Optuna study read straight from its file, read-only, without disturbing who writes it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+
+MOST_TRIALS = 5000
+_LOG_STATES = {0: "running", 1: "complete", 2: "pruned", 3: "fail", 4: "waiting"}
+
+
+@dataclass
+class Trial:
+    """One trial."""
+
+    number: int
+    state: str
+    value: float | None = None
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study's trials.
+
+    Attributes:
+        name: The study's name.
+        maximise: Whether a higher value is better.
+        trials: At most `MOST_TRIALS`, the best ones first when there are more.
+        total: How many there are in all.
+    """
+
+    name: str
+    maximise: bool
+    trials: tuple[Trial, ...]
+    total: int
+
+    @property
+    def parameters(self) -> list[str]:
+        """Every parameter of any trial."""
+        return list(dict.fromkeys(name for trial in self.trials for name in trial.params))
+
+    def importances(self) -> dict[str, float]:
+        """How strongly each parameter goes with the value: the size of its rank correlation."""
+        done = [trial for trial in self.trials if trial.value is not None]
+        found: dict[str, float] = {}
+        for name in self.parameters:
+            both = [(t.params[name], t.value) for t in done if name in t.params]
+            found[name] = _rank_correlation([a for a, _ in both], [float(b) for _, b in both])
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def read_study(path: Path) -> Study:
+    """Read a study from SQLite or from a journal file.
+
+    Raises:
+        ValueError: The file is neither, or is being made.
+    """
+    with path.open("rb") as file:
+        head = file.read(16)
+    if head.startswith(b"SQLite format 3"):
+        return _from_sqlite(path)
+    return _from_journal(path)
+
+
+def _from_sqlite(path: Path) -> Study:
+    address = f"file:{quote(str(path))}?mode=ro"
+    try:
+        connection = sqlite3.connect(address, uri=True, timeout=2.0)
+    except sqlite3.Error as error:
+        raise ValueError(f"{path.name} cannot be opened: {error}") from None
+    try:
+        return _query(connection)
+    except sqlite3.Error as error:
+        raise ValueError(f"{path.name} is no Optuna study: {error}") from None
+    finally:
+        connection.close()
+
+
+def _query(connection: sqlite3.Connection) -> Study:
+    first = connection.execute("SELECT study_id, study_name FROM studies ORDER BY 1").fetchone()
+    if first is None:
+        raise ValueError("the file holds no study yet")
+    study_id, name = first
+    direction = connection.execute(
+        "SELECT direction FROM study_directions WHERE study_id = ?", (study_id,)
+    ).fetchone()
+    maximise = bool(direction and direction[0] == "MAXIMIZE")
+    total = connection.execute(
+        "SELECT count(*) FROM trials WHERE study_id = ?", (study_id,)
+    ).fetchone()[0]
+    order = "DESC" if maximise else "ASC"
+    rows = connection.execute(
+        "SELECT t.trial_id, t.number, t.state, v.value FROM trials t "
+        "LEFT JOIN trial_values v ON v.trial_id = t.trial_id AND v.objective = 0 "
+        f"WHERE t.study_id = ? ORDER BY v.value IS NULL, v.value {order}, t.number LIMIT ?",
+        (study_id, MOST_TRIALS),
+    ).fetchall()
+    trials = {row[0]: Trial(row[1], str(row[2]).lower(), row[3]) for row in rows}
+    for trial_id, key, value, distribution in connection.execute(
+        "SELECT trial_id, param_name, param_value, distribution_json FROM trial_params"
+    ):
+        if trial_id in trials:
+            trials[trial_id].params[key] = _external(value, distribution)
+    return Study(name, maximise, tuple(trials.values()), int(total))
+
+
+def _from_journal(path: Path) -> Study:
+    name, maximise = path.stem, False
+    trials: list[Trial] = []
+    for entry in _journal_lines(path):
+        code = entry.get("op_code")
+        if code == 0:
+            name = entry.get("study_name", name)
+            maximise = 2 in (entry.get("directions") or [])
+        elif code == 4:
+            trials.append(Trial(len(trials), "running"))
+        elif code == 5 and _known(trials, entry):
+            value = _external(entry.get("param_value_internal"), entry.get("distribution"))
+            trials[entry["trial_id"]].params[str(entry.get("param_name"))] = value
+        elif code == 6 and _known(trials, entry):
+            trial = trials[entry["trial_id"]]
+            trial.state = _LOG_STATES.get(entry.get("state", 0), "running")
+            values = entry.get("values")
+            trial.value = float(values[0]) if values else None
+    if not trials:
+        raise ValueError(f"{path.name} holds no trials yet")
+    sign = -1 if maximise else 1
+    trials.sort(key=lambda t: (t.value is None, sign * (t.value or 0.0), t.number))
+    return Study(name, maximise, tuple(trials[:MOST_TRIALS]), len(trials))
+
+
+def _known(trials: list[Trial], entry: dict[str, Any]) -> bool:
+    place = entry.get("trial_id")
+    return isinstance(place, int) and 0 <= place < len(trials)
+
+
+def _journal_lines(path: Path) -> Iterator[dict[str, Any]]:
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue  # the last line may still be being written
+            if isinstance(entry, dict):
+                yield entry
+
+
+def _external(value: Any, distribution: Any) -> Any:
+    try:
+        described = json.loads(distribution) if isinstance(distribution, str) else distribution
+        if described["name"] == "CategoricalDistribution":
+            return described["attributes"]["choices"][int(value)]
+        if described["name"].startswith("Int"):
+            return int(value)
+    except (ValueError, TypeError, KeyError, IndexError):
+        return value
+    return value
+
+
+def _rank_correlation(values: Sequence[Any], results: Sequence[float]) -> float:
+    if len(values) < 3:
+        return 0.0
+    if not all(isinstance(value, (int, float)) for value in values):
+        order = {value: place for place, value in enumerate(sorted(set(map(str, values))))}
+        values = [order[str(value)] for value in values]
+    left, right = _ranks(np.asarray(values, float)), _ranks(np.asarray(results, float))
+    if left.std() == 0 or right.std() == 0:
+        return 0.0
+    return float(abs(np.corrcoef(left, right)[0, 1]))
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    return (ends - (counts - 1) / 2.0)[inverse]

@@ -1,0 +1,262 @@
+"""The play dock: any environment from the keyboard, recorded for replay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from qtpy.QtCore import Qt
+from qtpy.QtGui import QImage
+from qtpy.QtWidgets import QGridLayout, QSplitter, QWidget
+
+from gym_gui.background.env_probe import probe
+from gym_gui.background.play_link import PlayLink
+from gym_gui.forms.base import NumberLine, form_layout
+from gym_gui.forms.parameters import ParameterList
+from gym_gui.models import environments as env_lists
+from gym_gui.models.actors import HUMAN, Actor
+from gym_gui.models.run_status import is_live
+from gym_gui.services import Services
+from gym_gui.widgets.basics import (
+    Banner,
+    as_panel,
+    button,
+    clear,
+    column,
+    framed,
+    label,
+    row,
+    scrolled,
+)
+from gym_gui.widgets.game_view import GameView
+from gym_gui.widgets.picker import Picker
+
+_START = "Press Start to play. Every step is recorded; find it again in the run's Replay tab."
+
+
+class PlayPanel(QWidget):
+    """Choose an environment, take the keys, play."""
+
+    def __init__(self, services: Services) -> None:
+        super().__init__()
+        as_panel(self)
+        self._services = services
+        self._link: PlayLink | None = None
+        self._turns = False
+        self.run_id = ""
+        self.banner = Banner()
+        self.env = Picker("environment")
+        self.seed = NumberLine("Seed", 1, 0, 2**32 - 1)
+        self.fps = NumberLine("Frames a second", None, 1, 120, optional=True)
+        self.options = ParameterList()
+        self.options.advanced.setChecked(True)
+        self.options.advanced.hide()
+        self.game = GameView(services.themes)
+        self.game.view.clear(_START)
+        self._keys = QGridLayout()
+        self._keys.setHorizontalSpacing(16)
+        self._score = label("", "section")
+        self.start = button("Start", self.begin, "primary")
+        self.again = button("New episode", self._reset)
+        self.stop = button("Stop", self.end)
+        split = QSplitter(Qt.Orientation.Horizontal)
+        split.addWidget(self._left())
+        split.addWidget(self._right())
+        split.setStretchFactor(1, 1)
+        split.setSizes([330, 700])
+        self.setLayout(column(self.banner, split, margin=10))
+        self.layout().setStretch(1, 1)
+        self._enable(False)
+        self.env.picked.connect(self._on_env)
+        self.game.held.connect(self._on_held)
+        services.store.changed.connect(self._on_runs)
+
+    def _left(self) -> QWidget:
+        form = form_layout()
+        form.addRow("Environment", self.env)
+        form.addRow("Seed", column(self.seed, self.seed.error, spacing=2))
+        form.addRow("Frames a second", column(self.fps, self.fps.error, spacing=2))
+        inner = QWidget()
+        keys = framed(column(label("Keys", "section"), self._keys, margin=10), "raised")
+        inner.setLayout(
+            column(
+                form,
+                keys,
+                label("Game configuration", "section"),
+                self.options,
+                1,
+                margin=4,
+                spacing=12,
+            )
+        )
+        host = QWidget()
+        host.setLayout(
+            column(scrolled(inner), row(self.stop, self.again, 1, self.start), spacing=8)
+        )
+        host.setMinimumWidth(290)
+        return host
+
+    def _right(self) -> QWidget:
+        host = QWidget()
+        host.setLayout(column(self.game, self._score, spacing=6))
+        host.layout().setStretch(0, 1)
+        return host
+
+    # ------------------------------------------------------------ what can be played
+
+    def set_actors(self, actors: list[Actor]) -> None:
+        """The roster is known: find the player and the environments."""
+        player = next((one for one in actors if one.worker_type == HUMAN), None)
+        if player is None or not player.available:
+            reason = player.problem if player else "no worker plays by hand"
+            self.banner.say("warning", f"Playing is not possible here: {reason}")
+        self.start.setEnabled(bool(player and player.available) and not self.playing)
+        for actor in actors:
+            if actor.capabilities and actor.capabilities.environments:
+                self._services.hooks.environments(
+                    actor.capabilities, self._on_environments, lambda _error: None
+                )
+
+    def _on_environments(self, found: list[Mapping[str, str]]) -> None:
+        known = {item["id"]: item for item in found if _playable(item)}
+        if len(known) > len(self.env.names):
+            self.env.set_choices(env_lists.by_family(known.values()))
+            if not self.env.text:
+                self.env.set_text("CartPole-v1")
+
+    def _on_env(self, env_id: str) -> None:
+        if self.playing:
+            return
+
+        def show(found: dict[str, Any]) -> None:
+            if self.env.text == env_id:
+                self.options.show_algorithm(found, ())
+                self.fps.setPlaceholderText(str(found["fps"]))
+                self.banner.say("info", "")
+
+        self._services.link.calls.run(
+            lambda: probe(env_id), show, lambda error: self.banner.say("warning", str(error))
+        )
+
+    def _show_keys(self, keys: Mapping[str, str]) -> None:
+        clear(self._keys)
+        # Digits stand for every action; they are shown only where nothing better does.
+        shown = [key for key in keys if not key.isdigit()] or list(keys)
+        for place, key in enumerate(shown[:20]):
+            self._keys.addWidget(label(key.capitalize(), "section"), place, 0)
+            self._keys.addWidget(label(f"action {keys[key]}", "muted"), place, 1)
+        self._keys.setColumnStretch(1, 1)
+        self.game.set_keys(set(keys))
+
+    # ------------------------------------------------------------ playing
+
+    @property
+    def playing(self) -> bool:
+        """Whether a game is on."""
+        return self._link is not None
+
+    def begin(self) -> None:
+        """Start a game as a run of its own."""
+        if self.playing or self.env.problem or self.seed.problem or self.fps.problem:
+            return
+        extras: dict[str, Any] = {"env_kwargs": self.options.values()}
+        if self.fps.value():
+            extras["fps"] = self.fps.value()
+        config = {
+            "run_name": f"play {self.env.text}",
+            "artifacts": {"tensorboard": {"enabled": False}},
+            "metadata": {
+                "worker": {
+                    "type": HUMAN,
+                    "config": {
+                        "algo": "human",
+                        "env_id": self.env.text,
+                        "seed": int(self.seed.value() or 0),
+                        "extras": extras,
+                    },
+                }
+            },
+        }
+        self.start.setEnabled(False)
+        self.game.view.clear("Starting the environment …")
+        self._services.link.call("submit", config, done=self._on_run, failed=self._on_refused)
+
+    def end(self) -> None:
+        """End the game; what was played stays recorded."""
+        if self._link is not None:
+            self._link.quit()
+
+    def leave(self) -> None:
+        """The window closes: the game ends by itself when nobody comes back."""
+        if self._link is not None:
+            self._link.close()
+            self._link.deleteLater()
+            self._link = None
+
+    def _on_run(self, run: dict[str, Any]) -> None:
+        self.run_id = run["run_id"]
+        self._services.store.put(run)
+        self._services.selection.select((self.run_id,))
+        self._link = PlayLink(run["run_dir"], self)
+        self._link.ready.connect(self._on_ready)
+        self._link.scene.connect(self._on_scene)
+        self._link.gone.connect(self._on_gone)
+
+    def _on_refused(self, error: Exception) -> None:
+        self.start.setEnabled(True)
+        self.game.view.clear(_START)
+        self.banner.say("danger", str(error))
+
+    def _on_ready(self, greeting: dict[str, Any]) -> None:
+        self._turns = bool(greeting["turn_based"])
+        self._show_keys(greeting.get("keys") or {})
+        self._enable(True)
+        self.game.view.say("")
+        self.game.capture()
+
+    def _on_scene(self, image: QImage, document: dict[str, Any]) -> None:
+        self.game.view.show_image(image)
+        over = "   over: any key begins the next" if document.get("over") else ""
+        self._score.setText(
+            f"episode {document['episode'] + 1}   step {document['step']}   "
+            f"return {document['total']:g}{over}"
+        )
+
+    def _on_held(self, keys: list[str]) -> None:
+        # Where time waits, letting a key go is no move.
+        if self._link is not None and (keys or not self._turns):
+            self._link.hold(keys)
+
+    def _on_gone(self) -> None:
+        self._finish("The game is over. Its episodes are in the run's Replay tab.")
+
+    def _on_runs(self, ids: set[str]) -> None:
+        if self.run_id in ids and self._link is not None:
+            run = self._services.store.get(self.run_id)
+            if run is None or not is_live(run):
+                reason = (run or {}).get("reason") or "The game is over."
+                self._finish(str(reason))
+
+    def _finish(self, words: str) -> None:
+        self.leave()
+        self.game.release()
+        self._enable(False)
+        self.game.view.say(words)
+
+    def _reset(self) -> None:
+        if self._link is not None:
+            self._link.reset()
+            self.game.capture()
+
+    def _enable(self, playing: bool) -> None:
+        self.start.setEnabled(not playing)
+        self.again.setEnabled(playing)
+        self.stop.setEnabled(playing)
+        self.env.setEnabled(not playing)
+        self.seed.setEnabled(not playing)
+        self.options.setEnabled(not playing)
+
+
+def _playable(item: Mapping[str, str]) -> bool:
+    drawn_elsewhere = item["family"] in ("dm_control", "procgen")
+    return not drawn_elsewhere and not item["id"].endswith("NoFrameskip-v4")

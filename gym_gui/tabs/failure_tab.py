@@ -1,0 +1,101 @@
+"""The failure page: one sentence, the command, the last words, and what to do about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from qtpy.QtGui import QFontDatabase, QGuiApplication
+from qtpy.QtWidgets import QPlainTextEdit
+
+from gym_gui.models.failure import Failure, read_failure
+from gym_gui.models.run_status import one_line, status_of
+from gym_gui.services import Services
+from gym_gui.tabs.base import RunTab
+from gym_gui.widgets.basics import Banner, button, column, label, row, selectable
+
+
+class FailureTab(RunTab):
+    """Why the run ended badly."""
+
+    title = "What went wrong"
+    icon = "warning"
+
+    def __init__(self, services: Services) -> None:
+        super().__init__(services)
+        self.reason = Banner("danger")
+        self._hint = label("", "muted", wrap=True)
+        self.command = selectable(label("", "code", wrap=True))
+        self.lines = QPlainTextEdit()
+        self.lines.setReadOnly(True)
+        self.lines.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+        self.lines.setAccessibleName("Last lines of the log")
+        self.lines.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self._changes = selectable(label("", wrap=True))
+        self._changes_title = label("Changed since the last run that worked", "section")
+        actions = row(
+            button("Retry", lambda: self.action_wanted.emit("run.retry"), "primary"),
+            button("Edit and run again", lambda: self.action_wanted.emit("run.clone")),
+            button("All logs", lambda: self.action_wanted.emit("analyse.logs")),
+            button("Open folder", lambda: self.action_wanted.emit("run.open_folder")),
+            button("Support bundle …", lambda: self.action_wanted.emit("run.bundle")),
+            1,
+        )
+        self.setLayout(
+            column(
+                self.reason,
+                self._hint,
+                actions,
+                row(label("Command", "section"), 1, button("Copy", self._copy)),
+                self.command,
+                label("Last lines", "section"),
+                self.lines,
+                self._changes_title,
+                self._changes,
+                margin=12,
+            )
+        )
+        self.layout().setStretch(6, 1)
+
+    def on_open(self) -> None:
+        run = self.run
+        if run is None:
+            return
+        run_id, folder, good = self.run_id, Path(run["run_dir"]), self._last_good()
+        self.services.link.calls.run(
+            lambda: read_failure(folder, good),
+            lambda failure: self._show(failure) if run_id == self.run_id else None,
+        )
+
+    def on_news(self) -> None:
+        if self.run is not None:
+            words = one_line(self.run) or "It left no reason."
+            self.reason.say("danger", f"{status_of(self.run).label}: {words}")
+            rest = (self.run["reason"] or "").splitlines()[1:]
+            self._hint.setText("\n".join(rest))
+            self._hint.setVisible(bool(rest))
+
+    def _last_good(self) -> Path | None:
+        assert self.run is not None
+        same = [
+            run
+            for run in self.services.store.runs.values()
+            if run["outcome"] == "completed" and run["worker"] == self.run["worker"]
+        ]
+        newest = max(same, key=lambda run: run["created_at"], default=None)
+        return Path(newest["run_dir"]) if newest else None
+
+    def _show(self, failure: Failure) -> None:
+        self.command.setText(failure.command or "The worker was never started.")
+        self.lines.setPlainText(failure.last_lines or "The run wrote nothing to its logs.")
+        bar = self.lines.verticalScrollBar()
+        bar.setValue(bar.maximum())
+        if failure.exit_text:
+            self._hint.setText(f"The process ended with {failure.exit_text}.")
+            self._hint.show()
+        self._changes.setText("\n".join(failure.changes[:12]))
+        self._changes.setVisible(bool(failure.changes))
+        self._changes_title.setVisible(bool(failure.changes))
+
+    def _copy(self) -> None:
+        QGuiApplication.clipboard().setText(self.command.text())
+        self.services.notices.info("Command copied")

@@ -1,0 +1,130 @@
+"""The trials of a sweep: sortable, with what seems to matter beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import (
+    QHeaderView,
+    QProgressBar,
+    QSplitter,
+    QTableWidget,
+    QTableWidgetItem,
+    QWidget,
+)
+
+from gym_gui.models import formatting
+from gym_gui.models.manifest import read_manifest
+from gym_gui.models.optuna_study import Study, read_study
+from gym_gui.services import Services
+from gym_gui.tabs.base import RunTab
+from gym_gui.widgets.basics import EmptyState, button, clear, column, label, row
+
+
+class _NumberItem(QTableWidgetItem):
+    """Sorts by number."""
+
+    def __init__(self, value: float | int | str | None) -> None:
+        shown = value if isinstance(value, str) else formatting.number(value)
+        super().__init__(shown)
+        self._value = value
+
+    def __lt__(self, other: QTableWidgetItem) -> bool:
+        mine, theirs = self._value, getattr(other, "_value", None)
+        if mine is None or theirs is None:
+            return mine is not None
+        if isinstance(mine, str) or isinstance(theirs, str):
+            return str(mine) < str(theirs)
+        return mine < theirs
+
+
+class OptunaTab(RunTab):
+    """A read-only trial browser."""
+
+    title = "Optuna"
+    icon = "search"
+
+    def __init__(self, services: Services) -> None:
+        super().__init__(services)
+        self._headline = label("", "section")
+        self.table = QTableWidget()
+        self.table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
+        self.table.setSelectionBehavior(QTableWidget.SelectionBehavior.SelectRows)
+        self.table.verticalHeader().hide()
+        self.table.setShowGrid(False)
+        self.table.setAlternatingRowColors(True)
+        self.table.setAccessibleName("Trials")
+        self._bars = column(spacing=6)
+        side = QWidget()
+        what = label("Share of the value's ranking each parameter goes with.", "muted", wrap=True)
+        side.setLayout(column(label("Importance", "section"), what, self._bars, 1, margin=8))
+        split = QSplitter(Qt.Orientation.Horizontal)
+        split.addWidget(self.table)
+        split.addWidget(side)
+        split.setStretchFactor(0, 3)
+        split.setStretchFactor(1, 1)
+        self._split = split
+        self._empty = EmptyState("No study yet", "The sweep has not written its study.")
+        top = row(self._headline, 1, button("Read again", self.read))
+        self.setLayout(column(top, self._empty, split, margin=10))
+        split.hide()
+
+    def on_open(self) -> None:
+        self.read()
+
+    def on_other_run(self) -> None:
+        self._split.hide()
+        self._empty.show()
+
+    def read(self) -> None:
+        """Read the study from its file."""
+        if self.run is None:
+            return
+        run_id, folder = self.run_id, Path(self.run["run_dir"])
+
+        def work() -> Study:
+            path = read_manifest(folder).optuna
+            if path is None:
+                raise ValueError("the study's file is not available yet")
+            return read_study(path)
+
+        self.services.link.calls.run(
+            work,
+            lambda study: self._show(study) if run_id == self.run_id else None,
+            lambda error: self._empty.say("No study yet", str(error)),
+        )
+
+    def _show(self, study: Study) -> None:
+        self._empty.hide()
+        self._split.show()
+        better = "highest" if study.maximise else "lowest"
+        shown = len(study.trials)
+        text = f"{study.name}: {study.total:,} trials, {better} value is best"
+        if shown < study.total:
+            text += f" (showing {shown:,})"
+        self._headline.setText(text)
+        names = study.parameters
+        self.table.setSortingEnabled(False)
+        self.table.setColumnCount(3 + len(names))
+        self.table.setHorizontalHeaderLabels(["Trial", "State", "Value", *names])
+        self.table.setRowCount(shown)
+        for place, trial in enumerate(study.trials):
+            cells = [trial.number, trial.state, trial.value]
+            cells += [trial.params.get(name) for name in names]
+            for at, value in enumerate(cells):
+                self.table.setItem(place, at, _NumberItem(value))
+        self.table.setSortingEnabled(True)
+        self.table.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        self._show_importances(study)
+
+    def _show_importances(self, study: Study) -> None:
+        clear(self._bars)
+        for name, share in study.importances().items():
+            bar = QProgressBar()
+            bar.setRange(0, 100)
+            bar.setValue(round(share * 100))
+            bar.setTextVisible(False)
+            bar.setAccessibleName(f"{name}: {share:.2f}")
+            self._bars.addLayout(row(label(name), 1, label(f"{share:.2f}", "muted")))
+            self._bars.addWidget(bar)

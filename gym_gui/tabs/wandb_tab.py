@@ -1,0 +1,104 @@
+"""Weights and Biases for one run: the hosted page when online, what is on disk when not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from qtpy.QtCore import QFileSystemWatcher
+from qtpy.QtGui import QGuiApplication
+from qtpy.QtWidgets import QHeaderView, QTableWidget, QTableWidgetItem
+
+from gym_gui.models.manifest import read_manifest
+from gym_gui.models.wandb_local import WandbSummary, read_wandb
+from gym_gui.services import Services
+from gym_gui.tabs.base import RunTab
+from gym_gui.widgets.basics import Banner, EmptyState, button, column, row
+from gym_gui.widgets.web_view import WebView
+
+
+class WandbTab(RunTab):
+    """Appears when the run's `wandb/run-*` does."""
+
+    title = "W&B"
+    icon = "external"
+
+    def __init__(self, services: Services) -> None:
+        super().__init__(services)
+        self.banner = Banner()
+        self.table = QTableWidget(0, 2)
+        self.table.setHorizontalHeaderLabels(["What", "Value"])
+        self.table.verticalHeader().hide()
+        self.table.setShowGrid(False)
+        self.table.setAlternatingRowColors(True)
+        self.table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
+        self.table.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
+        self.table.setAccessibleName("W&B summary")
+        self.web = WebView()
+        self._empty = EmptyState("No W&B data yet", "The run's wandb folder has not appeared.")
+        self._sync = ""
+        self._copy = button("Copy the sync command", self._on_copy)
+        self._load = button("Load the hosted page", self._on_load)
+        self._url = ""
+        self._watcher = QFileSystemWatcher(self)
+        self._watcher.directoryChanged.connect(lambda _path: self._read())
+        bar = row(self._copy, self._load, 1)
+        self.setLayout(column(self.banner, bar, self._empty, self.table, self.web, margin=10))
+        self._show(None)
+
+    def on_open(self) -> None:
+        if self.run is not None:
+            folder = Path(self.run["run_dir"]) / "wandb"
+            if folder.is_dir():
+                self._watcher.addPath(str(folder))
+        self._read()
+
+    def on_close(self) -> None:
+        if self._watcher.directories():
+            self._watcher.removePaths(self._watcher.directories())
+
+    def on_other_run(self) -> None:
+        self.web.close_page()
+        self._show(None)
+
+    def shut(self) -> None:
+        self.web.close_page()
+
+    def _read(self) -> None:
+        if self.run is None:
+            return
+        run_id, folder = self.run_id, Path(self.run["run_dir"])
+
+        def take(summary: WandbSummary | None) -> None:
+            if run_id == self.run_id:
+                self._show(summary)
+
+        self.services.link.calls.run(lambda: read_wandb(read_manifest(folder).wandb), take)
+
+    def _show(self, summary: WandbSummary | None) -> None:
+        self._empty.setVisible(summary is None)
+        self.table.setVisible(summary is not None)
+        self.web.setVisible(False)
+        self._sync = summary.sync_command if summary else ""
+        self._url = summary.url if summary else ""
+        self._copy.setVisible(bool(self._sync))
+        self._load.setVisible(bool(self._url))
+        self.banner.say("info", "")
+        if summary is None:
+            return
+        if summary.mode == "offline":
+            self.banner.say("info", "Tracked offline: below is what is on disk. Sync it later.")
+        elif not self._url:
+            self.banner.say("info", "Tracked online, but the run does not say at which address.")
+        self.table.setRowCount(len(summary.facts))
+        for place, (name, value) in enumerate(summary.facts):
+            self.table.setItem(place, 0, QTableWidgetItem(name))
+            self.table.setItem(place, 1, QTableWidgetItem(value))
+
+    def _on_load(self) -> None:
+        self.table.hide()
+        self.web.show()
+        self.web.show_address(self._url)
+
+    def _on_copy(self) -> None:
+        QGuiApplication.clipboard().setText(self._sync)
+        self.services.notices.info("Copied: wandb sync …")

@@ -1,0 +1,111 @@
+"""Where a person plays: shows the game and takes the keys, visibly."""
+
+from __future__ import annotations
+
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtGui import QFocusEvent, QKeyEvent, QKeySequence
+from qtpy.QtWidgets import QFrame
+
+from gym_gui.resources.theming import ThemeManager
+from gym_gui.widgets.basics import column, label, restyle
+from gym_gui.widgets.frame_view import FrameView
+
+_CAPTURED = "Keys go to the game.  Esc gives them back."
+_FREE = "Click the game, or press Return here, to give it the keys."
+
+
+class GameView(QFrame):
+    """The game's picture with a border that says who gets the keys.
+
+    Signals:
+        held: The keys held down changed.
+    """
+
+    held = Signal(list)
+
+    def __init__(self, themes: ThemeManager) -> None:
+        super().__init__()
+        self.setObjectName("gameBorder")
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAccessibleName("Game")
+        self.setAccessibleDescription("While this has the focus, keys go to the game")
+        self.view = FrameView(themes)
+        self.view.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self._note = label(_FREE, "muted")
+        self._note.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._keys: list[str] = []
+        self._wanted: set[str] = set()
+        self.setLayout(column(self.view, self._note, margin=4, spacing=4))
+        self.layout().setStretch(0, 1)
+
+    @property
+    def captured(self) -> bool:
+        """Whether keys go to the game."""
+        return bool(self.property("captured") == "true")
+
+    def set_keys(self, keys: set[str]) -> None:
+        """The keys that mean something to this game."""
+        self._wanted = keys
+
+    def capture(self) -> None:
+        """Give the keys to the game."""
+        self.setFocus()
+        self._set_captured(True)
+
+    def release(self) -> None:
+        """Take the keys back."""
+        self._set_captured(False)
+        self._keys = []
+        self.held.emit([])
+
+    def mousePressEvent(self, event: object) -> None:  # noqa: N802
+        self.capture()
+        super().mousePressEvent(event)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802
+        self.release()
+        super().focusOutEvent(event)
+
+    def event(self, event: object) -> bool:
+        # While captured, keys of the game must not trigger the window's shortcuts.
+        kind = event.type()
+        if kind == event.Type.ShortcutOverride and self.captured:
+            event.accept()
+            return True
+        if kind == event.Type.KeyPress and self.captured and event.key() == Qt.Key.Key_Tab:
+            self.keyPressEvent(event)
+            return True
+        return bool(super().event(event))
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        if not self.captured:
+            if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+                self.capture()
+                return
+            super().keyPressEvent(event)
+            return
+        if event.key() == Qt.Key.Key_Escape:
+            self.release()
+            return
+        name = _name(event)
+        if event.isAutoRepeat() or name not in self._wanted:
+            return
+        self._keys.append(name)
+        self.held.emit(list(self._keys))
+
+    def keyReleaseEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+        name = _name(event)
+        if not event.isAutoRepeat() and name in self._keys:
+            self._keys.remove(name)
+            self.held.emit(list(self._keys))
+        super().keyReleaseEvent(event)
+
+    def _set_captured(self, on: bool) -> None:
+        restyle(self, "captured", "true" if on else "false")
+        self._note.setText(_CAPTURED if on else _FREE)
+
+
+def _name(event: QKeyEvent) -> str:
+    """A key as games call it: left, space, enter, p."""
+    text = QKeySequence(event.key()).toString(QKeySequence.SequenceFormat.PortableText).lower()
+    return {"return": "enter"}.get(text, text)

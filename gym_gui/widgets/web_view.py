@@ -1,0 +1,150 @@
+"""A web page inside the window, kept on its own origin; a link to the browser when it cannot be."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from qtpy.QtCore import QCoreApplication, QEvent, QUrl, Signal
+from qtpy.QtGui import QDesktopServices
+from qtpy.QtWidgets import QStackedWidget, QWidget
+
+from gym_gui.widgets.basics import EmptyState, button, column, label, row, selectable
+
+NO_WEB_VARIABLE = "MOSAIC_NO_WEBENGINE"
+
+
+def web_engine_problem() -> str:
+    """Why pages cannot be shown here; empty when they can."""
+    if os.environ.get(NO_WEB_VARIABLE):
+        return f"the embedded browser is switched off by {NO_WEB_VARIABLE}"
+    try:
+        from qtpy import QtWebEngineWidgets
+    except Exception as error:
+        return f"the embedded browser is not installed ({error})"
+    return "" if QtWebEngineWidgets.QWebEngineView else "the embedded browser has no view"
+
+
+def same_origin(one: QUrl, other: QUrl) -> bool:
+    """Whether two addresses have the same scheme, host and port."""
+    return (one.scheme(), one.host(), one.port()) == (other.scheme(), other.host(), other.port())
+
+
+def _make_page(origin: QUrl) -> Any:
+    """A page that stays where it is: links elsewhere go to the browser, downloads nowhere."""
+    from qtpy.QtWebEngineCore import QWebEnginePage, QWebEngineProfile
+
+    class OriginPage(QWebEnginePage):
+        """Refuses to leave its origin."""
+
+        def acceptNavigationRequest(  # noqa: N802
+            self, url: QUrl, kind: Any, is_main_frame: bool
+        ) -> bool:
+            if same_origin(url, origin) or url.scheme() in ("about", "blob", "data"):
+                return True
+            clicked = kind == QWebEnginePage.NavigationType.NavigationTypeLinkClicked
+            if clicked and url.scheme() in ("http", "https"):
+                QDesktopServices.openUrl(url)
+            return False
+
+        def createWindow(self, kind: Any) -> Any:  # noqa: N802
+            return None
+
+    profile = QWebEngineProfile()  # without a name: nothing is kept on disk
+    profile.downloadRequested.connect(lambda download: download.cancel())
+    return OriginPage(profile), profile
+
+
+class WebView(QWidget):
+    """Shows one address.
+
+    Signals:
+        loaded: The page has arrived, or not.
+        crashed: The browser's process died.
+    """
+
+    loaded = Signal(bool)
+    crashed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.address = ""
+        self.view: Any = None
+        self._page: Any = None
+        self._profile: Any = None
+        self._note = EmptyState("", "")
+        self._open = button("Open in browser", self.open_in_browser)
+        self._address_label = selectable(label("", "muted"))
+        self._reload = button("Reload", self.reload)
+        self._stack = QStackedWidget()
+        self._stack.addWidget(self._note)
+        bar = row(self._address_label, 1, self._reload, self._open)
+        self.setLayout(column(bar, self._stack, spacing=6))
+        self.say("", "")
+
+    @property
+    def embedded(self) -> bool:
+        """Whether a page is shown inside the window."""
+        return self.view is not None and self._stack.currentWidget() is self.view
+
+    def say(self, title: str, text: str) -> None:
+        """Show words instead of a page."""
+        self._note.say(title, text)
+        self._stack.setCurrentWidget(self._note)
+        self._reload.setEnabled(False)
+        self._open.setEnabled(bool(self.address))
+
+    def show_address(self, address: str) -> None:
+        """Load an address; where that is not possible, offer the browser."""
+        self.address = address
+        self._address_label.setText(address)
+        self._open.setEnabled(True)
+        problem = web_engine_problem()
+        if problem:
+            self.say("Shown in your browser", f"Here, {problem}. Use “Open in browser”.")
+            return
+        self._drop_view()
+        from qtpy.QtWebEngineWidgets import QWebEngineView
+
+        origin = QUrl(address)
+        self.view = QWebEngineView()
+        self._page, self._profile = _make_page(origin)
+        self.view.setPage(self._page)
+        self.view.loadFinished.connect(self.loaded)
+        self._page.renderProcessTerminated.connect(lambda *_: self._on_crash())
+        self._stack.addWidget(self.view)
+        self._stack.setCurrentWidget(self.view)
+        self._reload.setEnabled(True)
+        self.view.load(origin)
+
+    def reload(self) -> None:
+        """Load the page again."""
+        if self.address:
+            self.show_address(self.address)
+
+    def open_in_browser(self) -> None:
+        """Hand the address to the user's browser."""
+        QDesktopServices.openUrl(QUrl(self.address))
+
+    def close_page(self) -> None:
+        """Let go of the page and the browser's processes."""
+        self._drop_view()
+        self.address = ""
+        self._address_label.setText("")
+
+    def _drop_view(self) -> None:
+        if self.view is None:
+            return
+        view, page, profile = self.view, self._page, self._profile
+        self.view = self._page = self._profile = None
+        self._stack.removeWidget(view)
+        view.setParent(None)
+        # A page must go before its profile, or the engine complains; so in order, and now.
+        for gone in (page, view, profile):
+            gone.deleteLater()
+            QCoreApplication.sendPostedEvents(gone, QEvent.Type.DeferredDelete)
+
+    def _on_crash(self) -> None:
+        self._drop_view()
+        self.say("The embedded browser has crashed", "Use “Open in browser”; your run is fine.")
+        self.crashed.emit()
