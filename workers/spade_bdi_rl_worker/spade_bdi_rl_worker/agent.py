@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import socket
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from pyjabber.plugins.xep_0363 import upload_server
 from spade.agent import AuthenticationFailure, DisconnectedException
 from spade.behaviour import OneShotBehaviour
 from spade.container import Container
@@ -20,6 +22,9 @@ from spade_bdi_rl_worker.errors import XmppError
 from spade_bdi_rl_worker.mind import Mind
 
 CONNECT_S = 15.0
+
+# spade imports pyjabber, which makes a folder for uploads as it is imported; nobody uploads here.
+shutil.rmtree(upload_server.TEMP_DIR, ignore_errors=True)
 
 
 class PatientBDIBehaviour(BDIBehaviour):
