@@ -1,0 +1,78 @@
+"""The teacher of an algorithm that learns from one: found, or trained first, and judged."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cleanrl_worker.kit.bridge import without_bridge
+from cleanrl_worker.kit.errors import UsageError
+from cleanrl_worker.kit.evaluation import evaluate, load_policy
+from cleanrl_worker.kit.run import Run
+
+
+def find_teacher(args: Any, run: Run, algorithm: str) -> Path:
+    """The teacher's policy file, trained here when that was asked for.
+
+    Args:
+        args: ``teacher_policy`` names it, ``train_teacher_steps`` asks for one.
+        run: the student's run; a teacher trained here goes into its directory.
+        algorithm: which algorithm the teacher is of.
+
+    Raises:
+        UsageError: when there is neither.
+    """
+    if args.teacher_policy is not None:
+        return Path(args.teacher_policy)
+    if not args.train_teacher_steps:
+        raise UsageError(
+            f"{run.name} needs a teacher: name a trained {algorithm} policy with "
+            "--teacher-policy <run-dir or .cleanrl_model file>, or have one trained first with "
+            "--train-teacher-steps 1000000."
+        )
+    folder = run.run_dir / "teacher"
+    settings = {
+        "env-id": args.env_id,
+        "total-timesteps": args.train_teacher_steps,
+        "learning-starts": args.train_teacher_steps // 2,
+        "buffer-size": args.buffer_size,
+        "batch-size": args.batch_size,
+        "seed": args.seed,
+        "run-dir": folder,
+    }
+    command = [sys.executable, "-m", f"cleanrl_worker.cleanrl.{algorithm}"]
+    for flag, value in settings.items():
+        command += [f"--{flag}", str(value)]
+    subprocess.run(command, check=True, env=without_bridge())
+    return folder
+
+
+def load_teacher(path: Path, args: Any, algorithm: str) -> tuple[dict[str, Any], float]:
+    """The teacher's trained model and its average score.
+
+    Args:
+        path: its policy file or run directory.
+        args: ``env_id`` must be the teacher's, ``teacher_eval_episodes`` games judge it.
+        algorithm: which algorithm it must be of.
+
+    Raises:
+        UsageError: when it is of another algorithm or environment.
+    """
+    content = load_policy(path)
+    if content["algorithm"] != algorithm:
+        raise UsageError(
+            f"The teacher must be a policy of {algorithm}, but {path} is one of "
+            f"{content['algorithm']}; train one with: python -m cleanrl_worker.cleanrl."
+            f"{algorithm} --env-id {args.env_id}"
+        )
+    if content["env_id"] != args.env_id:
+        raise UsageError(
+            f"The teacher was trained on {content['env_id']}, this run is on {args.env_id}; "
+            f"use --env-id {content['env_id']} or another teacher."
+        )
+    games = evaluate(path, episodes=args.teacher_eval_episodes, seed=args.seed)
+    return content["model"], float(np.mean([game.episodic_return for game in games]))
