@@ -1,4 +1,10 @@
-"""Live frames of a run through shared memory: one writer a lane, any number of readers."""
+"""Live frames of a run through shared memory: one writer a lane, any number of readers.
+
+Names are loaded when they are used: a daemon that only sweeps leftovers needs no NumPy.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from mosaic.fastlane.errors import (
     BadFrameError,
@@ -7,11 +13,13 @@ from mosaic.fastlane.errors import (
     NoFramesError,
     NoRoomForFramesError,
 )
-from mosaic.fastlane.frame import Frame, FrameMetrics, Pixels
-from mosaic.fastlane.images import as_rgb, encode_jpeg, shrink, tile
 from mosaic.fastlane.ownership import sweep_leftovers
-from mosaic.fastlane.reader import FrameReader
-from mosaic.fastlane.writer import LaneWriter
+
+if TYPE_CHECKING:
+    from mosaic.fastlane.frame import Frame, FrameMetrics, Pixels
+    from mosaic.fastlane.images import as_rgb, encode_jpeg, shrink, tile
+    from mosaic.fastlane.reader import FrameReader
+    from mosaic.fastlane.writer import LaneWriter
 
 __all__ = [
     "BadFrameError",
@@ -30,3 +38,23 @@ __all__ = [
     "sweep_leftovers",
     "tile",
 ]
+
+_HOMES = {
+    "Frame": "frame",
+    "FrameMetrics": "frame",
+    "FrameReader": "reader",
+    "LaneWriter": "writer",
+    "Pixels": "frame",
+    "as_rgb": "images",
+    "encode_jpeg": "images",
+    "shrink": "images",
+    "tile": "images",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

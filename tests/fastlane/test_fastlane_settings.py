@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from fastlane_tools import StartPython
 
 from cleanrl_worker.fastlane import SITE_FOLDER, Settings, launch_environment, read_settings
 
@@ -64,3 +65,9 @@ def test_the_launcher_gets_what_a_child_needs() -> None:
     assert launch_environment({"fastlane_video_mode": "off"}, {}) == {
         "CLEANRL_FASTLANE_MODE": "off"
     }
+
+
+def test_sweeping_needs_no_numpy(start_python: StartPython) -> None:
+    """The daemon removes leftovers at its start without loading what only viewers need."""
+    code = "import sys; from mosaic.fastlane import sweep_leftovers; print('numpy' in sys.modules)"
+    assert start_python("-c", code).line() == "False\n"
