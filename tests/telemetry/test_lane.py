@@ -81,6 +81,8 @@ def test_killing_the_daemon_costs_no_record_while_the_worker_lives(lane: LaneSer
     assert emitter.close(30) == 0
     lane.stop()
     assert [s.step for s in lane.stored()] == list(range(30000))
+    [notice] = [n for n in lane.notices() if n["event"] == "telemetry_recovered"]
+    assert "may be missing" in notice["message"]
     assert not spool_path(lane.run_dir(RUN), Kind.STEPS).exists()
 
 

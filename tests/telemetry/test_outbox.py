@@ -1,0 +1,148 @@
+"""The worker's queue through every order of credits, losses and reconnections."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from mosaic.telemetry.outbox import Outbox, Policy
+from mosaic.telemetry.records import Kind
+from mosaic.telemetry.spool import Spool, SpoolBusyError, spool_path
+from mosaic.wire import trainer_pb2 as pb
+
+CAPACITY = 5
+
+
+class UnreliableHub(RuleBasedStateMachine):
+    """A hub that stores late, forgets what it had not stored, and hangs up at any time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.outbox = Outbox(self.folder, Kind.STEPS, Policy.SPOOL, 0, capacity=CAPACITY)
+        self.put = 0
+        self.stored: list[int] = []
+        self.received: list[int] = []
+        self.connection = self.outbox.connected(0)
+        self.credit = 0
+
+    @rule(count=st.integers(1, 8))
+    def learn(self, count: int) -> None:
+        for _ in range(count):
+            assert self.outbox.put(pb.Step(step=self.put))
+            self.put += 1
+
+    @rule(grant=st.integers(1, 6))
+    def grant(self, grant: int) -> None:
+        self.credit += grant
+        self.outbox.credit(grant, len(self.stored), False)
+
+    @rule()
+    def send(self) -> None:
+        if self.credit and self.put > len(self.stored) + len(self.received):
+            batch = self.outbox.next_batch(self.connection)
+            assert batch
+            assert len(batch) <= self.credit
+            self.credit -= len(batch)
+            self.received += [record.seq for record in batch]
+
+    @rule()
+    def store(self) -> None:
+        self.stored += self.received
+        self.received = []
+        self.outbox.credit(0, len(self.stored), False)
+
+    @rule()
+    def hang_up(self) -> None:
+        self.received = []
+        self.credit = 0
+        self.outbox.disconnected()
+        assert self.outbox.next_batch(self.connection) is None
+        self.connection = self.outbox.connected(len(self.stored))
+
+    @rule()
+    def restart_worker(self) -> None:
+        self.received = []
+        self.credit = 0
+        self.outbox.close()
+        self.outbox = Outbox(
+            self.folder, Kind.STEPS, Policy.SPOOL, len(self.stored), capacity=CAPACITY
+        )
+        self.connection = self.outbox.connected(len(self.stored))
+
+    @invariant()
+    def nothing_is_lost_repeated_or_out_of_order(self) -> None:
+        seen = self.stored + self.received
+        assert seen == list(range(1, len(seen) + 1))
+
+    def teardown(self) -> None:
+        while self.put > len(self.stored):
+            self.grant(100)
+            self.send()
+            self.store()
+        assert self.stored == list(range(1, self.put + 1))
+        assert self.outbox.close() == 0
+        assert not spool_path(self.folder, Kind.STEPS).exists()
+        shutil.rmtree(self.folder)
+
+
+TestUnreliableHub = UnreliableHub.TestCase
+TestUnreliableHub.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+
+
+def test_sampling_keeps_the_ends_of_episodes_and_one_step_in_ten(tmp_path: Path) -> None:
+    """Without room, beginnings and ends of episodes stay and the middle is thinned evenly."""
+    outbox = Outbox(tmp_path, Kind.STEPS, Policy.SAMPLE, 0, capacity=10)
+    for n in range(10):
+        assert outbox.put(pb.Step(step=n))
+    kept = [n for n in range(10, 110) if outbox.put(pb.Step(step=n), important=n == 50)]
+    assert 50 in kept
+    assert len(kept) == 10
+    assert outbox.stats.dropped == 90
+    outbox.close()
+
+
+def test_a_spool_torn_at_any_byte_gives_back_every_whole_record(tmp_path: Path) -> None:
+    """A worker killed while it writes loses the record it was writing and no other."""
+    spool = Spool(tmp_path, Kind.STEPS)
+    ends = [0]
+    for n in range(5):
+        spool.append(pb.Step(seq=n + 1, observation_json="x" * n * 7))
+        ends.append(spool._end)
+    spool.close()
+    whole = spool_path(tmp_path, Kind.STEPS).read_bytes()
+    for length in range(len(whole) + 1):
+        spool_path(tmp_path, Kind.STEPS).write_bytes(whole[:length])
+        torn = Spool(tmp_path, Kind.STEPS)
+        expected = sum(end <= length for end in ends[1:])
+        assert [record.seq for record in torn.take(100)] == list(range(1, expected + 1))
+        torn.close()
+
+
+def test_a_flipped_bit_ends_the_reading_before_it(tmp_path: Path) -> None:
+    """Damage in the middle is noticed by the checksum; what lies before is kept."""
+    spool = Spool(tmp_path, Kind.STEPS)
+    for n in range(3):
+        spool.append(pb.Step(seq=n + 1, observation_json="abcdefgh"))
+    spool.close()
+    path = spool_path(tmp_path, Kind.STEPS)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    damaged = Spool(tmp_path, Kind.STEPS)
+    assert [record.seq for record in damaged.take(100)] == [1]
+    damaged.close()
+
+
+def test_a_spool_has_one_owner(tmp_path: Path) -> None:
+    """The daemon never takes over a spool that a living worker still writes."""
+    spool = Spool(tmp_path, Kind.STEPS)
+    with pytest.raises(SpoolBusyError):
+        Spool(tmp_path, Kind.STEPS)
+    spool.close()
