@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from mosaic.telemetry.records import Kind, Record
+from mosaic.telemetry.records import MAX_RECORD_BYTES, Kind, Record
 from mosaic.telemetry.spool import Spool
 
 CAPACITY = 8192
@@ -37,6 +37,7 @@ class OutboxStats:
 
     taken: int = 0
     dropped: int = 0
+    oversized: int = 0
     spooled: int = 0
     waited_s: float = 0.0
 
@@ -78,8 +79,15 @@ class Outbox:
         self.stats = OutboxStats()
 
     def put(self, record: Record, important: bool = False) -> bool:
-        """Queue a record; False when the policy dropped it. Never blocks for ever."""
+        """Queue a record; False when it is too large or the policy dropped it.
+
+        Never blocks for ever.
+        """
         with self._change:
+            if record.ByteSize() > MAX_RECORD_BYTES:
+                # The hub would set it aside, and the wire may not carry it at all.
+                self.stats.oversized += 1
+                return False
             full = len(self._waiting) >= self._capacity
             to_spool = self._spool.waiting or (full and self._policy is Policy.SPOOL)
             if self._spool.full if to_spool else full and not self._room_by_policy(important):

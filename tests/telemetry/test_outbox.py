@@ -146,3 +146,12 @@ def test_a_spool_has_one_owner(tmp_path: Path) -> None:
     with pytest.raises(SpoolBusyError):
         Spool(tmp_path, Kind.STEPS)
     spool.close()
+
+
+def test_a_record_that_no_message_can_carry_is_left_out_and_counted(tmp_path: Path) -> None:
+    """A hundred megabytes in one frame cost that record, not the stream."""
+    outbox = Outbox(tmp_path, Kind.STEPS, Policy.SPOOL, 0)
+    assert not outbox.put(pb.Step(frame=bytes(100_000_000)))
+    assert outbox.put(pb.Step(frame=bytes(1000)))
+    assert outbox.stats.oversized == 1
+    outbox.close()
