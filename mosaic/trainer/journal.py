@@ -10,6 +10,7 @@ from typing import Any
 from mosaic.errors import StorageError
 from mosaic.runs import eventlog
 from mosaic.runs.eventlog import LogLine
+from mosaic.trainer import failpoints
 from mosaic.trainer.broadcast import Broadcaster
 from mosaic.trainer.registry import Registry, Vitals
 from mosaic.trainer.states import Event, Run, evolve
@@ -59,6 +60,7 @@ class Journal:
             )
         except OSError as error:
             raise StorageError(f"cannot write to {run_dir}: {error.strerror}") from error
+        failpoints.point("after_append")
         self.publish(changed, vitals)
         return changed
 

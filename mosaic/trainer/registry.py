@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from mosaic.errors import RegistryVersionError, StorageError
+from mosaic.trainer import failpoints
 from mosaic.trainer.paging import Query, conditions, decode_token, encode_token
 from mosaic.trainer.states import Run, run_from_dict, run_to_dict
 
@@ -316,7 +317,9 @@ class Registry:
                 connection.execute(
                     "UPDATE meta SET value = ? WHERE key = 'covered'", (repr(covered),)
                 )
+                failpoints.point("before_commit")
                 connection.execute("COMMIT")
+                failpoints.point("after_commit")
                 break
             except sqlite3.DatabaseError as error:
                 # Locked, full or damaged: the event logs have it all, so waiting loses nothing.

@@ -115,7 +115,7 @@ def test_p04_supervisor_killed_alone(trainer: Trainer) -> None:
     assert marked_processes(run["run_id"]) == []
 
 
-@pytest.mark.parametrize("place", ["before_spawn", "after_spawn"])
+@pytest.mark.parametrize("place", ["after_append", "before_spawn", "after_spawn"])
 def test_p05_daemon_killed_around_the_spawn(make_trainer: MakeTrainer, place: str) -> None:
     """Killed between reserving, spawning and recording, there is still one worker, one slot."""
     trainer = make_trainer().start(MOSAIC_FAULT=f"{place}:kill")

@@ -183,6 +183,21 @@ def test_d03_registry_of_a_newer_version(trainer: Trainer) -> None:
     trainer.start()
 
 
+@pytest.mark.parametrize("place", ["before_commit", "after_commit"])
+def test_d04_killed_while_the_registry_is_written(make_trainer: MakeTrainer, place: str) -> None:
+    """Killed in the middle of a registry write, a daemon leaves a registry that can be read."""
+    trainer = make_trainer().start()
+    finished, running = _fill(trainer)
+    trainer.kill()
+    dying = trainer.spawn("--port", "0", MOSAIC_FAULT=f"{place}:kill")
+    assert dying.wait(timeout=30) == -9
+    trainer.start()
+    assert trainer.client.get(finished)["notes"] == "a note"
+    assert trainer.wait_for(running, "EXEC")
+    assert trainer.client.list_runs()[2] == 2
+    assert not list(trainer.home.trainer.glob("registry.sqlite3.set-aside-*"))
+
+
 def test_d05_damaged_files_of_one_run(trainer: Trainer) -> None:
     """Damaged files make trouble for their own run only; the list still loads."""
     sound = trainer.submit("short")
