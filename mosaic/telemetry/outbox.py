@@ -18,7 +18,7 @@ from mosaic.telemetry.spool import Spool
 
 CAPACITY = 8192
 BATCH_RECORDS = 512
-BATCH_BYTES = 1024 * 1024
+BATCH_BYTES = 512 * 1024
 LINGER_S = 0.05
 SAMPLE_EVERY = 10
 
@@ -176,10 +176,11 @@ class Outbox:
     def _take(self, limit: int) -> list[Record]:
         batch: list[Record] = []
         size = 0
-        while self._waiting and len(batch) < limit and size < BATCH_BYTES:
-            record = self._waiting.popleft()
-            size += record.ByteSize()
-            batch.append(record)
+        while self._waiting and len(batch) < limit:
+            size += self._waiting[0].ByteSize()
+            if batch and size > BATCH_BYTES:
+                break
+            batch.append(self._waiting.popleft())
         self._unsafe.extend(batch)
         self._credit -= len(batch)
         if self._policy is Policy.SLOW:

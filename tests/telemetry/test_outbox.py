@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from mosaic.telemetry.outbox import Outbox, Policy
-from mosaic.telemetry.records import Kind
+from mosaic.telemetry.records import MAX_FRAME_BYTES, MAX_TEXT_BYTES, Kind
 from mosaic.telemetry.spool import Spool, SpoolBusyError, spool_path
 from mosaic.wire import trainer_pb2 as pb
 
@@ -155,3 +155,21 @@ def test_a_record_that_no_message_can_carry_is_left_out_and_counted(tmp_path: Pa
     assert outbox.put(pb.Step(frame=bytes(1000)))
     assert outbox.stats.oversized == 1
     outbox.close()
+
+
+def test_large_records_travel_in_messages_of_a_usual_size(tmp_path: Path) -> None:
+    """Frames of every allowed size fit into gRPC's default limit, one message after another."""
+    outbox = Outbox(tmp_path, Kind.STEPS, Policy.SLOW, 0)
+    for _ in range(6):
+        assert outbox.put(pb.Step(frame=bytes(MAX_FRAME_BYTES), info_json="x" * MAX_TEXT_BYTES))
+        assert outbox.put(pb.Step(frame=bytes(200_000)))
+    connection = outbox.connected(0)
+    outbox.credit(100, 0, False)
+    sent = 0
+    while sent < 12:
+        batch = outbox.next_batch(connection)
+        assert batch
+        assert pb.StepBatch(steps=batch).ByteSize() < 4 * 1024 * 1024  # type: ignore[arg-type]
+        sent += len(batch)
+    outbox.credit(0, 12, False)
+    assert outbox.close() == 0
