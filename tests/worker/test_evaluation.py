@@ -39,7 +39,11 @@ def test_a_run_is_evaluated_with_summary_charts_and_video(trained: Path, tmp_pat
     returns = summary["returns"]
     assert (len(returns), summary["episodes"], summary["gamma"]) == (6, 6, 0.9)
     assert summary["mean"] == pytest.approx(np.mean(returns))
-    assert summary["iqm_ci95"][0] <= summary["iqm"] <= summary["iqm_ci95"][1]
+    assert (
+        summary["iqm_confidence_interval"][0]
+        <= summary["iqm"]
+        <= summary["iqm_confidence_interval"][1]
+    )
     assert summary["discounted_return_mean"] <= 10.0
     last = worker.events("metrics")[-1]
     assert (last["step"], last["total"]) == (6, 6)
@@ -134,4 +138,4 @@ def test_the_interquartile_mean_is_the_mean_of_the_middle_half() -> None:
     assert interquartile_mean(np.array([1.0, 2.0, 9.0])) == pytest.approx((0.25 + 2 + 2.25) / 1.5)
     summary = summarize([float(value) for value in range(100)], seed=1)
     assert summary["iqm"] == pytest.approx(49.5)
-    assert summary["iqm_ci95"][0] < 49.5 < summary["iqm_ci95"][1]
+    assert summary["iqm_confidence_interval"][0] < 49.5 < summary["iqm_confidence_interval"][1]

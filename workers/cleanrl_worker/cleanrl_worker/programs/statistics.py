@@ -41,5 +41,5 @@ def summarize(returns: Sequence[float], seed: int) -> dict[str, Any]:
         "max": float(values.max()),
         "median": float(np.median(values)),
         "iqm": float(interquartile_mean(values)),
-        "iqm_ci95": [float(low), float(high)],
+        "iqm_confidence_interval": [float(low), float(high)],
     }
