@@ -37,6 +37,7 @@ class LaneBook:
     def __init__(self) -> None:
         self.steps = 0
         self._numbers: weakref.WeakKeyDictionary[LaneUser, int] = weakref.WeakKeyDictionary()
+        self._holders: weakref.WeakValueDictionary[int, LaneUser] = weakref.WeakValueDictionary()
 
     def claim(self, user: LaneUser, now: int) -> LaneWriter | None:
         """Give a lane to a tap if it should have one, else None."""
@@ -44,17 +45,10 @@ class LaneBook:
             self._numbers[user] = self._free_number()
             user.enrolled_at = now
         for number in self._candidates(user, now):
-            holder = self._holder(number)
-            if holder is not None:
-                # By the asker's own pace, so that a slow loop does not look like a stopped one.
-                if now - holder.looked_at < max(_IDLE_NS, 10 * user.look_gap):
-                    continue
-                lane, holder.lane = holder.lane, None
+            lane = self._obtain(number, user, now)
+            if lane is not None:
+                self._holders[number] = user
                 return lane
-            try:
-                return LaneWriter(user.settings.run_id, number, run_dir=user.settings.run_dir)
-            except LaneTakenError:
-                continue
         return None
 
     def release(self, user: LaneUser) -> None:
@@ -71,28 +65,36 @@ class LaneBook:
                 user.lane.abandon()
                 user.lane = None
         self._numbers.clear()
+        self._holders.clear()
         self.steps = 0
-
-    def _candidates(self, user: LaneUser, now: int) -> list[int]:
-        if user.whole:
-            return [0]
-        settings, number = user.settings, self._numbers[user]
-        lanes = [settings.slot] if settings.mode == "single" else list(range(settings.grid_limit))
-        if number in lanes:
-            return [number]
-        # Whoever is not meant to be seen waits until those who are have had their chance.
-        return lanes if now - user.enrolled_at >= _IDLE_NS else []
 
     def close_all(self) -> None:
         """Remove what this process shares, at its end."""
         for user in list(self._numbers):
             self.release(user)
 
-    def _holder(self, number: int) -> LaneUser | None:
-        for user in self._numbers:
-            if user.lane is not None and user.lane.lane == number:
-                return user
-        return None
+    def _candidates(self, user: LaneUser, now: int) -> list[int]:
+        if user.whole:
+            return [0]
+        settings, number = user.settings, self._numbers[user]
+        lanes = [settings.slot] if settings.mode == "single" else list(range(settings.grid_limit))
+        own = [number] if number in lanes else []
+        # Other lanes only after those who should have them have had their chance.
+        waited = now - user.enrolled_at >= _IDLE_NS
+        return own + [lane for lane in lanes if lane != number and waited]
+
+    def _obtain(self, number: int, user: LaneUser, now: int) -> LaneWriter | None:
+        holder = self._holders.get(number)
+        if holder is not None and holder.lane is not None:
+            # By the asker's own pace, so that a slow loop does not look like a stopped one.
+            if now - holder.looked_at < max(_IDLE_NS, 10 * user.look_gap):
+                return None
+            lane, holder.lane = holder.lane, None
+            return lane
+        try:
+            return LaneWriter(user.settings.run_id, number, run_dir=user.settings.run_dir)
+        except LaneTakenError:
+            return None
 
     def _free_number(self) -> int:
         taken = set(self._numbers.values())
