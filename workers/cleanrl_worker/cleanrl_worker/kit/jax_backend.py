@@ -8,10 +8,13 @@ can hold it.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import platform
 import sys
 from collections.abc import Callable
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -64,6 +67,9 @@ def start(args: RunArgs) -> Any:
     # By default JAX takes most of a GPU's memory at once, which other runs may share.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     jax.config.update("jax_platforms", "cuda,cpu" if args.cuda else "cpu")
+    if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
+        jax.config.update("jax_compilation_cache_dir", str(_compiled_before()))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     try:
         jax.devices("cuda" if args.cuda else "cpu")
     except RuntimeError:
@@ -72,6 +78,21 @@ def start(args: RunArgs) -> Any:
             'on the CPU, or install a CUDA build of JAX with: pip install "jax[cuda12]"'
         ) from None
     return jax.random.PRNGKey(args.seed)
+
+
+def _compiled_before() -> Path:
+    """Where compiled functions are kept for the next run on such a processor."""
+    home = os.environ.get("MOSAIC_HOME")
+    fallback = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    cache = Path(home) / "cache" if home else Path(fallback) / "mosaic"
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        features = next(line for line in lines if line.startswith(("flags", "Features")))
+    except (OSError, StopIteration):
+        features = platform.processor()
+    # Code for another processor could stop the program with an illegal instruction.
+    kind = hashlib.sha256(features.encode()).hexdigest()[:12]
+    return cache / "jax" / f"{jax.__version__}-{platform.machine()}-{kind}"
 
 
 class Tree:
