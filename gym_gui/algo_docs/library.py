@@ -14,8 +14,6 @@ from gym_gui.models.formatting import compact
 
 _FOLDER = Path(__file__).parent
 _LINK = re.compile(r"(https?://[^\s,]+)")
-# Shown first in the form when the library has no entry for an algorithm.
-_USUAL = ("learning_rate", "num_envs", "gamma", "batch_size", "buffer_size")
 
 
 @cache
@@ -38,8 +36,8 @@ def entry(algo: str) -> Mapping[str, Any]:
 
 
 def parameters_that_matter(algo: str) -> tuple[str, ...]:
-    """The names a beginner should see first."""
-    return tuple(entry(algo).get("matters", _USUAL))
+    """The names a beginner should see first; nothing when nothing is written about it."""
+    return tuple(entry(algo).get("matters", ()))
 
 
 def recommended_timesteps(algo: str, family: str) -> int | None:
@@ -63,8 +61,8 @@ def help_html(algo: str, description: Mapping[str, Any]) -> str:
     if written:
         parts.append(f"<p>{html.escape(written['what'])}</p>")
         parts.append(f"<p><b>When to use it.</b> {html.escape(written['when'])}</p>")
-    else:
-        parts.append("<p>No help text has been written for this algorithm yet.</p>")
+    elif description.get("family"):
+        parts.append(f"<p>{html.escape(str(description['family']))}</p>")
     parts.append(_parameters(algo, description))
     parts.extend(_environment(name, written) for name in written.get("environments", ()))
     if description.get("paper"):

@@ -138,6 +138,8 @@ class CleanRlTrainForm(WorkerForm):
     def _connect(self) -> None:
         self.algo.picked.connect(self._on_algo)
         self.env.picked.connect(self._on_env)
+        for picker in (self.algo, self.env):
+            picker.checked.connect(self._on_edit)
         for line in (self.name, self.steps, self.seed, self.seeds):
             line.textChanged.connect(self._on_edit)
         self.parameters.edited.connect(self._on_edit)
@@ -159,7 +161,7 @@ class CleanRlTrainForm(WorkerForm):
 
     def _on_algorithms(self, names: list[str]) -> None:
         self.algo.set_choices([("", sorted(names))])
-        if not self.algo.text:
+        if not self.algo.text and names:
             self.algo.set_text("ppo" if "ppo" in names else sorted(names)[0])
 
     def _on_environments(self, found: list[Mapping[str, str]]) -> None:
@@ -219,7 +221,8 @@ class CleanRlTrainForm(WorkerForm):
         draft.run_name = self.name.text().strip()
         draft.other_extras, draft.tags = dict(self._other_extras), list(self._tags)
         if not self.problems():
-            draft.total_timesteps = _whole(self.steps.value())
+            default = _argument(self._description, "total_timesteps")
+            draft.total_timesteps = _whole(self.steps.value() or default)
             draft.seed = int(self.seed.value() or 0)
             draft.seeds = int(self.seeds.value() or 1)
             for section in self._sections:

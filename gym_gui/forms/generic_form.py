@@ -22,7 +22,6 @@ class GenericForm(WorkerForm):
         super().__init__()
         self._services = services
         self._actor: Actor | None = None
-        self._texts: dict[str, str] = {}
         self._lane = label("", "muted", wrap=True)
         self.text = QPlainTextEdit()
         self.text.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
@@ -44,13 +43,10 @@ class GenericForm(WorkerForm):
         )
 
     def set_actor(self, actor: Actor) -> None:
-        if self._actor is not None:
-            self._texts[self._actor.worker_type] = self.text.toPlainText()
         self._actor = actor
         self._lane.setText(actor.lane)
-        start = self._texts.get(actor.worker_type) or _start_text(actor)
-        self.text.setPlainText(start)
-        self.banner.say("info", "")
+        if not self.text.toPlainText().strip():
+            self.text.setPlainText(_start_text(actor))
 
     def document(self) -> dict[str, Any]:
         """The config as typed.
@@ -84,12 +80,10 @@ class GenericForm(WorkerForm):
         self._on_checked(problems)
 
     def content(self) -> dict[str, Any]:
-        if self._actor is not None:
-            self._texts[self._actor.worker_type] = self.text.toPlainText()
-        return {"texts": dict(self._texts)}
+        return {"text": self.text.toPlainText()}
 
     def restore(self, content: Mapping[str, Any]) -> None:
-        self._texts.update({str(k): str(v) for k, v in (content.get("texts") or {}).items()})
+        self.text.setPlainText(str(content.get("text") or ""))
 
     def _on_checked(self, problems: list[Any]) -> None:
         if problems:

@@ -10,7 +10,7 @@ from qtpy.QtWidgets import QCheckBox, QComboBox, QGridLayout, QGroupBox, QLineEd
 from gym_gui.forms.base import NumberLine, form_layout
 from gym_gui.models.requirement_sets import RequirementSet
 from gym_gui.models.train_draft import TrainDraft
-from gym_gui.widgets.basics import button, column, label, row
+from gym_gui.widgets.basics import button, column, label
 
 _NO_GPU = "No GPU on the trainer's machine"
 
@@ -56,7 +56,7 @@ class MachineSection(Section):
     def __init__(self) -> None:
         super().__init__("Machine")
         self.cpus = NumberLine("CPU slots", 1, 1, 1024)
-        self.gpu = QCheckBox("Reserve a GPU and train on it")
+        self.gpu = QCheckBox("Train on a GPU")
         self._gpu_reason = label("", "muted", wrap=True)
         self.wall = NumberLine(
             "Wall-clock limit", None, 0.01, 1e6, whole=False, optional=True, placeholder="no limit"
@@ -64,7 +64,7 @@ class MachineSection(Section):
         form = form_layout()
         form.addRow("CPU slots", column(self.cpus, self.cpus.error, spacing=2))
         form.addRow("", column(self.gpu, self._gpu_reason, spacing=2))
-        form.addRow("Wall-clock limit (minutes)", column(self.wall, self.wall.error, spacing=2))
+        form.addRow("Time limit (min)", column(self.wall, self.wall.error, spacing=2))
         self.setLayout(column(form, margin=10))
         self._watch(self.cpus, self.gpu, self.wall)
         self.set_gpus(0)
@@ -94,21 +94,22 @@ class ViewSection(Section):
         super().__init__("Live view and files")
         self.mode = QComboBox()
         self.mode.addItems(["single", "grid", "off"])
-        self.mode.setAccessibleName("Live view")
+        self.mode.setAccessibleName("FastLane live view")
         self.mode.setToolTip(
             "single: the first environment; grid: several side by side. "
             "Nothing is rendered unless somebody watches."
         )
         self.limit = NumberLine("Grid size", 4, 1, 64)
         self.tensorboard = QCheckBox("Write TensorBoard files")
-        self.video = QCheckBox("Capture videos of the first environment")
+        self.video = QCheckBox("Capture videos")
+        self.video.setToolTip("Of the first environment, now and then")
         self.keep = NumberLine("Checkpoints to keep", 3, 1, 1000)
         form = form_layout()
-        form.addRow("FastLane live view", self.mode)
-        form.addRow("Environments in the grid", column(self.limit, self.limit.error, spacing=2))
+        form.addRow("Live view", self.mode)
+        form.addRow("Grid size", column(self.limit, self.limit.error, spacing=2))
         form.addRow("", self.tensorboard)
         form.addRow("", self.video)
-        form.addRow("Checkpoints to keep", column(self.keep, self.keep.error, spacing=2))
+        form.addRow("Checkpoints", column(self.keep, self.keep.error, spacing=2))
         self.setLayout(column(form, margin=10))
         self.mode.currentTextChanged.connect(lambda text: self.limit.setEnabled(text == "grid"))
         self.limit.setEnabled(False)
@@ -147,14 +148,14 @@ class WandbSection(Section):
 
     def __init__(self) -> None:
         super().__init__("Weights and Biases")
-        self.track = QCheckBox("Track this run with W&B")
+        self.track = QCheckBox("Track this run with W&&B")
         self._lines: dict[str, QLineEdit] = {}
         self._host = QWidget()
         form = form_layout()
         for name, title, placeholder in self._TEXTS:
             form.addRow(title, self._line(name, title, placeholder))
         self._lines["wandb_api_key"].setEchoMode(QLineEdit.EchoMode.Password)
-        self.proxy = QCheckBox("Reach W&B through a VPN proxy")
+        self.proxy = QCheckBox("Reach W&&B through a proxy")
         form.addRow("", self.proxy)
         for name, title, variable in (
             ("wandb_http_proxy", "HTTP proxy", "WANDB_VPN_HTTP_PROXY"),
@@ -165,7 +166,7 @@ class WandbSection(Section):
             )
         self.probe_result = label("", "muted", wrap=True)
         probe = button("Check the connection", self._probe)
-        form.addRow("", row(probe, self.probe_result, 1))
+        form.addRow("", column(probe, self.probe_result))
         self._host.setLayout(form)
         self.setLayout(column(self.track, self._host, margin=10))
         self._watch(self.track, self.proxy, *self._lines.values())
@@ -227,7 +228,7 @@ class ExtrasSection(Section):
             box.toggled.connect(self._on_toggle)
             self._boxes[item.name] = box
             self._sets[item.name] = item
-            self._grid.addWidget(box, place // 3, place % 3)
+            self._grid.addWidget(box, place // 2, place % 2)
         self.require(["base"])
 
     def require(self, names: list[str]) -> None:

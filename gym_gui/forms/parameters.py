@@ -12,6 +12,8 @@ from gym_gui.models.form_fields import FieldError, fields_of
 from gym_gui.widgets.basics import clear, column, label, row
 from gym_gui.widgets.field_editor import FieldEditor
 
+_FEW = 6
+
 
 class ParameterList(QWidget):
     """The hyperparameters of one algorithm.
@@ -115,5 +117,8 @@ class ParameterList(QWidget):
             return
         changed = sum(editor.is_changed for editor in self._editors.values())
         shown = f"{changed} changed from the default" if changed else "All at their defaults"
-        self._summary.setText(f"{len(self._editors)} parameters. {shown}.")
+        count = len(self._editors)
+        noun = "parameter" if count == 1 else "parameters"
+        self._summary.setText(f"{count} {noun}. {shown}." if count else "Nothing to set here.")
+        self._search.setVisible(count > _FEW)
         self.edited.emit()

@@ -41,4 +41,6 @@ def forms_for(actor: Actor) -> list[str]:
     kinds = [TRAIN]
     if actor.capabilities and actor.capabilities.supports_checkpointing:
         kinds += [RESUME, EVALUATE]
-    return [*kinds, SCRIPT]
+    if actor.provides_fast_analytics:
+        kinds.append(SCRIPT)
+    return kinds

@@ -11,7 +11,7 @@ from gym_gui.forms.base import form_layout
 from gym_gui.models import formatting
 from gym_gui.models.run_status import newest_checkpoint, title_of
 from gym_gui.services import Services
-from gym_gui.widgets.basics import NoWheel, button, column, label, row
+from gym_gui.widgets.basics import button, column, label, modest, row
 
 NEWEST = "newest"
 
@@ -39,8 +39,7 @@ class RunSource(QWidget):
         self.file.setPlaceholderText("or a file of your own")
         self.file.setAccessibleName("Checkpoint file")
         for box in (self.runs, self.checkpoints):
-            box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-            box.installEventFilter(NoWheel(box))
+            modest(box)
         form = form_layout()
         form.addRow("Run", self.runs)
         form.addRow("Checkpoint", self.checkpoints)

@@ -11,6 +11,7 @@ from typing import Any
 from mosaic.config.suggest import did_you_mean
 
 INT, FLOAT, BOOL, CHOICE, TEXT, OTHER = "int", "float", "bool", "choice", "str", "other"
+_FIRST_SHOWN = 8
 _TRUE = {"true", "yes", "on", "1"}
 _FALSE = {"false", "no", "off", "0"}
 
@@ -176,6 +177,6 @@ def fields_of(description: Mapping[str, Any], first: Sequence[str]) -> list[tupl
         for argument in description.get("arguments", ())
         if argument["name"] not in HANDLED
     }
-    basic = [name for name in first if name in fields]
+    basic = [name for name in first if name in fields] or list(fields)[:_FIRST_SHOWN]
     rest = [name for name in fields if name not in basic]
     return [(fields[name], True) for name in basic] + [(fields[name], False) for name in rest]

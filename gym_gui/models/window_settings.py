@@ -44,7 +44,6 @@ class WindowSettings(BaseModel):
         float, Field(gt=0, title="Stop TensorBoard after", description="minutes unused")
     ] = 10.0
     lock_docks: Annotated[bool, Field(title="Lock panels in place")] = False
-    seen_welcome: Annotated[bool, Field(title="Skip the first steps")] = False
 
 
 def load_window_settings(home: Home) -> tuple[WindowSettings, str]:

@@ -40,15 +40,20 @@ class DockManager:
         """Switch to a layout; False when its stored form could not be used."""
         self._states[self.current] = bytes(self._window.saveState(STATE_VERSION))
         self.current = name
-        stored = self._states.get(name)
-        if stored is None:
-            self.reset()
+        size = self._window.size()
+        # Docks of both layouts side by side, if only for a moment, would widen the window.
+        for dock in self.docks.values():
+            dock.hide()
+        whole = self._apply(self._states.get(name))
+        self._window.resize(size)
+        return whole
+
+    def _apply(self, stored: bytes | None) -> bool:
+        if stored is not None and self._window.restoreState(QByteArray(stored), STATE_VERSION):
+            self._window.centralWidget().setVisible(LAYOUTS[self.current].show_runs)
             return True
-        whole = self._window.restoreState(QByteArray(stored), STATE_VERSION)
-        if not whole:
-            self.reset()
-        self._window.centralWidget().setVisible(LAYOUTS[name].show_runs)
-        return bool(whole)
+        self.reset()
+        return stored is None
 
     def reset(self) -> None:
         """Bring the current layout back to how it was made."""
@@ -89,12 +94,7 @@ class DockManager:
         """Take stored layouts; False when the current one could not be used."""
         self._states = dict(states)
         self.current = current
-        stored = self._states.get(current)
-        if stored is not None and self._window.restoreState(QByteArray(stored), STATE_VERSION):
-            self._window.centralWidget().setVisible(LAYOUTS[current].show_runs)
-            return True
-        self.reset()
-        return stored is None
+        return self._apply(self._states.get(current))
 
     def _resize(self, layout: Layout) -> None:
         width, height = self._window.width(), self._window.height()

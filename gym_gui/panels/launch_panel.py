@@ -62,6 +62,7 @@ class LaunchPanel(QWidget):
             self._stack.addWidget(page)
         top = row(label("Actor", "section"), self.choice, self._lane, 1, margin=8)
         self.setLayout(column(top, self._stack, spacing=0))
+        services.themes.changed.connect(self._recolour)
         self._kept = self._load_kept()
         self._save_timer = QTimer(self)
         self._save_timer.setSingleShot(True)
@@ -76,22 +77,33 @@ class LaunchPanel(QWidget):
         if actors == self.actors:
             return
         self.actors = actors
+        for key, form in self._forms.items():
+            actor = self.actor_of(key.partition("/")[0])
+            if actor is not None and actor.available:
+                form.set_actor(actor)
         before = self.current.worker_type if self.current else self._kept.get("actor")
         self.choice.blockSignals(True)
         self.choice.clear()
         for actor in actors:
-            name = "person" if actor.worker_type == HUMAN else "robot"
             title = actor.title if actor.available else f"{actor.title}  (not available)"
-            self.choice.addItem(self._services.themes.icon(name), title, actor)
-            if not actor.available:
-                place = self.choice.count() - 1
-                grey = QBrush(self._services.themes.colour("faint"))
-                self.choice.setItemData(place, grey, Qt.ItemDataRole.ForegroundRole)
-                self.choice.setItemData(place, actor.problem, Qt.ItemDataRole.ToolTipRole)
+            self.choice.addItem(title, actor)
+            tip = actor.lane if actor.available else actor.problem
+            self.choice.setItemData(self.choice.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
+        self._recolour()
         self.choice.setCurrentIndex(-1)
         self.choice.blockSignals(False)
         self.choose(before or _DEFAULT_ACTOR)
         self.actors_changed.emit(actors)
+
+    def _recolour(self) -> None:
+        themes = self._services.themes
+        for place, actor in enumerate(self.actors):
+            name = "person" if actor.worker_type == HUMAN else "robot"
+            self.choice.setItemIcon(
+                place, themes.icon(name, "text" if actor.available else "faint")
+            )
+            grey = None if actor.available else QBrush(themes.colour("faint"))
+            self.choice.setItemData(place, grey, Qt.ItemDataRole.ForegroundRole)
 
     @property
     def current(self) -> Actor | None:
@@ -129,31 +141,33 @@ class LaunchPanel(QWidget):
     def _show_forms(self, actor: Actor) -> None:
         self._tabs.clear()
         for kind in forms_for(actor):
-            form = self.form(kind)
-            form.set_actor(actor)
-            self._tabs.addTab(form, FORMS[kind].title)
+            self._tabs.addTab(self.form(kind, actor.worker_type), FORMS[kind].title)
         self._tabs.tabBar().setVisible(self._tabs.count() > 1)
 
     # ------------------------------------------------------------ the forms
 
-    def form(self, kind: str) -> WorkerForm:
-        """A form, made when it is first needed."""
-        if kind not in self._forms:
+    def form(self, kind: str, worker_type: str = _DEFAULT_ACTOR) -> WorkerForm:
+        """A form of a worker, made when it is first needed."""
+        key = f"{worker_type}/{kind}"
+        if key not in self._forms:
             form = FORMS[kind].make(self._services)
-            stored = (self._kept.get("forms") or {}).get(kind)
+            stored = (self._kept.get("forms") or {}).get(key)
             if stored:
                 _restore(form, stored)
             form.submitted.connect(
                 lambda configs, parent, source=form: self.submitted.emit(configs, parent, source)
             )
             form.edited.connect(self._save_timer.start)
-            self._forms[kind] = form
-        return self._forms[kind]
+            self._forms[key] = form
+            actor = self.actor_of(worker_type)
+            if actor is not None:
+                form.set_actor(actor)
+        return self._forms[key]
 
     def show_form(self, kind: str, worker_type: str) -> WorkerForm:
         """Bring a form of a worker to the front."""
         self.choose(worker_type)
-        form = self.form(kind)
+        form = self.form(kind, worker_type)
         place = self._tabs.indexOf(form)
         if place >= 0:
             self._tabs.setCurrentIndex(place)
@@ -185,7 +199,7 @@ class LaunchPanel(QWidget):
     def content(self) -> dict[str, Any]:
         """What is in the forms, and whose turn it is."""
         forms = dict(self._kept.get("forms") or {})
-        forms.update({kind: form.content() for kind, form in self._forms.items()})
+        forms.update({key: form.content() for key, form in self._forms.items()})
         actor = self.current.worker_type if self.current else self._kept.get("actor")
         return {"actor": actor, "forms": forms}
 

@@ -42,6 +42,7 @@ class RunPanel(QWidget):
         self._stack.addWidget(self._empty)
         self._stack.addWidget(self.tabs)
         self.setLayout(column(self._stack))
+        services.themes.changed.connect(self._recolour)
         self._watcher = QFileSystemWatcher(self)
         self._watcher.directoryChanged.connect(lambda _path: self.refresh())
         services.selection.current_changed.connect(self._on_current)
@@ -141,6 +142,11 @@ class RunPanel(QWidget):
         if wanted is not None and self.tabs.indexOf(wanted) >= 0:
             self.tabs.setCurrentWidget(wanted)
         self._switching = False
+
+    def _recolour(self) -> None:
+        for place, name in enumerate(self._shown):
+            icon = self._services.themes.icon(self.tab(name).icon, "muted")
+            self.tabs.setTabIcon(place, icon)
 
     def _on_tab(self) -> None:
         if self._switching:

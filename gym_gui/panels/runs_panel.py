@@ -18,7 +18,7 @@ from qtpy.QtWidgets import (
 from gym_gui.actions.binding import ActionBinder
 from gym_gui.models.run_columns import BY_KEY, COLUMNS
 from gym_gui.models.run_filter import FIELDS
-from gym_gui.models.run_order import Group, summary
+from gym_gui.models.run_order import Group, Row, summary
 from gym_gui.models.run_table import RunTableModel
 from gym_gui.services import Services
 from gym_gui.widgets.basics import EmptyState, as_panel, column, label, restyle, row
@@ -42,6 +42,7 @@ class RunsPanel(QWidget):
         as_panel(self)
         self._services = services
         self._actions = actions
+        self._wanted = ""
         self.model = RunTableModel(services.store, self)
         self.filter = QLineEdit()
         self.filter.setPlaceholderText("Filter:  algo:ppo  env:cart  state:running  return>100")
@@ -68,6 +69,7 @@ class RunsPanel(QWidget):
         self.model.filter_problem.connect(self._show_problem)
         self.model.arranged.connect(self._on_arranged)
         services.store.changed.connect(lambda _ids: self._show_count())
+        services.selection.current_changed.connect(self._follow)
         self._show_count()
 
     def show_run(self, run_id: str) -> None:
@@ -155,16 +157,24 @@ class RunsPanel(QWidget):
                 ids += [run["run_id"] for run in item.runs]
             elif item is not None:
                 ids.append(item["run_id"])
-        current = self.model.row_at(self.table.currentIndex().row())
-        chosen = "" if current is None or isinstance(current, Group) else current["run_id"]
+        chosen = _id(self.model.row_at(self.table.currentIndex().row()))
         unique = tuple(dict.fromkeys(ids))
         self._services.selection.select(unique, chosen if chosen in unique else "")
 
     def _on_arranged(self) -> None:
         self._show_count()
-        current = self._services.selection.current
-        place = self.model.row_of(current)
-        if place < 0 or self.table.selectionModel().hasSelection():
+        if self._wanted:
+            self._follow(self._wanted)
+
+    def _follow(self, run_id: str) -> None:
+        """Something else chose a run: select its row, now or when it appears."""
+        self._wanted = ""
+        item = self.model.row_at(self.table.currentIndex().row())
+        if not run_id or (item is not None and _id(item) == run_id):
+            return
+        place = self.model.row_of(run_id)
+        if place < 0:
+            self._wanted = run_id
             return
         flags = QItemSelectionModel.SelectionFlag
         self.table.selectionModel().setCurrentIndex(
@@ -216,3 +226,7 @@ class RunsPanel(QWidget):
             self._empty.say("No runs yet", "Fill in the form and press Train: it appears here.")
         elif nothing:
             self._empty.say("No runs fit", "Nothing matches the filter. Clear it to see all.")
+
+
+def _id(item: Row | None) -> str:
+    return "" if item is None or isinstance(item, Group) else str(item["run_id"])

@@ -37,8 +37,10 @@ class Welcome(QWidget):
         grid = QGridLayout()
         grid.setSpacing(8)
         for place, (name, what, key) in enumerate(_STEPS):
-            head = row(label(name, "section"), 1, label(key, "muted"))
-            card = framed(column(head, label(what, "muted", wrap=True), 1, margin=12, spacing=4))
+            text_of_step = label(what, "muted", wrap=True)
+            words = column(label(name, "section"), text_of_step, 1, label(key), spacing=4)
+            words.setContentsMargins(12, 10, 12, 10)
+            card = framed(words)
             card.setMinimumWidth(150)
             grid.addWidget(card, place // 2, place % 2)
         inner = QWidget()

@@ -81,7 +81,7 @@ QCheckBox:disabled { color: $faint; }
 QCheckBox:focus { color: $accent; }
 
 QTabWidget::pane { border: none; border-top: 1px solid $border; background: $surface; }
-QTabBar { background: transparent; }
+QTabBar { background: transparent; qproperty-drawBase: 0; }
 QTabBar::tab { background: transparent; color: $muted; padding: 7px 13px; border: none;
     border-bottom: 2px solid transparent; }
 QTabBar::tab:selected { color: $text; border-bottom: 2px solid $accent; }

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from qtpy.QtCore import QEvent, QObject, Qt
+from qtpy.QtCore import QEvent, QObject, QSize, Qt
 from qtpy.QtGui import QResizeEvent
 from qtpy.QtWidgets import (
     QBoxLayout,
+    QComboBox,
     QFrame,
     QHBoxLayout,
     QLabel,
@@ -85,13 +86,24 @@ def framed(layout: QLayout, style: str = "card") -> QFrame:
     return frame
 
 
+class VerticalScroll(QScrollArea):
+    """Scrolls up and down only; never narrower than what is in it."""
+
+    def __init__(self, content: QWidget) -> None:
+        super().__init__()
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setWidget(content)
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802
+        hint = super().minimumSizeHint()
+        bar = self.verticalScrollBar().sizeHint().width()
+        return QSize(self.widget().minimumSizeHint().width() + bar, hint.height())
+
+
 def scrolled(content: QWidget) -> QScrollArea:
     """A scroll area that is as wide as its content needs and never scrolls sideways."""
-    area = QScrollArea()
-    area.setWidgetResizable(True)
-    area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-    area.setWidget(content)
-    return area
+    return VerticalScroll(content)
 
 
 def restyle(widget: QWidget, name: str, value: str) -> None:
@@ -231,6 +243,14 @@ class ElidedLabel(QLabel):
     def _elide(self) -> None:
         mode = Qt.TextElideMode.ElideRight
         self.setText(self.fontMetrics().elidedText(self._full, mode, max(10, self.width())))
+
+
+def modest(box: QComboBox, letters: int = 14) -> None:
+    """Keep a drop-down list from becoming as wide as its longest entry."""
+    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+    box.setMinimumContentsLength(letters)
+    box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+    box.installEventFilter(NoWheel(box))
 
 
 class NoWheel(QObject):

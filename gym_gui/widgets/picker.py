@@ -8,7 +8,7 @@ from qtpy.QtCore import QSortFilterProxyModel, Qt, Signal
 from qtpy.QtGui import QStandardItem, QStandardItemModel
 from qtpy.QtWidgets import QComboBox, QCompleter, QWidget
 
-from gym_gui.widgets.basics import NoWheel, column, label, restyle
+from gym_gui.widgets.basics import column, label, modest, restyle
 from mosaic.config.suggest import did_you_mean
 
 _CHOICE_ROLE = Qt.ItemDataRole.UserRole + 1
@@ -19,9 +19,11 @@ class Picker(QWidget):
 
     Signals:
         picked: A valid name was chosen or typed.
+        checked: What is typed was looked at; `problem` is up to date.
     """
 
     picked = Signal(str)
+    checked = Signal()
 
     def __init__(self, noun: str) -> None:
         super().__init__()
@@ -35,8 +37,7 @@ class Picker(QWidget):
         self.combo.setModel(self._items)
         self.combo.setMaxVisibleItems(24)
         self.combo.setAccessibleName(noun)
-        self.combo.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.combo.installEventFilter(NoWheel(self.combo))
+        modest(self.combo)
         self._choices = QSortFilterProxyModel(self)
         self._choices.setSourceModel(self._items)
         self._choices.setFilterRole(_CHOICE_ROLE)
@@ -102,6 +103,7 @@ class Picker(QWidget):
         restyle(self.combo, "problem", "true" if self.problem else "false")
         if known and typed:
             self.picked.emit(typed)
+        self.checked.emit()
 
     def _hint(self, typed: str) -> str:
         if not typed:
