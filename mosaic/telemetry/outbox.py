@@ -17,6 +17,7 @@ from mosaic.telemetry.records import MAX_RECORD_BYTES, Kind, Record
 from mosaic.telemetry.spool import Spool
 
 CAPACITY = 8192
+CAPACITY_BYTES = 32 * 1024 * 1024
 BATCH_RECORDS = 512
 BATCH_BYTES = 512 * 1024
 LINGER_S = 0.05
@@ -69,6 +70,7 @@ class Outbox:
         self._spool = Spool(run_dir, kind)
         self._seq = max(last_seq, self._spool.last_seq())
         self._waiting: deque[Record] = deque()
+        self._waiting_bytes = 0
         self._unsafe: deque[Record] = deque()
         self._skipped = 0
         self._credit = 0
@@ -84,11 +86,12 @@ class Outbox:
         Never blocks for ever.
         """
         with self._change:
-            if record.ByteSize() > MAX_RECORD_BYTES:
+            size = record.ByteSize()
+            if size > MAX_RECORD_BYTES:
                 # The hub would set it aside, and the wire may not carry it at all.
                 self.stats.oversized += 1
                 return False
-            full = len(self._waiting) >= self._capacity
+            full = not self._room()
             to_spool = self._spool.waiting or (full and self._policy is Policy.SPOOL)
             if self._spool.full if to_spool else full and not self._room_by_policy(important):
                 self.stats.dropped += 1
@@ -101,6 +104,7 @@ class Outbox:
                 self.stats.spooled += 1
             else:
                 self._waiting.append(record)
+                self._waiting_bytes += size
             if len(self._waiting) in (1, BATCH_RECORDS):
                 self._change.notify_all()
             return True
@@ -112,6 +116,7 @@ class Outbox:
             if not self.stats.taken:
                 self._seq = max(self._seq, acknowledged)
             self._waiting.extendleft(reversed(self._unsafe))
+            self._waiting_bytes += sum(record.ByteSize() for record in self._unsafe)
             self._unsafe.clear()
             self._credit = 0
             self._connection += 1
@@ -131,10 +136,14 @@ class Outbox:
             while connection == self._connection:
                 if not self._waiting and self._spool.waiting and self._credit > 0:
                     self._waiting.extend(self._spool.take(BATCH_RECORDS))
+                    self._waiting_bytes = sum(record.ByteSize() for record in self._waiting)
                 if self._waiting and self._credit > 0:
                     self._change.wait_for(
                         lambda: self._closing or len(self._waiting) >= BATCH_RECORDS, LINGER_S
                     )
+                    # Another connection may have taken over meanwhile: its credit is not ours.
+                    if connection != self._connection:
+                        return None
                     return self._take(min(BATCH_RECORDS, self._credit))
                 if self._closing and self._all_safe():
                     return None
@@ -158,29 +167,30 @@ class Outbox:
         """Keep what is still undelivered in the spool; how many records that are."""
         with self._change:
             self._connection += 1
-            rest = [*self._unsafe, *self._waiting]
-            while batch := self._spool.take(BATCH_RECORDS):
-                rest.extend(batch)
-            self._spool.clear()
-            for record in rest:
-                self._spool.append(record)
+            left = self._spool.put_back([*self._unsafe, *self._waiting])
             self._unsafe.clear()
             self._waiting.clear()
+            self._waiting_bytes = 0
             self._change.notify_all()
             self._spool.close()
-            return len(rest)
+            return left
+
+    def _room(self) -> bool:
+        return len(self._waiting) < self._capacity and self._waiting_bytes < CAPACITY_BYTES
 
     def _all_safe(self) -> bool:
         return not self._waiting and not self._unsafe and not self._spool.waiting
 
     def _take(self, limit: int) -> list[Record]:
         batch: list[Record] = []
-        size = 0
+        size = taken = 0
         while self._waiting and len(batch) < limit:
             size += self._waiting[0].ByteSize()
             if batch and size > BATCH_BYTES:
                 break
             batch.append(self._waiting.popleft())
+            taken = size
+        self._waiting_bytes -= taken
         self._unsafe.extend(batch)
         self._credit -= len(batch)
         if self._policy is Policy.SLOW:
@@ -204,11 +214,11 @@ class Outbox:
             if not important and self._skipped < SAMPLE_EVERY:
                 return False
             self._skipped = 0
-            return len(self._waiting) < 2 * self._capacity
+            return (
+                len(self._waiting) < 2 * self._capacity and self._waiting_bytes < 2 * CAPACITY_BYTES
+            )
         started = time.monotonic()
-        found = self._change.wait_for(
-            lambda: len(self._waiting) < self._capacity, self._patience_left
-        )
+        found = self._change.wait_for(self._room, self._patience_left)
         waited = time.monotonic() - started
         self.stats.waited_s += waited
         self._patience_left = max(0.0, self._patience_left - waited)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import struct
 import zlib
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from mosaic.telemetry.records import Kind, Record
 from mosaic.telemetry.schema import STORE_FOLDER
@@ -20,6 +21,7 @@ from mosaic.wire import trainer_pb2 as pb
 
 _HEAD = struct.Struct("<II")
 SPOOL_LIMIT_BYTES = 256 * 1024 * 1024
+TAKE_BYTES = 4 * 1024 * 1024
 
 
 class SpoolBusyError(Exception):
@@ -31,6 +33,21 @@ def spool_path(run_dir: Path, kind: Kind) -> Path:
     return run_dir / STORE_FOLDER / f"spool-{kind}.bin"
 
 
+def _framed(record: Record) -> bytes:
+    data = record.SerializeToString()
+    return _HEAD.pack(len(data), zlib.crc32(data)) + data
+
+
+def _locked(path: Path, mode: str) -> BinaryIO:
+    file = cast(BinaryIO, open(path, mode))  # noqa: SIM115  (held until the spool is closed)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        file.close()
+        raise SpoolBusyError(f"{path} is in use by another process") from error
+    return file
+
+
 class Spool:
     """An append-only queue of records on disk, drained from the front."""
 
@@ -39,12 +56,7 @@ class Spool:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._type: type[Record] = pb.Step if kind is Kind.STEPS else pb.Episode
-        self._file: BinaryIO = open(path, "a+b")  # noqa: SIM115  (held until close)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            self._file.close()
-            raise SpoolBusyError(f"{path} is in use by another process") from error
+        self._file = _locked(path, "a+b")
         self._read_at = 0
         self._end = self._whole_length()
         os.ftruncate(self._file.fileno(), self._end)
@@ -61,23 +73,42 @@ class Spool:
 
     def append(self, record: Record) -> None:
         """Add a record at the end."""
-        data = record.SerializeToString()
-        self._file.write(_HEAD.pack(len(data), zlib.crc32(data)))
-        self._file.write(data)
-        self._end += _HEAD.size + len(data)
+        self._end += self._file.write(_framed(record))
 
     def take(self, limit: int) -> list[Record]:
-        """The next records from the front, at most `limit`."""
+        """The next records from the front, at most `limit` and about `TAKE_BYTES`."""
         self._file.flush()
         self._file.seek(self._read_at)
         taken: list[Record] = []
-        while len(taken) < limit and self._read_at < self._end:
+        enough = self._read_at + TAKE_BYTES
+        while len(taken) < limit and self._read_at < min(self._end, enough):
             record = self._next()
             if record is None:
                 break
             taken.append(record)
         self._file.seek(0, os.SEEK_END)
         return taken
+
+    def put_back(self, records: list[Record]) -> int:
+        """Put records before those that wait here; how many there are then in all."""
+        if not records and not self.waiting:
+            self.clear()
+            return 0
+        self._file.flush()
+        fresh = self._path.with_suffix(".new")
+        target = _locked(fresh, "w+b")
+        for record in records:
+            target.write(_framed(record))
+        self._file.seek(self._read_at)
+        shutil.copyfileobj(self._file, target)
+        os.replace(fresh, self._path)
+        self._file.close()
+        self._file, self._read_at, self._end = target, 0, target.tell()
+        waiting = 0
+        while batch := self.take(512):
+            waiting += len(batch)
+        self._read_at = 0
+        return waiting
 
     def last_seq(self) -> int:
         """The newest sequence number in the spool, 0 when it is empty."""

@@ -148,6 +148,15 @@ def test_a_spool_has_one_owner(tmp_path: Path) -> None:
     spool.close()
 
 
+def test_large_frames_fill_the_disk_before_the_memory(tmp_path: Path) -> None:
+    """Without a daemon, a worker that sends pictures spools them instead of holding them."""
+    outbox = Outbox(tmp_path, Kind.STEPS, Policy.SPOOL, 0)
+    for _ in range(60):
+        assert outbox.put(pb.Step(frame=bytes(1_000_000)))
+    assert outbox.stats.spooled > 20
+    assert outbox.close() == 60
+
+
 def test_a_record_that_no_message_can_carry_is_left_out_and_counted(tmp_path: Path) -> None:
     """A hundred megabytes in one frame cost that record, not the stream."""
     outbox = Outbox(tmp_path, Kind.STEPS, Policy.SPOOL, 0)
