@@ -86,16 +86,23 @@ class RunChannel:
                 spool = await asyncio.to_thread(Spool, self.run_dir, kind)
             except SpoolBusyError:
                 continue
-            writer = await self.open_for_writing()
-            while records := await asyncio.to_thread(spool.take, VIEW_RECORDS):
-                lane.accept(make_batch(kind, self.run_id, records), writer)
-                adopted += len(records)
-                await asyncio.to_thread(writer.flush)
-            await asyncio.to_thread(spool.clear)
-            spool.close()
+            try:
+                adopted += await self._deliver(spool, lane)
+            finally:
+                await asyncio.to_thread(spool.close)
         if adopted:
             self.notify("telemetry_spool_delivered", {"records": adopted})
         return adopted
+
+    async def _deliver(self, spool: Spool, lane: Lane) -> int:
+        writer = await self.open_for_writing()
+        delivered = 0
+        while records := await asyncio.to_thread(spool.take, VIEW_RECORDS):
+            lane.accept(make_batch(lane.kind, self.run_id, records), writer)
+            delivered += len(records)
+            await asyncio.to_thread(writer.flush)
+        await asyncio.to_thread(spool.clear)
+        return delivered
 
     async def settled(self, timeout: float = 5.0) -> None:
         """Wait until everything accepted so far can be read from the store."""

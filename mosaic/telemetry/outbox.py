@@ -21,6 +21,7 @@ CAPACITY_BYTES = 32 * 1024 * 1024
 BATCH_RECORDS = 512
 BATCH_BYTES = 512 * 1024
 LINGER_S = 0.05
+TAKEOVER_S = 10.0
 SAMPLE_EVERY = 10
 
 
@@ -67,7 +68,8 @@ class Outbox:
         self._capacity = capacity
         self._patience_s = patience_s
         self._patience_left = patience_s
-        self._spool = Spool(run_dir, kind)
+        # The daemon may be taking over what an earlier process of this run left behind.
+        self._spool = Spool(run_dir, kind, TAKEOVER_S)
         self._seq = max(last_seq, self._spool.last_seq())
         self._waiting: deque[Record] = deque()
         self._waiting_bytes = 0

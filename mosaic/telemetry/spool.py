@@ -11,6 +11,7 @@ import fcntl
 import os
 import shutil
 import struct
+import time
 import zlib
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -48,15 +49,26 @@ def _locked(path: Path, mode: str) -> BinaryIO:
     return file
 
 
+def _locked_within(path: Path, patience_s: float) -> BinaryIO:
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            return _locked(path, "a+b")
+        except SpoolBusyError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(0.05)
+
+
 class Spool:
     """An append-only queue of records on disk, drained from the front."""
 
-    def __init__(self, run_dir: Path, kind: Kind) -> None:
+    def __init__(self, run_dir: Path, kind: Kind, patience_s: float = 0.0) -> None:
         path = spool_path(run_dir, kind)
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._type: type[Record] = pb.Step if kind is Kind.STEPS else pb.Episode
-        self._file = _locked(path, "a+b")
+        self._file = _locked_within(path, patience_s)
         self._read_at = 0
         self._end = self._whole_length()
         os.ftruncate(self._file.fileno(), self._end)
