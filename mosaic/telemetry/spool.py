@@ -46,6 +46,10 @@ def _locked(path: Path, mode: str) -> BinaryIO:
     except OSError as error:
         file.close()
         raise SpoolBusyError(f"{path} is in use by another process") from error
+    # The last owner removes an empty spool: the file we locked may no longer be the one there.
+    if not path.exists() or not os.path.samestat(os.fstat(file.fileno()), path.stat()):
+        file.close()
+        return _locked(path, mode)
     return file
 
 
