@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 import grpc
 
 from mosaic.runs import logs
-from mosaic.runs.metrics import MetricReader
 from mosaic.trainer.engine import Engine
 from mosaic.trainer.registry import StoredRun
 from mosaic.trainer.resolve import resolve_run
@@ -72,6 +71,8 @@ class StreamHandlers:
         self, request: pb.StreamRunMetricsRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[pb.MetricBatch]:
         stored = await resolve_run(self.engine, request.run_id)
+        from mosaic.runs.metrics import MetricReader  # NumPy is a tenth of a second of start-up
+
         reader = MetricReader(self.engine.run_dir(stored).path)
         read: dict[str, int] = {}
         while True:
