@@ -59,6 +59,21 @@ def test_beginnings_that_never_end_are_paid_for() -> None:
     assert spent <= 0.02 * 400.0 + 1.0
 
 
+def test_a_busy_machine_gets_fewer_frames() -> None:
+    """A process that gets a quarter of a processor spends its share of that quarter."""
+    pacer = FramePacer(10 * MS, share=0.02)
+    now = waited = frames = 0
+    pacer.begin(now)
+    while now < 1_000_000 * MS:
+        if now >= pacer.due_at and pacer.earned(now, waited):
+            pacer.rendered(now, now + 8 * MS, waited, waited + 6 * MS)
+            now, waited, frames = now + 8 * MS, waited + 6 * MS, frames + 1
+        now, waited = now + 4 * MS, waited + 3 * MS
+    ran = now - waited
+    assert 0.7 * 0.02 <= frames * 2 * MS / ran <= 0.02 + 1.0 / 250
+    assert pacer.capped
+
+
 def test_the_first_frame_of_a_viewer_comes_at_once() -> None:
     """Whoever opens a view does not wait for the pace of those before."""
     pacer = FramePacer(33 * MS, share=0.02)

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from cleanrl_worker.fastlane.cameras import Camera, camera_for, prepare_rendering
+from cleanrl_worker.fastlane.contention import waited_ns
 from cleanrl_worker.fastlane.lanes import book
 from cleanrl_worker.fastlane.pacing import FramePacer
 from cleanrl_worker.fastlane.settings import Settings, read_settings, say_once
@@ -103,7 +104,9 @@ class FrameTap:
             self._claim(now)
         self._notice_readers(now)
         if self.watched and now >= self._pacer.due_at:
-            self._publish(camera, reward, now)
+            waited = waited_ns()
+            if self._pacer.earned(now, waited):
+                self._publish(camera, reward, now, waited)
         return self._next_stride(steps_taken, now)
 
     def _notice_readers(self, now: int) -> None:
@@ -144,14 +147,14 @@ class FrameTap:
         if self.lane is not None:
             self._pacer.share = self.settings.share / self.lane.lane_count()
 
-    def _publish(self, camera: Camera, reward: Any, now: int) -> None:
+    def _publish(self, camera: Camera, reward: Any, now: int, waited: int) -> None:
         assert self.lane is not None
         try:
             self.lane.publish(self._picture(camera), self._metrics(reward))
             if self._failing:
                 self.lane.notice("")
                 self._failing = False
-            self._pacer.rendered(now, time.monotonic_ns())
+            self._pacer.rendered(now, time.monotonic_ns(), waited, waited_ns())
         except Exception as error:
             self._failed(error, now)
 
