@@ -1,6 +1,6 @@
 """Trains algorithms for real and records how well they learned.
 
-    python -m benchmarks.learning.run ppo dqn        (all settings without names)
+    python -m benchmarks.learning.run [--jobs N] ppo dqn        (all settings without names)
 
 Each algorithm's record goes to ``benchmarks/results/learning/<algorithm>.json``: the curve,
 returns, evaluation, seeds, speed, the commands, and whether resume was exact.
@@ -8,6 +8,7 @@ returns, evaluation, seeds, speed, the commands, and whether resume was exact.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -15,10 +16,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from benchmarks.learning.settings import SETTINGS, Setting
@@ -33,17 +36,22 @@ _EVALUATION_EPISODES = 50
 
 def main() -> None:
     """Record the algorithms named on the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=1, help="seeds to train side by side")
+    parser.add_argument("algorithms", nargs="*", default=list(SETTINGS))
+    options = parser.parse_args()
     RESULTS.mkdir(parents=True, exist_ok=True)
-    for algorithm in sys.argv[1:] or list(SETTINGS):
-        record = record_algorithm(algorithm, SETTINGS[algorithm])
+    for algorithm in options.algorithms:
+        record = record_algorithm(algorithm, SETTINGS[algorithm], options.jobs)
         path = RESULTS / f"{algorithm}.json"
         path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         print(f"{algorithm}: {record['training_return']} evaluation {record['evaluation']}")
 
 
-def record_algorithm(algorithm: str, setting: Setting) -> dict[str, Any]:
+def record_algorithm(algorithm: str, setting: Setting, jobs: int) -> dict[str, Any]:
     """Train one algorithm with every seed and put its record together."""
-    runs = [_train(algorithm, setting, seed) for seed in setting.seeds]
+    with ThreadPoolExecutor(jobs) as pool:
+        runs = list(pool.map(lambda seed: _train(algorithm, setting, seed), setting.seeds))
     training = [run["training_return"] for run in runs]
     evaluated = [run["evaluation_return"] for run in runs]
     flags, half = smoke_flags(algorithm)
@@ -64,7 +72,7 @@ def record_algorithm(algorithm: str, setting: Setting) -> dict[str, Any]:
         "resumes_exactly": not differences,
         "sps": _summary([run["sps"] for run in runs]),
         "runs": runs,
-        "machine": {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count()},
+        "machine": _machine(),
         "recorded_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "command": f"python -m benchmarks.learning.run {algorithm}",
     }
@@ -74,7 +82,8 @@ def _train(algorithm: str, setting: Setting, seed: int) -> dict[str, Any]:
     values = {"env_id": setting.env_id, "total_timesteps": setting.total_timesteps}
     command = ["-m", f"cleanrl_worker.cleanrl.{algorithm}"]
     for name, value in {**values, "seed": seed, **setting.flags}.items():
-        command += [f"--{name.replace('_', '-')}", str(value)]
+        flag = f"--{name.replace('_', '-')}"
+        command += [flag] if value is True else [flag, str(value)]
     with tempfile.TemporaryDirectory() as folder:
         run_dir = Path(folder) / "run"
         began = time.monotonic()
@@ -108,6 +117,11 @@ def _thin(steps: np.ndarray, returns: np.ndarray) -> list[list[float]]:
     where = np.digitize(steps, edges) - 1
     filled = [index for index in range(_CURVE_POINTS) if (where == index).any()]
     return [[int(edges[i + 1]), round(float(returns[where == i].mean()), 2)] for i in filled]
+
+
+def _machine() -> dict[str, Any]:
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    return {"cpu": platform.machine(), "cores": os.cpu_count(), "gpu": gpu}
 
 
 def _summary(values: list[float]) -> dict[str, float]:

@@ -95,4 +95,7 @@ SETTINGS: dict[str, Setting] = {
         random_return=-280,
     ),
     "rpo_continuous_action": Setting("InvertedPendulum-v5", 300_000, random_return=6),
+    "ppo_atari": Setting(
+        "BreakoutNoFrameskip-v4", 1_000_000, {"cuda": True}, seeds=(1,), random_return=1.7
+    ),
 }

@@ -1,0 +1,108 @@
+"""Writes docs/coverage.md from the records: ``python -m benchmarks.learning.coverage``.
+
+Every bundled algorithm has a row. What was never recorded is shown as such.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from cleanrl_worker.kit.schema import SCRIPTS, read_schema, script_names
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "coverage.md"
+LEARNING = ROOT / "benchmarks" / "results" / "learning"
+SPEED = ROOT / "benchmarks" / "results" / "speed"
+_NOT_YET = "no record"
+
+_INTRODUCTION = """# What each algorithm does, proven
+
+Made by `python -m benchmarks.learning.coverage` from the records in `benchmarks/results/`; do
+not edit. Each record holds the commands, seeds and curves. "Return" is the average over the last
+100 training episodes (mean and standard deviation over seeds), or the greedy policy's average
+where the published figure is one of evaluation. "Speed" is the ratio to the named peer in the
+same interleaved run on one thread, by the wall clock and, in brackets, by processor time.
+
+| algorithm | trained on | steps | return | published | resumes exactly | evaluation | SPS | speed |
+|---|---|---|---|---|---|---|---|---|
+"""
+
+
+def main() -> None:
+    """Write the page."""
+    rows = [row(name) for name in script_names()]
+    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    sources = sorted({line for name in script_names() for line in source_lines(name)})
+    text = _INTRODUCTION + "\n".join(rows) + "\n\n## Sources\n\n" + "\n".join(sources) + "\n"
+    PAGE.write_text(text, encoding="utf-8")
+    print(f"{PAGE.relative_to(ROOT)}: {len(rows)} algorithms")
+
+
+def row(name: str) -> str:
+    """One algorithm's line of the table."""
+    speed = _speed(name)
+    record = _read(LEARNING / f"{name}.json")
+    if record is None:
+        env_id = read_schema(SCRIPTS / f"{name}.py").algorithm["default_env"]
+        cells = [name, f"{env_id} (default)", _NOT_YET, _NOT_YET, "", _NOT_YET, _NOT_YET, "", speed]
+        return "| " + " | ".join(cells) + " |"
+    published = record["published"]
+    of_evaluation = published is not None and published["of"] == "evaluation"
+    reached = record["evaluation"] if of_evaluation else record["training_return"]
+    cells = [
+        name,
+        record["env_id"],
+        f"{record['total_timesteps']:,} x {len(record['seeds'])} seeds",
+        _with_spread(reached),
+        _published(record),
+        "yes" if record["resumes_exactly"] else "no",
+        f"{_with_spread(record['evaluation'])} ({record['evaluation_episodes']} episodes a seed)",
+        f"{record['sps']['mean']:,.0f}",
+        speed,
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def source_lines(name: str) -> list[str]:
+    """Where an algorithm's published figure comes from, and its paper."""
+    lines = [f"- {name}: {read_schema(SCRIPTS / f'{name}.py').algorithm['paper']}"]
+    record = _read(LEARNING / f"{name}.json")
+    if record is not None and record["published"] is not None:
+        lines.append(f"- {name}, published figure: {record['published']['source']}")
+    return lines
+
+
+def _published(record: dict[str, Any]) -> str:
+    published = record["published"]
+    if published is None:
+        return f"none for this budget; random play gets {record['random_return']}"
+    verdict = "met" if record["meets_published"] else "not met"
+    return f"{_with_spread(published)}: {verdict}"
+
+
+def _with_spread(summary: dict[str, float]) -> str:
+    return f"{summary['mean']:.1f} ± {summary['std']:.1f}"
+
+
+def _speed(name: str) -> str:
+    parts = []
+    for path in sorted(SPEED.glob(f"{name}-*.json")):
+        record = _read(path)
+        parts.append(
+            f"{record['env_id']}: {record['ratio']:.1f}x ({record['ratio_by_cpu']:.1f}x) "
+            f"{record['peer']}, target {record['target']:g}x"
+        )
+    return "; ".join(parts) or _NOT_YET
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""Atari games: what ends an episode, what is remembered, what is drawn from memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from cleanrl_worker.kit.atari import AtariEnvs, game_of
+from cleanrl_worker.kit.checkpoints import to_plain
+from cleanrl_worker.kit.errors import UsageError
+from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
+from cleanrl_worker.kit.prioritized import PrioritizedFrameReplay, SumTree
+from cleanrl_worker.kit.sampling import Random
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize(
+    ("env_id", "game", "sticky"),
+    [
+        ("BreakoutNoFrameskip-v4", "breakout", 0.0),
+        ("ALE/MsPacman-v5", "ms_pacman", 0.25),
+        ("UpNDownNoFrameskip-v4", "up_n_down", 0.0),
+    ],
+)
+def test_ids_of_both_generations_work(env_id: str, game: str, sticky: float) -> None:
+    """Old and new ids name the same ROMs; only the new ones have sticky actions."""
+    assert game_of(env_id) == (game, sticky)
+
+
+def test_an_unknown_game_is_refused_with_the_nearest() -> None:
+    """A typing mistake leads to the game that was meant."""
+    with pytest.raises(UsageError, match="BreakoutNoFrameskip-v4"):
+        game_of("BreakuotNoFrameskip-v4")
+
+
+def test_lives_end_episodes_for_learning_and_games_are_reported_whole() -> None:
+    """Losing a life terminates, the game goes on; its score and length come at its true end."""
+    envs = AtariEnvs("BreakoutNoFrameskip-v4", 2)
+    rng = Random(0)
+    envs.reset(seed=1)
+    lives_lost = np.zeros(2, int)
+    scores = np.zeros(2)
+    games = []
+    for _ in range(1500):
+        _, rewards, terminated, _, info = envs.step(envs.sample_actions(rng))
+        assert set(np.unique(rewards)) <= {-1.0, 0.0, 1.0}
+        lives_lost += terminated
+        scores += rewards
+        if info:
+            for index, (score, length) in zip(
+                np.flatnonzero(info["ended"]), info["episodes"], strict=True
+            ):
+                assert lives_lost[index] == 5
+                assert score >= scores[index] > -1
+                games.append(length)
+                lives_lost[index] = scores[index] = 0
+    assert len(games) > 2
+    assert min(games) > 50
+
+
+def test_games_are_brought_back_in_the_middle() -> None:
+    """Restored games go on with the same frames and rewards, also sticky ones."""
+    envs, twins = AtariEnvs("ALE/Pong-v5", 2), AtariEnvs("ALE/Pong-v5", 2)
+    rng = Random(3)
+    envs.reset(seed=5)
+    for _ in range(60):
+        envs.step(envs.sample_actions(rng))
+    envs.restart(1)
+    for _ in range(15):
+        envs.step(envs.sample_actions(rng))
+    twins.load_state_dict(to_plain(envs.state_dict()))
+    assert twins.notes == []
+    for _ in range(40):
+        actions = envs.sample_actions(rng)
+        one, other = envs.step(actions), twins.step(actions)
+        np.testing.assert_array_equal(one[0], other[0])
+        np.testing.assert_array_equal(one[1], other[1])
+
+
+def _play(memory: FrameReplayBuffer, envs: AtariEnvs, steps: int) -> dict[bytes, tuple]:
+    """Fill a memory; what followed each observation that was acted on."""
+    rng = Random(1)
+    obs = envs.reset(seed=2)
+    seen = {}
+    for _ in range(steps):
+        actions = envs.sample_actions(rng)
+        next_obs, rewards, terminated, _, info = envs.step(actions)
+        memory.add(obs, actions, rewards, terminated, info)
+        true_next = info["final_obs"] if info else next_obs
+        for index in range(envs.num_envs):
+            key = obs[index].tobytes() + bytes([int(actions[index])])
+            following = (true_next[index].tobytes(), float(rewards[index]), bool(terminated[index]))
+            seen.setdefault(key, []).append(following)
+        obs = next_obs
+    return seen
+
+
+def test_frame_memory_gives_back_what_happened() -> None:
+    """Every drawn stack, action, reward and next stack is one that was really played, across
+    the ends of games and of the ring."""
+    envs = AtariEnvs("BreakoutNoFrameskip-v4", 2)
+    memory = FrameReplayBuffer(600, envs, CPU)
+    seen = _play(memory, envs, 500)
+    for _ in range(20):
+        batch = memory.sample(32, Random(4))
+        for row in range(32):
+            key = batch.obs[row].numpy().tobytes() + bytes([int(batch.actions[row])])
+            happened = (
+                batch.next_obs[row].numpy().tobytes(),
+                batch.rewards[row].item(),
+                bool(batch.dones[row]),
+            )
+            assert happened in seen[key]
+
+
+def test_sums_are_searched_as_a_plain_running_sum_is() -> None:
+    """The tree finds the same row as searching the cumulative sum."""
+    rng = np.random.default_rng(0)
+    numbers = rng.random(100) * (rng.random(100) < 0.7)
+    tree = SumTree(100)
+    tree.set(np.arange(100), numbers)
+    tree.set(np.array([7, 50, 7]), np.array([0.0, 3.0, 0.0]))
+    numbers[7], numbers[50] = 0.0, 3.0
+    assert tree.total == pytest.approx(numbers.sum())
+    sums = rng.random(1000) * numbers.sum()
+    expected = np.searchsorted(np.cumsum(numbers), sums, side="right")
+    np.testing.assert_array_equal(tree.find(sums), expected)
+
+
+def _rainbow_memory(**options: float) -> tuple[PrioritizedFrameReplay, AtariEnvs]:
+    envs = AtariEnvs("BreakoutNoFrameskip-v4", 1)
+    settings = {"n_step": 3, "gamma": 0.9, "alpha": 1.0, "eps": 1e-6, **options}
+    return PrioritizedFrameReplay(300, envs, CPU, **settings), envs
+
+
+def test_transitions_are_drawn_in_proportion_to_their_priority() -> None:
+    """A surprising transition comes as much more often as it is more surprising, and weighs as
+    much less."""
+    memory, envs = _rainbow_memory()
+    _play(memory, envs, 200)
+    rows = np.flatnonzero(memory._tree.values)
+    memory.update_priorities(rows, np.ones(len(rows)))
+    memory.update_priorities(rows[:5], np.full(5, 9.0))
+    rng = Random(0)
+    batches = [memory.sample_prioritized(32, rng, beta=1.0) for _ in range(300)]
+    drawn = np.concatenate([batch.rows for batch in batches])
+    share = np.isin(drawn, rows[:5]).mean()
+    assert share == pytest.approx(45 / (45 + len(rows) - 5), abs=0.02)
+    mixed = next(b for b in batches if 0 < np.isin(b.rows, rows[:5]).sum() < 32)
+    often = np.isin(mixed.rows, rows[:5])
+    weights = mixed.weights.numpy()
+    np.testing.assert_allclose(weights[often] / weights[~often].max(), 1 / 9, rtol=1e-3)
+
+
+def test_rewards_are_summed_over_steps_until_the_episode_ends() -> None:
+    """n-step returns equal a step-by-step sum over what was stored."""
+    memory, envs = _rainbow_memory()
+    _play(memory, envs, 280)
+    arrays = {name: array[0] for name, array in memory._arrays.items()}
+    batch = memory.sample_prioritized(64, Random(0), beta=0.4)
+    for row, start in enumerate(batch.rows):
+        total, factor, position, done = 0.0, 1.0, start, 0.0
+        for _ in range(3):
+            total += factor * arrays["rewards"][position]
+            factor *= 0.9
+            done = arrays["dones"][position]
+            position = (position + 1) % 300
+            if done or not arrays["begins"][position]:
+                break
+        assert batch.rewards[row].item() == pytest.approx(total, abs=1e-6)
+        assert batch.discounts[row].item() == pytest.approx(factor, rel=1e-5)
+        assert batch.dones[row].item() == done
+        np.testing.assert_array_equal(batch.next_obs[row, -1].numpy(), arrays["frames"][position])

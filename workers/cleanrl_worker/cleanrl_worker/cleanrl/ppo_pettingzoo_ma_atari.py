@@ -1,0 +1,244 @@
+"""Proximal Policy Optimization (Schulman et al., 2017) playing against itself.
+
+Alternate between collecting a short rollout with the current policy and several epochs of
+minibatch updates on it. The clipped ratio keeps each update close to the policy that
+collected the data. One agent plays all sides of an Atari game for several players and learns
+from every side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cleanrl_worker.agents.layers import layer_init
+from cleanrl_worker.agents.nature_cnn import nature_cnn
+from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.errors import UsageError
+from cleanrl_worker.kit.inference import Policy, categorical_policy, numpy_outputs
+from cleanrl_worker.kit.minibatches import minibatches
+from cleanrl_worker.kit.optim import Adam
+from cleanrl_worker.kit.pettingzoo import MultiAgentAtari
+from cleanrl_worker.kit.returns import gae
+from cleanrl_worker.kit.run import Run
+from cleanrl_worker.kit.script import main
+
+ALGORITHM = {
+    "title": "Proximal Policy Optimization, self-play in Atari games for several players",
+    "paper": "Schulman et al. 2017, https://arxiv.org/abs/1707.06347",
+    "family": "PPO",
+    "actions": ["discrete"],
+    "observations": ["image"],
+    "default_env": "pong_v3",
+    "requires": ["base", "atari", "pettingzoo"],
+}
+SMOKE = {"total_timesteps": 128, "num_envs": 2, "num_steps": 16}
+
+
+@dataclass
+class Args(RunArgs):
+    exp_name: str = "ppo_pettingzoo_ma_atari"
+    """the name of this experiment"""
+
+    # Algorithm specific arguments
+    env_id: str = "pong_v3"
+    """the game, as PettingZoo names it"""
+    total_timesteps: int = 20000000
+    """total timesteps of the experiment [>=1]"""
+    learning_rate: float = 2.5e-4
+    """the learning rate of the optimizer [>0]"""
+    num_envs: int = 16
+    """the number of players in all games together [>=1]"""
+    num_steps: int = 128
+    """the number of steps each environment takes in a rollout [>=1]"""
+    anneal_lr: bool = True
+    """if toggled, the learning rate falls to zero over the run"""
+    gamma: float = 0.99
+    """the discount factor [0,1]"""
+    gae_lambda: float = 0.95
+    """the lambda of generalised advantage estimation [0,1]"""
+    num_minibatches: int = 4
+    """the number of minibatches in an epoch [>=1]"""
+    update_epochs: int = 4
+    """the number of epochs in an update [>=1]"""
+    norm_adv: bool = True
+    """if toggled, advantages are normalised in each minibatch"""
+    clip_coef: float = 0.1
+    """the clipping coefficient of the surrogate objective [>0]"""
+    clip_vloss: bool = True
+    """if toggled, the value loss is clipped like the policy's"""
+    ent_coef: float = 0.01
+    """the weight of the entropy bonus [>=0]"""
+    vf_coef: float = 0.5
+    """the weight of the value loss [>=0]"""
+    max_grad_norm: float = 0.5
+    """the largest norm of a gradient [>0]"""
+    target_kl: float | None = None
+    """stop an update early when the policy has moved this far [>0]"""
+
+
+class Agent(nn.Module):
+    """One trunk, two heads: action logits and the value."""
+
+    def __init__(self, envs: MultiAgentAtari) -> None:
+        super().__init__()
+        self.network = nature_cnn(envs.single_observation_space.shape[0])
+        self.actor = layer_init(nn.Linear(512, int(envs.single_action_space.n)), std=0.01)
+        self.critic = layer_init(nn.Linear(512, 1), std=1.0)
+
+    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """Action logits and state values."""
+        hidden = self.network(obs)
+        return self.actor(hidden), self.critic(hidden).flatten()
+
+
+def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> MultiAgentAtari:
+    """Whole games with their true score."""
+    return MultiAgentAtari(args.env_id, num_envs, learning=False, video_dir=video_dir)
+
+
+def make_policy(envs: MultiAgentAtari, args: Args, model: dict) -> Policy:
+    """Rebuild the trained policy for evaluation."""
+    agent = Agent(envs)
+    agent.load_state_dict(model["agent"])
+    return categorical_policy(nn.Sequential(agent.network, agent.actor))
+
+
+def train(args: Args, run: Run) -> None:
+    batch_size = args.num_envs * args.num_steps
+    if batch_size % args.num_minibatches:
+        raise UsageError(
+            f"--num-minibatches {args.num_minibatches} does not divide the batch of "
+            f"{batch_size} (--num-envs {args.num_envs} times --num-steps {args.num_steps})."
+        )
+    minibatch_size = batch_size // args.num_minibatches
+    num_iterations = args.total_timesteps // batch_size
+
+    envs = MultiAgentAtari(args.env_id, args.num_envs, video_dir=run.video_dir)
+    run.check_spaces(envs)
+    if envs.num_envs != args.num_envs:
+        raise UsageError(
+            f"--num-envs {args.num_envs} counts players and leaves a game of {args.env_id} "
+            f"incomplete: use --num-envs {envs.num_envs}."
+        )
+    agent = Agent(envs).to(run.device)
+    optimizer = Adam(
+        agent.parameters(), args.learning_rate, eps=1e-5, max_grad_norm=args.max_grad_norm
+    )
+    act = numpy_outputs(agent)
+
+    # Storage of one rollout
+    shape = (args.num_steps, args.num_envs)
+    obs = np.zeros((*shape, *envs.single_observation_space.shape), envs.obs.dtype)
+    logits = np.zeros((*shape, int(envs.single_action_space.n)), np.float32)
+    actions = np.zeros(shape, np.int64)
+    rewards = np.zeros(shape, np.float32)
+    values = np.zeros(shape, np.float32)
+    ends = np.zeros(shape, np.bool_)
+
+    envs.reset(seed=args.seed)
+    run.remember({"agent": agent}, optimizer=optimizer, envs=envs)
+    next_obs = envs.obs
+    for global_step in run.steps(batch_size):
+        if args.anneal_lr:
+            optimizer.lr = (1.0 - global_step / (num_iterations * batch_size)) * args.learning_rate
+
+        # Collect a rollout
+        for t in range(args.num_steps):
+            global_step += args.num_envs
+            obs[t] = next_obs
+            logits[t], values[t] = act(next_obs)
+            actions[t] = run.rng.categorical(logits[t])
+            next_obs, rewards[t], terminated, truncated, info = envs.step(actions[t])
+            ends[t] = terminated | truncated
+            if info:
+                # A truncated episode would have gone on: count the value it still had.
+                cut_off = truncated & ~terminated
+                if cut_off.any():
+                    rewards[t] += args.gamma * cut_off * act(info["final_obs"])[1]
+                run.log_episodes(global_step, info)
+
+        # Advantages and returns
+        _, last_value = act(next_obs)
+        advantages = gae(rewards, values, last_value, ends, args.gamma, args.gae_lambda)
+        returns = advantages + values
+
+        # Flatten the batch
+        b_obs = torch.from_numpy(obs).to(run.device).flatten(0, 1)
+        b_actions = torch.from_numpy(actions).to(run.device).flatten().unsqueeze(1)
+        b_logits = torch.from_numpy(logits).to(run.device).flatten(0, 1)
+        b_logprobs = b_logits.log_softmax(-1).gather(1, b_actions).squeeze(1)
+        b_values = torch.from_numpy(values).to(run.device).flatten()
+        b_advantages = torch.from_numpy(advantages).to(run.device).flatten()
+        b_returns = torch.from_numpy(returns).to(run.device).flatten()
+        batch = (b_obs, b_actions, b_logprobs, b_advantages, b_returns, b_values)
+
+        # Optimise the policy and the value network
+        clipfracs = []
+        for _ in range(args.update_epochs):
+            for (
+                mb_obs,
+                mb_actions,
+                mb_logprobs,
+                mb_advantages,
+                mb_returns,
+                mb_values,
+            ) in minibatches(run.rng, minibatch_size, *batch):
+                new_logits, new_value = agent(mb_obs)
+                log_probs = new_logits.log_softmax(-1)
+                entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
+                logratio = log_probs.gather(1, mb_actions).squeeze(1) - mb_logprobs
+                ratio = logratio.exp()
+
+                if args.norm_adv:
+                    std, mean = torch.std_mean(mb_advantages)
+                    mb_advantages = (mb_advantages - mean) / (std + 1e-8)
+
+                # Policy loss: the pessimistic one of the plain and the clipped ratio
+                clipped = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
+                pg_loss = -torch.min(mb_advantages * ratio, mb_advantages * clipped).mean()
+
+                # Value loss
+                v_error = (new_value - mb_returns).square()
+                if args.clip_vloss:
+                    moved = (new_value - mb_values).clamp(-args.clip_coef, args.clip_coef)
+                    v_clipped = (mb_values + moved - mb_returns).square()
+                    v_error = torch.max(v_error, v_clipped)
+                v_loss = 0.5 * v_error.mean()
+
+                loss = pg_loss - args.ent_coef * entropy + args.vf_coef * v_loss
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+
+            with torch.no_grad():
+                old_approx_kl = -logratio.mean()
+                approx_kl = (ratio - 1 - logratio).mean()
+                clipfracs.append((ratio - 1.0).abs().gt(args.clip_coef).float().mean().item())
+            if args.target_kl is not None and approx_kl > args.target_kl:
+                break
+
+        variance = returns.var()
+        run.log(
+            global_step,
+            {
+                "charts/learning_rate": optimizer.lr,
+                "losses/value_loss": v_loss.item(),
+                "losses/policy_loss": pg_loss.item(),
+                "losses/entropy": entropy.item(),
+                "losses/old_approx_kl": old_approx_kl.item(),
+                "losses/approx_kl": approx_kl.item(),
+                "losses/clipfrac": np.mean(clipfracs),
+                "losses/explained_variance": (
+                    1 - (returns - values).var() / variance if variance > 0 else np.nan
+                ),
+            },
+        )
+    envs.close()
+
+
+if __name__ == "__main__":
+    main(Args, train)
