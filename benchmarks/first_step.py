@@ -1,19 +1,20 @@
 """CartPole that writes down when it was first stepped and when a given step was reached.
 
-Installed as a plugin of gymnasium it stands in for `CartPole-v1`, so that everything on the way
-to the environment is the real thing. The file is named by FIRST_STEP_FILE, the step by
+The environment is gymnasium's own `CartPole-v1` with a stopwatch on its `step`, so that everything
+on the way to it is the real thing. The file is named by FIRST_STEP_FILE, the step by
 FIRST_STEP_MARK. The clock is the monotonic one, which all processes of a machine share.
 """
 
+import importlib.abc
+import importlib.util
 import json
 import os
+import sys
 import time
-import warnings
 from pathlib import Path
 from typing import Any
 
-_ENTRY_POINT = "[gymnasium.envs]\n__root__ = first_step:register\n"
-_METADATA = "Metadata-Version: 2.1\nName: first-step\nVersion: 1.0\n"
+_CARTPOLE = "gymnasium.envs.classic_control.cartpole"
 
 
 class Stopwatch:
@@ -43,36 +44,42 @@ class Stopwatch:
             os.replace(f"{path}.new", path)
 
 
-def make(**kwargs: Any) -> Any:
-    """A CartPole on the stopwatch."""
-    from gymnasium.envs.classic_control.cartpole import CartPoleEnv
+class _Patch(importlib.abc.MetaPathFinder):
+    """Puts the stopwatch on CartPole when gymnasium imports it."""
 
-    class TimedCartPole(CartPoleEnv):
-        def step(self, action: Any) -> Any:
-            result = super().step(action)
-            _stopwatch.stepped(self)
-            return result
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        if name != _CARTPOLE:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        assert spec is not None
+        assert spec.loader is not None
+        execute = spec.loader.exec_module
 
-    return TimedCartPole(**kwargs)
+        def execute_and_patch(module: Any) -> None:
+            execute(module)
+            step = module.CartPoleEnv.step
+
+            def timed_step(environment: Any, action: Any) -> Any:
+                result = step(environment, action)
+                _stopwatch.stepped(environment)
+                return result
+
+            module.CartPoleEnv.step = timed_step
+
+        spec.loader.exec_module = execute_and_patch  # type: ignore[method-assign]
+        return spec
 
 
 def register() -> None:
-    """What gymnasium calls when it is imported."""
-    import gymnasium
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        gymnasium.register(
-            "CartPole-v1", entry_point=make, max_episode_steps=500, reward_threshold=475.0
-        )
+    """Called when an interpreter of the benchmark starts."""
+    sys.meta_path.insert(0, _Patch())
 
 
 def install(folder: Path) -> str:
-    """Make gymnasium find this plugin; the PYTHONPATH that does it."""
-    package = folder / "first_step-1.0.dist-info"
-    package.mkdir(parents=True)
-    (package / "METADATA").write_text(_METADATA)
-    (package / "entry_points.txt").write_text(_ENTRY_POINT)
+    """Make every interpreter with this PYTHONPATH use the stopwatch."""
+    folder.mkdir(parents=True)
+    (folder / "sitecustomize.py").write_text("import first_step\n\nfirst_step.register()\n")
     return f"{folder}{os.pathsep}{Path(__file__).parent}"
 
 

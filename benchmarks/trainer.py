@@ -284,7 +284,7 @@ def _moments(path: Path, count: int) -> list[dict[str, float]]:
             return []
         return moments if len(moments) >= count else []
 
-    found: list[dict[str, float]] = _until(read, 300.0)
+    found: list[dict[str, float]] = _until(read, 90.0)
     return found
 
 
