@@ -89,7 +89,7 @@ def test_p13_grace_is_honoured_while_a_checkpoint_is_being_saved(
     """A cancel in the middle of a slow save waits for it, and the checkpoint is valid."""
     trainer = make_trainer(grace_s="30")
     path = os.pathsep.join([str(FAULTS), trainer.environment()["PYTHONPATH"]])
-    trainer.start(PYTHONPATH=path, WORKER_TEST_SLOW_SAVE_S="4")
+    trainer.start(PYTHONPATH=path, WORKER_TEST_SLOW_SAVE_S="2")
     run_id = _submit(trainer)
     _progress(trainer, run_id)
     trainer.client.cancel(run_id)

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import harness
+import pytest
 import torch
 from upstream import write_script
 
@@ -108,6 +109,30 @@ def test_d01_a_disk_that_is_full_costs_no_earlier_checkpoint(tmp_path: Path) -> 
     assert harness.equal(harness.newest_state(run_dir), before)
     assert not list(run_dir.glob("checkpoints/.*"))
     harness.run(run_dir, *again)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "reason"),
+    [
+        ("Raising-v0", "RuntimeError: the simulator lost its connection"),
+        ("NotANumber-v0", "not a finite number"),
+    ],
+)
+def test_an_environment_that_goes_wrong_fails_its_run_with_the_reason(
+    tmp_path: Path, env_id: str, reason: str
+) -> None:
+    """An exception in `step`, a reward that is no number: one sentence, exit status 1."""
+    arguments = ("--algo", "ppo", "--env-id", f"odd_environments:{env_id}")
+    worker = harness.start(tmp_path / "run", *arguments, "--total-timesteps", "4096")
+    assert worker.wait() == 1
+    assert reason in worker.events("run_failed")[0]["reason"]
+    assert (tmp_path / "run" / "analytics.json").exists()
+
+
+def test_an_environment_that_cannot_render_trains_all_the_same(tmp_path: Path) -> None:
+    """Frames are a courtesy."""
+    arguments = ("--algo", "ppo", "--env-id", "odd_environments:Invisible-v0")
+    harness.run(tmp_path / "run", *arguments, "--total-timesteps", "1024")
 
 
 def test_n07_a_flood_of_events_is_held_back_and_counted(tmp_path: Path) -> None:

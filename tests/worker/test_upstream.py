@@ -83,3 +83,11 @@ def test_through_the_daemon_it_shows_metrics_and_frames(
     record = trainer.wait_for(run_id, "TERM")
     assert (record["outcome"], record["exit_code"]) == ("completed", 0)
     assert record["metrics"]["episodic_return"] > 0
+
+
+def test_the_setting_of_the_home_names_the_checkout_too(home: Path, tmp_path: Path) -> None:
+    """Without the variable, `cleanrl_home` in the home's settings is searched."""
+    (tmp_path / "settings.json").write_text(json.dumps({"cleanrl_home": str(home)}))
+    arguments = ("--algo", "cleanrl:tiny", "--total-timesteps", "1000", "--dry-run")
+    worker = harness.run(tmp_path / "dry", *arguments, MOSAIC_HOME=str(tmp_path))
+    assert str(home / "cleanrl" / "tiny.py") in worker.said()

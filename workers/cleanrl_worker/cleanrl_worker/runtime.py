@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 import select
 import signal
+import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -85,7 +87,7 @@ class CleanRLWorkerRuntime:
         status = self._follow(child, emitter, relay)
         child.close()
         relay.close()
-        write_manifest(self.config, self.run_dir)
+        _unless_disk_is_full(lambda: write_manifest(self.config, self.run_dir))
         code = self._last_words(status, emitter, relay)
         if self._session is not None:
             self._session.close()
@@ -167,10 +169,12 @@ class CleanRLWorkerRuntime:
     def _environment(self) -> dict[str, str]:
         """What the training process needs beside this process's own environment."""
         from cleanrl_worker.fastlane.launch import launch_environment
+        from cleanrl_worker.kit.events import SWITCH
 
         extras: dict[str, Any] = {"fastlane_video_mode": "single", **self.config.extras}
         return {
             **launch_environment(extras),
+            **({SWITCH: "off"} if extras.get("tensorboard_enabled") is False else {}),
             **self._plan.environment,
             "MOSAIC_RUN_DIR": str(self.run_dir),
             "CLEANRL_RUN_DIR": str(self.run_dir),
@@ -178,5 +182,14 @@ class CleanRLWorkerRuntime:
 
     def _save_provenance(self) -> None:
         if not (self.run_dir / "provenance.json").exists():
-            seeds = {"seed": self.config.seed}
-            write_provenance(self.run_dir, self.command(), seeds, self.config.env_id)
+            seeds, env_id = {"seed": self.config.seed}, self.config.env_id
+            command = self.command()
+            _unless_disk_is_full(lambda: write_provenance(self.run_dir, command, seeds, env_id))
+
+
+def _unless_disk_is_full(write: Callable[[], object]) -> None:
+    """Write a file that a run can do without; the run itself must still say how it ended."""
+    try:
+        write()
+    except OSError as error:
+        print(f"a file of the run directory could not be written: {error}", file=sys.stderr)

@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 from dotenv import dotenv_values
 
 from cleanrl_worker.config import CleanRLWorkerConfig
-from mosaic.workers import resolve_secret
 
 _PROXIES = {
     "WANDB_HTTP_PROXY": ("wandb_http_proxy", "WANDB_VPN_HTTP_PROXY"),
@@ -43,8 +42,9 @@ def environment(
         "WANDB_INIT_TIMEOUT": given.get("WANDB_INIT_TIMEOUT", _PATIENCE_S),
         "WANDB_FINISH_TIMEOUT": given.get("WANDB_FINISH_TIMEOUT", _PATIENCE_S),
     }
-    if extras.get("wandb_api_key"):
-        told["WANDB_API_KEY"] = resolve_secret(str(extras["wandb_api_key"]))
+    # The daemon has put the key that a config refers to into the environment already.
+    if extras.get("wandb_api_key") and "WANDB_API_KEY" not in given:
+        told["WANDB_API_KEY"] = str(extras["wandb_api_key"])
     if extras.get("wandb_email"):
         told["WANDB_USER_EMAIL"] = str(extras["wandb_email"])
     told.update(proxies(config, given))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -122,8 +123,13 @@ def _environment_problems(config: CleanRLWorkerConfig, script: Script | None) ->
     if not config.env_id:
         yield problem("env_id", UNKNOWN_ENVIRONMENT, "'env_id' is required: what to train in")
         return
+    if ":" in config.env_id:
+        # `module:Id-v0` is the user's own; only making it tells.
+        return
+    known = {item["id"]: item for item in catalog.environments()}
     python = bundles.interpreter(bundles.wanted_sets(config))
-    known = {item["id"]: item for item in catalog.environments(python)}
+    if config.env_id not in known and python != sys.executable:
+        known = {item["id"]: item for item in catalog.environments(python)}
     entry = known.get(config.env_id) or _other_version(config.env_id, known)
     if entry is None:
         yield problem("env_id", UNKNOWN_ENVIRONMENT, _unknown_environment(config.env_id, known))

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+SWITCH = "CLEANRL_TENSORBOARD"
+
 
 def _crc_table() -> np.ndarray:
     table = np.arange(256, dtype=np.uint32)
@@ -127,3 +129,24 @@ class EventWriter:
         """Flush and close."""
         self.flush()
         self._file.close()
+
+
+class NoEvents:
+    """Stands in for an event file where none is wanted."""
+
+    def add_scalar(self, tag: str, value: float, step: int, wall_time: float) -> None:
+        """Let a value go."""
+
+    def add_text(self, tag: str, text: str) -> None:
+        """Let a text go."""
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def event_writer(folder: Path) -> EventWriter | NoEvents:
+    """An event file in a folder, unless ``CLEANRL_TENSORBOARD`` is ``off``."""
+    return NoEvents() if os.environ.get(SWITCH) == "off" else EventWriter(folder)

@@ -12,7 +12,7 @@ from typing import Any
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.bridge import Bridge
 from cleanrl_worker.kit.errors import TrainingError
-from cleanrl_worker.kit.events import EventWriter
+from cleanrl_worker.kit.events import event_writer
 from cleanrl_worker.kit.tracking import Tracker
 
 _REPORT_EVERY_S = 1.0
@@ -28,7 +28,7 @@ class Logger:
         self._bridge = bridge
         self._total = total
         folder = Path(args.tensorboard_dir) if args.tensorboard_dir else run_dir / "tensorboard"
-        self._events = EventWriter(folder)
+        self._events = event_writer(folder)
         self._events.add_text("hyperparameters", _as_table(args))
         self._metrics = _metric_writer()
         self._wandb = _tracker(args, run_dir, bridge) if args.track else None

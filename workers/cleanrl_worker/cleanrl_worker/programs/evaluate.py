@@ -17,7 +17,7 @@ from typing import Any
 from cleanrl_worker.kit.bridge import Bridge
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.evaluation import Episode, evaluate
-from cleanrl_worker.kit.events import EventWriter
+from cleanrl_worker.kit.events import event_writer
 from cleanrl_worker.programs.control import Control
 from cleanrl_worker.programs.statistics import summarize
 from mosaic.runs import atomic
@@ -36,7 +36,7 @@ class Evaluation:
         self._episodes: list[Episode] = []
         self._began = time.monotonic()
         self._reported = 0.0
-        self._events = EventWriter(Path(options.tensorboard_dir or self._run_dir / "tensorboard"))
+        self._events = event_writer(Path(options.tensorboard_dir or self._run_dir / "tensorboard"))
         self._metrics = MetricWriter(self._run_dir)
 
     def play(self) -> None:

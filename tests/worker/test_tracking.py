@@ -1,0 +1,91 @@
+"""Tracking: one stable identity, proxies only when asked for, keys in the environment alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import harness
+import pytest
+
+from cleanrl_worker import tracking
+from cleanrl_worker.config import CleanRLWorkerConfig
+
+RUN_ID = "01K9ZZZZZZZZZZZZZZZZZZZZZZ"
+
+
+def _told(given: dict[str, str], **extras: Any) -> dict[str, str]:
+    config = CleanRLWorkerConfig.from_document(
+        {"run_id": RUN_ID, "algo": "ppo", "extras": {"track_wandb": True, **extras}}
+    )
+    return tracking.environment(config, Path("run"), given)
+
+
+@pytest.mark.parametrize(
+    ("extras", "given", "expected"),
+    [
+        ({}, {"WANDB_VPN_HTTP_PROXY": "http://vpn:1"}, None),
+        ({"wandb_http_proxy": "http://mine:2"}, {}, None),
+        ({"wandb_use_vpn_proxy": True}, {"WANDB_VPN_HTTP_PROXY": "http://vpn:1"}, "http://vpn:1"),
+        (
+            {"wandb_use_vpn_proxy": True, "wandb_http_proxy": "http://mine:2"},
+            {"WANDB_VPN_HTTP_PROXY": "http://vpn:1"},
+            "http://mine:2",
+        ),
+        ({"wandb_use_vpn_proxy": True}, {}, "http://file:3"),
+    ],
+)
+def test_proxies_are_used_only_when_switched_on(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    extras: dict[str, Any],
+    given: dict[str, str],
+    expected: str | None,
+) -> None:
+    """Explicit fields win, then the environment, then `.env`; otherwise there is none."""
+    (tmp_path / ".env").write_text("WANDB_VPN_HTTP_PROXY=http://file:3\n")
+    monkeypatch.chdir(tmp_path)
+    assert _told(given, **extras).get("WANDB_HTTP_PROXY") == expected
+
+
+def test_without_a_key_it_is_offline_and_with_one_it_is_not(tmp_path: Path) -> None:
+    """A key may come from the config, the environment or a netrc file."""
+    nothing = {"NETRC": str(tmp_path / "none")}
+    assert _told(nothing)["WANDB_MODE"] == "offline"
+    assert "WANDB_MODE" not in _told(nothing, wandb_api_key="k" * 40)
+    assert "WANDB_MODE" not in _told({**nothing, "WANDB_API_KEY": "k" * 40})
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine api.wandb.ai login user password secret\n")
+    assert "WANDB_MODE" not in _told({"NETRC": str(netrc)})
+
+
+def test_a_tracked_run_keeps_its_id_and_hides_its_key(tmp_path: Path) -> None:
+    """The W&B run has the MOSAIC run's id; the key is in no file and no line of the run."""
+    canary = "CANARY" + "0" * 34
+    config = tmp_path / "config.json"
+    extras = {"track_wandb": True, "wandb_api_key": canary, "wandb_project_name": "mine"}
+    document = {"run_id": RUN_ID, "algo": "ppo", "env_id": "CartPole-v1", "extras": extras}
+    config.write_text(json.dumps({**document, "total_timesteps": 512}))
+    run_dir = tmp_path / "run"
+    worker = harness.run(run_dir, "--config", str(config), WANDB_MODE="offline")
+    manifest = json.loads((run_dir / "analytics.json").read_text())
+    assert manifest["artifacts"]["wandb"]["run_id"] == RUN_ID.lower()
+    assert manifest["artifacts"]["wandb"]["mode"] == "offline"
+    assert manifest["artifacts"]["wandb"]["project"] == "mine"
+    assert canary not in worker.said()
+    files = [path for path in run_dir.rglob("*") if path.is_file()]
+    assert len(files) > 10
+    assert [path for path in files if canary.encode() in path.read_bytes()] == []
+
+
+def test_tensorboard_can_be_switched_off(tmp_path: Path) -> None:
+    """No event file is written, and the manifest says so; the run's own metrics stay."""
+    config = tmp_path / "config.json"
+    document = {"algo": "ppo", "env_id": "CartPole-v1", "total_timesteps": 512}
+    config.write_text(json.dumps({**document, "extras": {"tensorboard_enabled": False}}))
+    harness.run(tmp_path / "run", "--config", str(config))
+    manifest = json.loads((tmp_path / "run" / "analytics.json").read_text())
+    assert manifest["artifacts"]["tensorboard"]["enabled"] is False
+    assert not list((tmp_path / "run").rglob("*tfevents*"))
+    assert list((tmp_path / "run" / "metrics").iterdir())
