@@ -290,6 +290,9 @@ class TrainerService(
             await asyncio.to_thread(registry.flush)
             changed, removed = await asyncio.to_thread(registry.changes, since)
             for stored in changed:
+                if stored.run.deleted:
+                    yield change(sequence=stored.sequence, removed=stored.run.run_id)
+                    continue
                 message = self._message(self.engine.fresh(stored))
                 yield change(sequence=stored.sequence, run=message)
             for run_id, sequence in removed if since else ():
@@ -303,7 +306,7 @@ class TrainerService(
                     yield change(sequence=news.to, gap=gap)
                     continue
                 sequence, item = news
-                if item.run is None:
+                if item.run is None or item.run.deleted:
                     yield change(sequence=sequence, removed=item.run_id)
                 else:
                     stored = StoredRun(item.run, item.vitals, sequence)
