@@ -1,0 +1,184 @@
+"""The scripts in JAX learn, agree with independent computations, and refuse in sentences."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from cleanrl_worker.agents import jax_cnn, jax_mlp
+from cleanrl_worker.agents.nature_cnn import nature_cnn
+from cleanrl_worker.cleanrl import c51, c51_jax, ppo_atari_envpool_xla_jax
+from cleanrl_worker.kit.evaluation import evaluate
+from cleanrl_worker.kit.jax_backend import Tree, arrays, jax, trained
+from cleanrl_worker.kit.replay import Batch
+from cleanrl_worker.kit.verification import run_script, train
+
+CARTPOLE = "--learning-rate 1e-3 --learning-starts 1000 --train-frequency 4 --buffer-size 20000"
+PENDULUM = (
+    "--env-id Pendulum-v1 --learning-rate 1e-3 --gamma 0.98 --learning-starts 500 "
+    "--buffer-size 10000 --batch-size 128"
+)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "flags", "random_return", "wanted"),
+    [
+        ("dqn_jax", f"{CARTPOLE} --total-timesteps 25000", 22, 120),
+        ("c51_jax", f"{CARTPOLE} --total-timesteps 25000", 22, 120),
+        ("ddpg_continuous_action_jax", f"{PENDULUM} --total-timesteps 6000", -1230, -400),
+        ("td3_continuous_action_jax", f"{PENDULUM} --total-timesteps 6000", -1230, -400),
+    ],
+)
+def test_a_short_run_reaches_a_return(
+    algorithm: str, flags: str, random_return: float, wanted: float, tmp_path: Path
+) -> None:
+    """After seconds of training the policy is far better than chance."""
+    train(algorithm, tmp_path / "run", *flags.split())
+    episodes = evaluate(tmp_path / "run", episodes=16, seed=100)
+    reached = float(np.mean([episode.episodic_return for episode in episodes]))
+    assert random_return < wanted < reached
+
+
+def test_c51_projects_like_the_torch_script() -> None:
+    """Two ways to project a distribution, scattering and weighing by distance, agree."""
+    rng = np.random.default_rng(0)
+    atoms = np.linspace(-10, 10, 51, dtype=np.float32)
+    pmfs = rng.dirichlet(np.ones(51), size=64).astype(np.float32)
+    rewards = rng.normal(0, 8, 64).astype(np.float32)
+    dones = (rng.random(64) < 0.3).astype(np.float32)
+    ours = np.asarray(c51_jax.project(pmfs, rewards, dones, 0.95, atoms))
+    tensors = map(torch.from_numpy, (pmfs, rewards, dones))
+    scattered = c51.project(*tensors, 0.95, torch.from_numpy(atoms)).numpy()
+    np.testing.assert_allclose(ours, scattered, atol=1e-5)
+    np.testing.assert_allclose(ours.sum(axis=1), 1.0, atol=1e-5)
+
+
+def test_advantages_bootstrap_where_an_episode_was_cut_off() -> None:
+    """A truncated episode counts the value of its true last observation, a terminated one
+    nothing; neither counts anything of the next episode."""
+    args = ppo_atari_envpool_xla_jax.Args(gamma=0.9, gae_lambda=0.8)
+    rewards = np.array([[1.0, 1.0], [2.0, 2.0], [0.0, 0.0], [4.0, 4.0]], np.float32)
+    values = np.array([[0.1, 0.5], [0.2, 0.6], [0.3, 0.7], [0.4, 0.8]], np.float32)
+    ends = np.zeros((4, 2), np.bool_)
+    terminated, truncated = ends.copy(), ends.copy()
+    terminated[1, 0] = truncated[1, 1] = True
+    outcome = ppo_atari_envpool_xla_jax.Outcome(
+        rewards, terminated, truncated, None, None, None, None
+    )
+    samples = ppo_atari_envpool_xla_jax.Sample(None, None, None, values, outcome)
+    last_value = np.array([0.9, 1.0], np.float32)
+    advantages = np.asarray(ppo_atari_envpool_xla_jax.gae(args, samples, last_value))
+
+    cut_by_terminal = 2.0 - 0.2
+    cut_by_limit = 2.0 + 0.9 * 0.7 - 0.6
+    assert advantages[1] == pytest.approx([cut_by_terminal, cut_by_limit])
+    first = [
+        1 + 0.9 * 0.2 - 0.1 + 0.72 * cut_by_terminal,
+        1 + 0.9 * 0.6 - 0.5 + 0.72 * cut_by_limit,
+    ]
+    assert advantages[0] == pytest.approx(first)
+
+
+def test_the_convolutional_trunk_equals_the_torch_one() -> None:
+    """With the same weights both give the same features, convolved either way."""
+    torch.manual_seed(0)
+    network = nature_cnn(orthogonal=False)
+    linear = [layer for layer in network if hasattr(layer, "weight")]
+    *convs, hidden = [(layer.weight.detach(), layer.bias.detach().numpy()) for layer in linear]
+    # Torch flattens channels first, JAX channels last.
+    kernel = hidden[0].view(512, 64, 7, 7).permute(2, 3, 1, 0).reshape(-1, 512).numpy()
+    params = {
+        "convs": [{"kernel": w.permute(2, 3, 1, 0).numpy(), "bias": b} for w, b in convs],
+        "hidden": {"kernel": kernel, "bias": hidden[1]},
+    }
+    frames = np.random.default_rng(0).integers(0, 256, (5, 4, 84, 84)).astype(np.uint8)
+    with torch.no_grad():
+        expected = network(torch.from_numpy(frames)).numpy()
+    for convolve in (jax_cnn.convolve, jax_cnn.unfolded_convolve):
+        features = np.asarray(jax_cnn.nature_cnn(params, frames, convolve))
+        np.testing.assert_allclose(features, expected, atol=1e-5)
+
+
+def test_acting_with_numpy_equals_jax() -> None:
+    """What the agent does is what learning believes it does."""
+    layers = jax_mlp.init_mlp(jax.random.PRNGKey(3), (6, 32, 16, 4))
+    rows = np.random.default_rng(0).normal(size=(9, 6)).astype(np.float32)
+    with_jax = np.asarray(jax.jit(jax_mlp.mlp)(layers, rows))
+    with_numpy = jax_mlp.mlp(Tree(layers).numpy(), rows)
+    np.testing.assert_allclose(with_numpy, with_jax, atol=1e-5)
+
+
+def test_a_tree_goes_through_a_checkpoint_and_a_wrong_one_is_named() -> None:
+    """Saved arrays come back under their names; other shapes are refused with the name."""
+
+    def make(key: Any) -> jax_mlp.Layers:
+        return jax_mlp.init_mlp(key, (3, 5, 2))
+
+    tree = Tree(make(jax.random.PRNGKey(0)))
+    saved = {name: torch.from_numpy(array) for name, array in tree.state_dict().items()}
+    other = Tree(make(jax.random.PRNGKey(1)))
+    other.load_state_dict(saved)
+    same = jax.tree.map(np.array_equal, tree.numpy(), other.numpy())
+    assert all(jax.tree.leaves(same))
+    assert all(jax.tree.leaves(jax.tree.map(np.array_equal, tree.numpy(), trained(make, saved))))
+    with pytest.raises(RuntimeError, match=r"mismatch for \[1\]"):
+        trained(lambda key: jax_mlp.init_mlp(key, (3, 5, 4)), saved)
+
+
+def test_a_batch_handed_to_jax_is_not_the_memory_of_the_next_one() -> None:
+    """JAX reads its arguments late; drawing the next batch must not change them."""
+    tensor = torch.zeros(4)
+    batch = arrays(Batch(tensor, tensor, tensor, tensor, tensor))
+    tensor += 1
+    assert not any(array.any() for array in batch.values())
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "flags", "words"),
+    [
+        ("dqn_jax", "--env-id Pendulum-v1", ["discrete", "CartPole-v1"]),
+        ("c51_jax", "--v-min 5 --v-max 5", ["--v-min", "--v-max"]),
+        ("td3_continuous_action_jax", "--cuda", ["CUDA", "leave --cuda out"]),
+        ("qdagger_dqn_atari_jax_impalacnn", "", ["--teacher-policy", "--train-teacher-steps"]),
+        ("qdagger_dqn_atari_jax_impalacnn", "--teacher-policy nowhere", ["nowhere"]),
+    ],
+)
+def test_refused_with_a_sentence(
+    algorithm: str, flags: str, words: list[str], tmp_path: Path
+) -> None:
+    """Exit status 2 before training, no traceback, and the sentence names the way out."""
+    output = tmp_path / "output"
+    status = run_script(algorithm, [*flags.split(), "--run-dir", str(tmp_path / "run")], output)
+    text = output.read_text()
+    assert status == 2, text
+    assert "Traceback" not in text
+    assert [word for word in words if word not in text] == []
+
+
+def test_a_teacher_of_another_algorithm_is_refused(tmp_path: Path) -> None:
+    """QDagger says which policy it was given and how to train a fitting one."""
+    train("dqn_jax", tmp_path / "cartpole", "--smoke")
+    output = tmp_path / "output"
+    flags = ["--teacher-policy", str(tmp_path / "cartpole"), "--run-dir", str(tmp_path / "run")]
+    assert run_script("qdagger_dqn_atari_jax_impalacnn", flags, output) == 2
+    text = output.read_text()
+    assert "one of dqn_jax" in text
+    assert "python -m cleanrl_worker.cleanrl.dqn_atari_jax" in text
+
+
+def test_without_jax_the_command_that_installs_it_is_named() -> None:
+    """A machine without JAX gets one sentence instead of a traceback."""
+    code = (
+        "import runpy, sys; sys.modules['jax'] = None; "
+        "runpy.run_module('cleanrl_worker.cleanrl.dqn_jax', run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "install_extras --set jax" in done.stderr
+    assert "Traceback" not in done.stderr
