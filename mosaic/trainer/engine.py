@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 from mosaic.config.paths import Home
 from mosaic.config.settings import Settings
 from mosaic.errors import InvalidTransitionError, MosaicError, RunNotFoundError, StorageError
+from mosaic.fastlane.ownership import sweep_leftovers
 from mosaic.runs import ids
 from mosaic.runs.directory import RunDirectory, read_json
 from mosaic.trainer import housekeeping, intake, processes, recovery
@@ -235,6 +236,7 @@ class Engine:
     def recover(self) -> None:
         """Take over every run of the home; called before anybody is served."""
         intake.remove_half_made(self.home)
+        sweep_leftovers()
         found = recovery.reconcile(self.home, self.registry)
         self.epoch = self.registry.next_epoch(after=found.epoch)
         ids.continue_after(found.newest_id)
@@ -382,6 +384,7 @@ class Engine:
         self.journal.publish(run, watch.vitals)
         self.slots.drain(slots, [key.pid for key in watch.keys])
         housekeeping.keep_logs(self.home, run.run_id, watch.directory)
+        sweep_leftovers(run.run_id, run_dir=watch.directory.path)
         self._schedule_soon()
         if run.outcome == Outcome.LOST and self.settings.retry_lost:
             self._retry(run)
