@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -92,10 +93,12 @@ def test_p13_grace_is_honoured_while_a_checkpoint_is_being_saved(
     trainer.start(PYTHONPATH=path, WORKER_TEST_SLOW_SAVE_S="2")
     run_id = _submit(trainer)
     _progress(trainer, run_id)
+    cancelled_at = time.time()
     trainer.client.cancel(run_id)
     record = trainer.wait_for(run_id, "TERM")
     assert record["outcome"] == "cancelled"
     assert record["exit_code"] == 143
+    assert record["finished_at"] - cancelled_at >= 2.0, "the save was not slow: nothing was proven"
     newest = harness.newest_state(Path(record["run_dir"]))
     assert newest["step"] == record["checkpoints"][-1]["step"] > 0
     assert not list(Path(record["run_dir"]).glob("checkpoints/.*"))

@@ -22,9 +22,15 @@ class Relay:
         dropped: How many notes were too many.
     """
 
-    def __init__(self, emitter: LifecycleEmitter, report: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        emitter: LifecycleEmitter,
+        report: Callable[[str], None],
+        note_facts: Callable[[dict[str, Any]], None],
+    ) -> None:
         self._emitter = emitter
         self._report = report
+        self._note_facts = note_facts
         self._window = 0.0
         self._notes = 0
         self._untold = 0
@@ -58,6 +64,8 @@ class Relay:
                 self.failure = str(event.get("reason", ""))
             case "paused" | "resumed":
                 self._report(kind)
+            case "facts":
+                self._note_facts(event)
             case _ if kind in _PASSED_ON:
                 self._emitter.note(kind, event)
             case _:

@@ -24,7 +24,8 @@ from cleanrl_worker.relay import Relay
 from cleanrl_worker.resolution import DEFAULT_ALGO_REGISTRY
 from cleanrl_worker.script_process import ScriptProcess
 from cleanrl_worker.training_process import TrainingProcess
-from mosaic.runs.provenance import write_provenance
+from mosaic.runs.directory import read_json
+from mosaic.runs.provenance import add_facts, write_provenance
 from mosaic.workers import HandshakeRefusedError, LifecycleEmitter, WorkerSession
 
 __all__ = ["DEFAULT_ALGO_REGISTRY", "CleanRLWorkerRuntime"]
@@ -83,7 +84,7 @@ class CleanRLWorkerRuntime:
         )
         child.send("go")
         self._save_provenance()
-        relay = Relay(emitter, self._report)
+        relay = Relay(emitter, self._report, self._note_facts)
         status = self._follow(child, emitter, relay)
         child.close()
         relay.close()
@@ -113,6 +114,11 @@ class CleanRLWorkerRuntime:
     def _report(self, status: str) -> None:
         if self._session is not None:
             self._session.report(status)
+
+    def _note_facts(self, facts: dict[str, Any]) -> None:
+        known = read_json(self.run_dir / "provenance.json") or {}
+        environment = {**known.get("environment", {}), **facts["environment"]}
+        _unless_disk_is_full(lambda: add_facts(self.run_dir, environment=environment))
 
     def _follow(self, child: Child, emitter: LifecycleEmitter, relay: Relay) -> int:
         """Pass events on until the training process has ended; its raw wait status."""

@@ -24,6 +24,7 @@ from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.bridge import Bridge
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.errors import CheckpointError, UsageError
+from cleanrl_worker.kit.facts import environment_facts
 from cleanrl_worker.kit.logger import Logger
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.schema import ScriptSchema
@@ -105,6 +106,7 @@ class Run:
         )
         if problem:
             raise UsageError(problem)
+        self.bridge.send("facts", environment=environment_facts(self.args.env_id, envs))
 
     def remember(self, policy: dict[str, Stateful], **objects: Stateful) -> None:
         """Name everything that a checkpoint must hold; on ``--resume`` it is restored here.
