@@ -29,7 +29,10 @@ CREATE TABLE runs (
     run_id TEXT PRIMARY KEY, sequence INTEGER NOT NULL, state TEXT NOT NULL, outcome TEXT NOT NULL,
     worker TEXT NOT NULL, algo TEXT NOT NULL, env_id TEXT NOT NULL, run_name TEXT NOT NULL,
     created_at REAL NOT NULL, finished_at REAL NOT NULL, deleted INTEGER NOT NULL,
-    idempotency_key TEXT NOT NULL, search TEXT NOT NULL, row TEXT NOT NULL, vitals TEXT NOT NULL
+    idempotency_key TEXT NOT NULL, search TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE details (
+    run_id TEXT PRIMARY KEY, row TEXT NOT NULL, vitals TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX runs_by_sequence ON runs (sequence);
 CREATE INDEX runs_by_state ON runs (state);
@@ -40,6 +43,7 @@ CREATE TABLE removed (run_id TEXT PRIMARY KEY, sequence INTEGER NOT NULL) WITHOU
 _BUSY_RETRY_S = 0.2
 _START_PATIENCE_S = 20.0
 _COLUMNS = "row, vitals, sequence"
+_SELECT = f"SELECT {_COLUMNS} FROM runs JOIN details USING (run_id)"
 _GONE = -1
 
 log = logging.getLogger(__name__)
@@ -114,12 +118,12 @@ class Registry:
             int(run.deleted),
             run.idempotency_key,
             search.lower(),
-            json.dumps(run_to_dict(run)),
-            json.dumps(vitals.__dict__),
         )
         marks = ",".join("?" * len(values))
         with self._settling:
             self._uncommitted[run.run_id] = StoredRun(run, vitals, self.sequence)
+        details = (run.run_id, json.dumps(run_to_dict(run)), json.dumps(vitals.__dict__))
+        self._enqueue("INSERT OR REPLACE INTO details VALUES (?, ?, ?)", details)
         insert = f"INSERT OR REPLACE INTO runs VALUES ({marks})"
         self._work.put(_Work(insert, values, settles=(run.run_id, self.sequence)))
         return self.sequence
@@ -127,14 +131,15 @@ class Registry:
     def put_vitals(self, run_id: str, vitals: Vitals) -> None:
         """Store vital signs alone; this is no change anybody waits for."""
         text = json.dumps(vitals.__dict__)
-        self._enqueue("UPDATE runs SET vitals = ? WHERE run_id = ?", (text, run_id))
+        self._enqueue("UPDATE details SET vitals = ? WHERE run_id = ?", (text, run_id))
 
     def remove(self, run_id: str) -> int:
         """Forget a row for good; returns the change's place in the sequence."""
         self.sequence += 1
         with self._settling:
             self._uncommitted[run_id] = None
-        self._enqueue("DELETE FROM runs WHERE run_id = ?", (run_id,))
+        for table in ("runs", "details"):
+            self._enqueue(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))
         insert = "INSERT OR REPLACE INTO removed VALUES (?, ?)"
         self._work.put(_Work(insert, (run_id, self.sequence), settles=(run_id, _GONE)))
         return self.sequence
@@ -177,7 +182,7 @@ class Registry:
         with self._settling:
             if run_id in self._uncommitted:
                 return self._uncommitted[run_id]
-        rows = self._read(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run_id,))
+        rows = self._read(f"{_SELECT} WHERE run_id = ?", (run_id,))
         return _stored(rows[0]) if rows else None
 
     def find_by_key(self, idempotency_key: str) -> str | None:
@@ -207,20 +212,16 @@ class Registry:
 
     def live(self) -> list[StoredRun]:
         """Every run that has not ended."""
-        rows = self._read(f"SELECT {_COLUMNS} FROM runs WHERE state != 'TERM'", ())
+        rows = self._read(f"{_SELECT} WHERE state != 'TERM'", ())
         return [_stored(row) for row in rows]
 
     def deleted(self) -> list[StoredRun]:
         """Everything in the trash."""
-        return [
-            _stored(row) for row in self._read(f"SELECT {_COLUMNS} FROM runs WHERE deleted = 1", ())
-        ]
+        return [_stored(row) for row in self._read(f"{_SELECT} WHERE deleted = 1", ())]
 
     def changes(self, since: int) -> tuple[list[StoredRun], list[tuple[str, int]]]:
         """Rows changed and ids removed after a place in the sequence."""
-        changed = self._read(
-            f"SELECT {_COLUMNS} FROM runs WHERE sequence > ? ORDER BY sequence", (since,)
-        )
+        changed = self._read(f"{_SELECT} WHERE sequence > ? ORDER BY sequence", (since,))
         removed = self._read("SELECT run_id, sequence FROM removed WHERE sequence > ?", (since,))
         return [_stored(row) for row in changed], [(row[0], row[1]) for row in removed]
 
@@ -236,10 +237,9 @@ class Registry:
             sign = "<" if descending else ">"
             where += f" AND ({column}, run_id) {sign} (?, ?)"
             values = [*values, *after]
-        sql = (
-            f"SELECT {_COLUMNS}, {column} FROM runs WHERE {where} "
-            f"ORDER BY {column} {order}, run_id {order} LIMIT ?"
-        )
+        ordered = f"ORDER BY {column} {order}, run_id {order}"
+        wanted = f"SELECT run_id, sequence, {column} FROM runs WHERE {where} {ordered} LIMIT ?"
+        sql = f"SELECT {_COLUMNS}, {column} FROM ({wanted}) JOIN details USING (run_id) {ordered}"
         rows = self._read(sql, (*values, query.page_size + 1))
         more = len(rows) > query.page_size
         rows = rows[: query.page_size]
@@ -307,16 +307,14 @@ class Registry:
     def _commit(self, connection: sqlite3.Connection, work: Iterable["_Work"]) -> None:
         """Write a batch in one transaction, for as long as it takes."""
         items = list(work)
-        while True:
+        while items:
             try:
                 connection.execute("BEGIN IMMEDIATE")
                 for item in items:
                     if item.sql:
                         connection.execute(item.sql, item.values)
-                covered = max((item.at for item in items), default=0.0)
-                connection.execute(
-                    "UPDATE meta SET value = ? WHERE key = 'covered'", (repr(covered),)
-                )
+                covered = (repr(items[-1].at),)
+                connection.execute("UPDATE meta SET value = ? WHERE key = 'covered'", covered)
                 failpoints.point("before_commit")
                 connection.execute("COMMIT")
                 failpoints.point("after_commit")
@@ -377,7 +375,7 @@ def _file_version(path: Path) -> int | None:
             if version == SCHEMA_VERSION:
                 if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
                     return None
-                connection.execute("SELECT row FROM runs LIMIT 1")
+                connection.execute("SELECT row FROM details LIMIT 1")
                 if not connection.execute("SELECT value FROM meta WHERE key='epoch'").fetchone():
                     return None
             return version

@@ -32,6 +32,7 @@ class WorkerSession:
         self._endpoint = Path(home) / "trainer" / "daemon.json" if home else None
         self._session = ""
         self._reports: Queue[tuple[int, str, str] | None] = Queue()
+        self._newest_status = ""
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
         self._call: Any = None
@@ -75,6 +76,7 @@ class WorkerSession:
 
     def report(self, status: str, detail: str = "") -> None:
         """Answer a command: `paused`, `resumed`, `checkpointed`, `refused`."""
+        self._newest_status = status
         self._reports.put((0, status, detail))
 
     def heartbeat(self) -> str:
@@ -152,10 +154,16 @@ class WorkerSession:
     def _report_stream(self) -> Iterator[Any]:
         from mosaic.wire import trainer_pb2 as pb
 
+        # Only the newest stream may take reports: an older one would send them to a daemon
+        # that is gone. A pause that may have been told to such a one is told again.
+        mine: Queue[tuple[int, str, str] | None] = Queue()
+        self._reports = mine
         yield pb.ControlReport(run_id=self._run_id, status="ready")
-        while not self._closed.is_set():
+        if self._newest_status == "paused":
+            yield pb.ControlReport(run_id=self._run_id, status="paused")
+        while not self._closed.is_set() and mine is self._reports:
             try:
-                item = self._reports.get(timeout=30.0)
+                item = mine.get(timeout=1.0)
             except Empty:
                 continue
             if item is None:
