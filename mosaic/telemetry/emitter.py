@@ -163,6 +163,7 @@ class TelemetryEmitter:
     ) -> None:
         self._minimal = minimal
         self._summary = SummaryWindow(summary_every_s, time.monotonic())
+        self._newest_episode = 0
         self._frames_sent: dict[str, None] = {}
         self._outboxes = {
             kind: Outbox(
@@ -254,6 +255,7 @@ class TelemetryEmitter:
 
     def summarise(self, episode: int, force: bool = False) -> bool:
         """Send the summary of everything since the last one, when it is due."""
+        self._newest_episode = max(self._newest_episode, episode)
         summary = self._summary.take(time.monotonic(), force)
         if summary is None:
             return True
@@ -264,7 +266,7 @@ class TelemetryEmitter:
     def close(self, timeout: float = 5.0) -> int:
         """Deliver what is left within `timeout`; the rest stays in the spool (its count)."""
         if self._minimal:
-            self.summarise(0, force=True)
+            self.summarise(self._newest_episode, force=True)
         deadline = time.monotonic() + timeout
         for outbox in self._outboxes.values():
             outbox.drain(max(0.0, deadline - time.monotonic()))

@@ -57,10 +57,12 @@ def test_agents_learn_frozen_lake_with_the_embedded_server(tmp_path: Path) -> No
 
 def test_agents_learn_with_an_external_server(tmp_path: Path, external: ExternalServer) -> None:
     """The same with a server that the worker knows only by JID, password and address."""
-    run = run_worker(
-        "--env-kwargs", DRY, "--episodes", 60, "--run-dir", tmp_path,
-        *external.login("robin", "open sesame"),
-    )  # fmt: skip
+    arguments = ["--env-kwargs", DRY, "--episodes", 60, "--run-dir", tmp_path]
+    login = external.login("robin", "secret://password")
+    unknown = run_worker(*arguments, *login)
+    assert unknown.code == 1
+    assert "the secret 'password' was not handed to this run" in unknown.last["reason"]
+    run = run_worker(*arguments, *login, MOSAIC_SECRET_PASSWORD="open sesame")
     assert run.code == 0, run.stderr
     assert newest_checkpoint(tmp_path)["beliefs"][0].endswith('[source("robin-coach@localhost")]')
     assert "open sesame" not in run.stderr + run.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -104,3 +105,15 @@ def test_the_password_is_kept_out_of_every_file(trainer: Trainer) -> None:
         if path.is_file() and canary.encode() in path.read_bytes()
     ]
     assert [path.parent for path in holders] == [trainer.home.secrets]
+
+
+def test_a_headless_run_tells_summaries_only(trainer: Trainer) -> None:
+    """The fast mode shows that it lives without a record a step."""
+    run_id = trainer.client.submit(spade(5000, headless=True))["run_id"]
+    ended = trainer.ended(run_id)
+    assert ended["outcome"] == "completed", ended["reason"]
+    assert [s for b in trainer.client.steps(run_id) for s in b.steps] == []
+    told = [e for b in trainer.client.episodes(run_id) for e in b.episodes]
+    assert {e.outcome for e in told} == {"summary"}
+    assert sum(json.loads(e.info_json)["episodes"] for e in told) >= 5000
+    assert told[-1].episode >= 5000

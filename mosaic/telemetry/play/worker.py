@@ -31,6 +31,7 @@ class Game:
         self._recorder = recorder
         self._seed = seed
         self._steps = 0
+        self.planned = 0
         self.episode = -1
         self.step = 0
         self.total = 0.0
@@ -67,7 +68,7 @@ class Game:
         self._steps += 1
         if terminated or truncated:
             self._finish("terminated" if terminated else "truncated")
-        self._worker.emit.metrics(self._steps, 0, {"episodic_return": self.total})
+        self._worker.emit.metrics(self._steps, self.planned, {"episodic_return": self.total})
         return frame
 
     def leave(self) -> None:
@@ -98,7 +99,9 @@ class Game:
 
 def play_script(worker: WorkerProcess, game: Game, script: str, fps: float) -> None:
     """Play a script to its end; an episode that ends begins the next one."""
-    for keys in parse_script(script):
+    presses = parse_script(script)
+    game.planned = sum(keys != (RESET,) for keys in presses)
+    for keys in presses:
         if not worker.safe_point():
             break
         if keys == (RESET,) or game.over:

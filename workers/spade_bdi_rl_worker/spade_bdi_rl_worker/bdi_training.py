@@ -9,10 +9,11 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from mosaic.errors import SecretError
 from mosaic.workers import resolve_secret
 from spade_bdi_rl_worker import checkpoints
 from spade_bdi_rl_worker.agent import CoachAgent, LearnerAgent, LearningBehaviour
-from spade_bdi_rl_worker.errors import XmppError
+from spade_bdi_rl_worker.errors import SettingsError, XmppError
 from spade_bdi_rl_worker.headless_training import schedule_of
 from spade_bdi_rl_worker.learner import QLearner
 from spade_bdi_rl_worker.mind import Mind
@@ -47,7 +48,11 @@ def account_of(settings: Settings, server: EmbeddedServer | None) -> Account:
     name, _, domain = settings.jid.partition("@")
     coach = settings.coach_jid or f"{name}-coach@{domain}"
     host = settings.xmpp_host or domain
-    return Account(settings.jid, coach, resolve_secret(settings.password), host, settings.xmpp_port)
+    try:
+        password = resolve_secret(settings.password)
+    except SecretError as error:
+        raise SettingsError(str(error)) from error
+    return Account(settings.jid, coach, password, host, settings.xmpp_port)
 
 
 def train(process: SpadeProcess, settings: Settings) -> None:
