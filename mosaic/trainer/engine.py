@@ -76,7 +76,7 @@ class Engine:
         self._keys: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._unscheduled = True
         self._wake = asyncio.Event()
-        self._housekept = time.monotonic()
+        self._housekept = -_HOUSEKEEPING_S
 
     # ------------------------------------------------------------ reading
 
@@ -255,7 +255,7 @@ class Engine:
     async def run_forever(self) -> None:
         """Turn after turn: observe, schedule, tidy up."""
         while True:
-            await self._turn()
+            self._turn()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), self._pause_s())
             self._wake.clear()
@@ -275,7 +275,7 @@ class Engine:
 
     # ------------------------------------------------------------ inside
 
-    async def _turn(self) -> None:
+    def _turn(self) -> None:
         for run in self.live_runs():
             if run.slots or run.state is not State.INIT:
                 self._observe(run)
@@ -284,7 +284,7 @@ class Engine:
         self._executor.reap()
         if time.monotonic() - self._housekept > _HOUSEKEEPING_S:
             self._housekept = time.monotonic()
-            await self._housekeep()
+            self._housekeep()
 
     def _pause_s(self) -> float:
         if any(watch.tailer.behind for watch in self._watches.values()):
@@ -367,13 +367,13 @@ class Engine:
     def _look_at_the_disk(self) -> None:
         self.notice = housekeeping.space_notice(self.home, self.settings)
 
-    async def _housekeep(self) -> None:
+    def _housekeep(self) -> None:
         self._look_at_the_disk()
         housekeeping.cap_logs((watch.directory for watch in self._watches.values()), self.settings)
         with suppress(StorageError):
             for stored in self.registry.deleted():
                 if housekeeping.has_expired(self.run_dir(stored).path, self.settings):
-                    await self.delete(stored.run.run_id, purge=True)
+                    self.effects.spawn_task(self.delete(stored.run.run_id, purge=True))
         self._unscheduled = True
 
     def _archive(self, run: Run, slots: tuple[str, ...]) -> None:

@@ -441,6 +441,20 @@ def test_d10_tailing_survives_truncation_and_long_lines(tmp_path: Path) -> None:
     assert tailer.offset == 6
 
 
+def test_trash_is_emptied_when_its_time_has_come(make_trainer: MakeTrainer) -> None:
+    """A deleted run can be restored until its days are over; then it is gone for good."""
+    trainer = make_trainer().start()
+    kept, gone = trainer.ended(trainer.submit("short")), trainer.ended(trainer.submit("short"))
+    for record in (kept, gone):
+        trainer.client.delete(record["run_id"])
+    assert trainer.client.list_runs()[2] == 0
+    trainer.client.restore(kept["run_id"])
+    trainer.restart(MOSAIC_SETTING_TRASH_DAYS="0")
+    until(lambda: trainer.run_ids() == [kept["run_id"]], "the trash is emptied")
+    assert trainer.client.get(kept["run_id"])["outcome"] == "completed"
+    assert trainer.client.list_runs(deleted=True)[2] == 0
+
+
 def test_d10_the_log_is_archived_and_outlives_the_run_directory(trainer: Trainer) -> None:
     """Logs of an ended run lie in the archive too, until it is removed for good."""
     end = trainer.ended(trainer.submit("short"))

@@ -269,4 +269,4 @@ def trainers(tmp_path: Path, python_path: str) -> Iterator[Callable[..., Trainer
     runs = {run_id for trainer in made for run_id in trainer.run_ids()}
     left = [name for name in os.listdir("/dev/shm") if any(run_id in name for run_id in runs)]
     assert not left, f"shared memory left behind: {left}"
-    assert _open_files() <= files + 40, f"open files went from {files} to {_open_files()}"
+    assert _open_files() <= files + 20, f"open files went from {files} to {_open_files()}"
