@@ -16,15 +16,18 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 @pytest.fixture(scope="package", autouse=True)
 def _nothing_is_left_running() -> Iterator[None]:
-    """After these tests no process of theirs is alive: none of the worker's, none forked for one."""
+    """After these tests no process of theirs is alive, neither started nor forked for one."""
     yield
-    everyone = psutil.Process().children(recursive=True)
-    forked = [
-        child
-        for process in everyone
-        if "forkserver" in " ".join(process.cmdline())
-        for child in process.children(recursive=True)
+    commands = {
+        process: " ".join(process.cmdline())
+        for process in psutil.Process().children(recursive=True)
+    }
+    servers = [process for process, command in commands.items() if "forkserver" in command]
+    forked = [child for server in servers for child in server.children(recursive=True)]
+    started = [
+        process
+        for process, command in commands.items()
+        if "cleanrl_worker" in command and process not in servers
     ]
-    started = [process for process in everyone if "cleanrl_worker" in " ".join(process.cmdline())]
     _, alive = psutil.wait_procs({*forked, *started}, timeout=5)
     assert not alive
