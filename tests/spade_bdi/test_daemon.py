@@ -10,6 +10,7 @@ from bdi_tools import newest_checkpoint
 from support.trainer import Trainer, until
 
 from mosaic.telemetry.replay import read_episode
+from spade_bdi_rl_worker.worlds import World
 
 
 def spade(episodes: int, **extras: Any) -> dict[str, Any]:
@@ -38,6 +39,15 @@ def test_a_run_learns_and_is_replayed_step_by_step_with_its_beliefs(trainer: Tra
         assert f"state({step.observation})" in step.info["beliefs"]
         assert step.info["decision"] in ("explore", "exploit", "retreat")
         assert step.info["intention"].startswith("!act by @")
+    again = World("FrozenLake-v1", 4, kwargs={"is_slippery": False}, frames=True)
+    again.reset(199)
+    assert again.seed_of(199) == episodes[-1].seed
+    for step in steps:
+        move = again.step(step.action)
+        assert (move.seen, move.reward, again.picture()) == (
+            step.observation, step.reward, step.frame,
+        )  # fmt: skip
+    again.close()
     assert any(belief.startswith("advice(") for belief in steps[0].info["beliefs"])
 
 

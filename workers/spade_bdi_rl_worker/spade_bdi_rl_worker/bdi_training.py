@@ -190,7 +190,8 @@ class BdiTraining:
         won = world.won(move)
         learner.finish_episode(total, won)
         info = {"success_rate": learner.success_rate, "epsilon": learner.epsilon}
-        self._process.tell_episode(episode, step, total, won, info, self._account.learner)
+        seed = world.seed_of(episode)
+        self._process.tell_episode(episode, step, total, won, seed, info, self._account.learner)
 
     def _perceive(self, state: int, step: int, reward: float) -> None:
         learner = self._learner

@@ -110,5 +110,5 @@ def _episode(
         length += 1
         state, ended = move.state, move.ended
     won = world.won(move)
-    process.tell_episode(number, length, total, won)
+    process.tell_episode(number, length, total, won, world.seed_of(FIRST_EPISODE + number))
     return total, length, won

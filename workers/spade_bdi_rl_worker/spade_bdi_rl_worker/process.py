@@ -100,6 +100,7 @@ class SpadeProcess(WorkerProcess):
         length: int,
         total: float,
         won: bool,
+        seed: int,
         info: Any = None,
         agent_id: str = "",
     ) -> None:
@@ -110,6 +111,7 @@ class SpadeProcess(WorkerProcess):
                 length=length,
                 total_reward=total,
                 outcome="won" if won else "lost",
+                seed=seed,
                 info=info,
                 agent_id=agent_id,
             )

@@ -63,10 +63,13 @@ class World:
         self._last_action = -1
         self.observation: Any = None
 
+    def seed_of(self, episode: int) -> int:
+        """The seed with which the environment begins an episode."""
+        return self._seed if self._grid else (self._seed * 1_000_003 + episode) % _MANY_SEEDS
+
     def reset(self, episode: int) -> int:
         """Begin the episode with that number; returns the state."""
-        seed = self._seed if self._grid else (self._seed * 1_000_003 + episode) % _MANY_SEEDS
-        observation, _ = self._env.reset(seed=seed)
+        observation, _ = self._env.reset(seed=self.seed_of(episode))
         self._last_action = -1
         return self._arrive(observation)
 
