@@ -24,7 +24,7 @@ from spade_bdi_rl_worker.server import EmbeddedServer
 from spade_bdi_rl_worker.settings import Settings
 from spade_bdi_rl_worker.worlds import Move, World
 
-ADVICE_S = 5.0
+ADVICE_S = 10.0
 # How long learning may run before the event loop gets a turn for the XMPP link.
 BREATH_S = 0.05
 
