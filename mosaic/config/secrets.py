@@ -93,14 +93,17 @@ class SecretStore:
         """The secrets of a run.
 
         Raises:
-            SecretError: Others may read the file.
+            SecretError: Others may read the file, or it is damaged.
         """
         path = self._path(run_id)
         if not path.exists():
             return {}
         if path.stat().st_mode & 0o077:
             raise SecretError(f"{path} can be read by others; run: chmod 600 {path}")
-        secrets: dict[str, str] = json.loads(path.read_text())
+        try:
+            secrets: dict[str, str] = json.loads(path.read_text())
+        except ValueError:
+            raise SecretError(f"{path} is damaged; submit the run again with its secret") from None
         return secrets
 
     def delete(self, run_id: str) -> None:

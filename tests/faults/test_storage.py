@@ -238,6 +238,19 @@ def test_d05_damaged_config_of_a_waiting_run(make_trainer: MakeTrainer) -> None:
     assert "config.json is gone or damaged" in end["reason"]
 
 
+def test_d05_damaged_secrets_of_a_waiting_run(make_trainer: MakeTrainer) -> None:
+    """A run whose secrets cannot be read fails at once and says what to do."""
+    trainer = make_trainer(cpu_slots="1").start()
+    first = trainer.stepping()["run_id"]
+    waiting = trainer.submit("short", extras={"wandb_api_key": "k"})
+    (trainer.home.secrets / f"{waiting}.json").write_text("{")
+    trainer.client.cancel(first)
+    end = trainer.ended(waiting)
+    assert end["outcome"] == "failed"
+    assert "is damaged; submit the run again with its secret" in end["reason"]
+    assert trainer.free_slots() == 1
+
+
 def test_d05_damaged_event_log_and_no_registry(trainer: Trainer) -> None:
     """What can be read of a damaged event log counts; the rest is kept aside, not appended to."""
     finished, running = _fill(trainer)
