@@ -31,16 +31,18 @@ from mosaic.config.paths import Home
 _SIGNAL_CHECK_MS = 200
 
 
-def make_application(arguments: Sequence[str] = ("mosaic",)) -> QApplication:
-    """The application object, made once; also prepares for web views that come later."""
-    existing = QApplication.instance()
-    if isinstance(existing, QApplication):
-        return existing
+def prepare() -> None:
+    """What must be set before the application object is made, for web views that come later."""
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         # Chromium refuses to run as root with its sandbox on.
         os.environ.setdefault("QTWEBENGINE_CHROMIUM_FLAGS", "--no-sandbox")
     QCoreApplication.setAttribute(Qt.ApplicationAttribute.AA_ShareOpenGLContexts)
-    application = QApplication(list(arguments))
+
+
+def make_application() -> QApplication:
+    """The application object."""
+    prepare()
+    application = QApplication(["mosaic"])
     application.setApplicationName("MOSAIC")
     application.setDesktopFileName("mosaic")
     return application
@@ -52,15 +54,16 @@ def make_services(home: Home, start_daemon: bool = True) -> Services:
     link = DaemonLink(home, start=start_daemon)
     streams = StreamKeeper()
     notices = Notices()
+    store = RunStore()
     services = Services(
         link=link,
-        store=RunStore(),
+        store=store,
         themes=ThemeManager(),
         notices=notices,
         settings=settings,
         selection=Selection(),
         streams=streams,
-        feeds=FeedPool(link, streams),
+        feeds=FeedPool(link, streams, store),
         clock=ChartClock(settings.chart_hz),
         hooks=WorkerHooks(link.calls),
     )

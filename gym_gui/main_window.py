@@ -14,6 +14,7 @@ from gym_gui.actions.binding import ActionBinder
 from gym_gui.actions.catalog import ACTIONS
 from gym_gui.background.link import CONNECTED, LOST, SLOW, LinkState
 from gym_gui.background.storage import read_json, window_folder, write_json
+from gym_gui.forms.registry import TRAIN
 from gym_gui.models import layouts
 from gym_gui.models.actors import Actor
 from gym_gui.models.layouts import LAYOUTS, WindowState, decode_state, encode_state
@@ -73,6 +74,7 @@ class MainWindow(QMainWindow):
         services = self.services
         self.runs_panel = RunsPanel(services, self.binder)
         self.launch = LaunchPanel(services)
+        self.launch.form(TRAIN)  # made before the window lives, because it is large
         self.run_panel = RunPanel(services, self._presenters, self.binder.trigger)
         self.compare = ComparePanel(services)
         self.play = PlayPanel(services)
@@ -254,7 +256,7 @@ class MainWindow(QMainWindow):
             )
             for run in newest[:2000]
         ]
-        environments = sorted(self.launch.form("train").env.names)
+        environments = sorted(self.launch.form(TRAIN).env.names)
         items += [PaletteItem(f"env:{name}", name, "environment", "robot") for name in environments]
         self.palette_box.ask("Go to a run or an environment", items, (), self._choose)
 
@@ -264,7 +266,7 @@ class MainWindow(QMainWindow):
             self.runs_panel.show_run(rest)
         elif kind == "env":
             self.commands.new_run()
-            self.launch.form("train").env.set_text(rest)
+            self.launch.form(TRAIN).env.set_text(rest)
         else:
             self.binder.trigger(key)
 

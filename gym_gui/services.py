@@ -68,6 +68,7 @@ class Services:
     def close(self) -> None:
         """Stop every thread and timer; the daemon and its runs go on."""
         self.clock.stop()
+        self.store.close()
         self.streams.close()
         self.link.close()
         self.themes.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,8 @@ from qtpy.QtCore import QObject, Signal
 
 from gym_gui.background.link import DaemonLink
 from gym_gui.background.streams import Stream, StreamKeeper
+from gym_gui.models.run_status import Record
+from gym_gui.models.run_store import RunStore
 from gym_gui.models.series import Series
 from mosaic.client import TrainerClient
 
@@ -30,6 +33,7 @@ class MetricFeed(QObject):
         super().__init__()
         self.run_id = run_id
         self.curves: dict[str, Series] = {}
+        self._streamed = False
 
         def follow(client: TrainerClient) -> Iterator[dict[str, Any]]:
             return client.metrics(run_id, follow=True, max_points=_MAX_POINTS)
@@ -42,7 +46,21 @@ class MetricFeed(QObject):
         """Follow no longer."""
         self._stream.stop()
 
+    def note(self, run: Record) -> None:
+        """The newest headline numbers: the curve of a run that writes no metric files."""
+        step, values = run["progress"]["step"], run["metrics"]
+        if self._streamed or not values:
+            return
+        for tag, value in values.items():
+            series = self.curves.setdefault(tag, Series())
+            if not len(series) or step > series.steps[-1]:
+                series.extend([step], [value], [time.time()])
+        self.grown.emit(set(values))
+
     def _take(self, batches: list[dict[str, Any]]) -> None:
+        if not self._streamed:
+            self._streamed = True
+            self.curves.clear()
         for batch in batches:
             series = self.curves.setdefault(batch["tag"], Series())
             series.extend(batch["steps"], batch["values"], batch["wall_times"])
@@ -59,9 +77,10 @@ class FeedPool(QObject):
 
     grown = Signal(str, set)
 
-    def __init__(self, link: DaemonLink, keeper: StreamKeeper) -> None:
+    def __init__(self, link: DaemonLink, keeper: StreamKeeper, store: RunStore) -> None:
         super().__init__()
-        self._link, self._keeper = link, keeper
+        self._link, self._keeper, self._store = link, keeper, store
+        store.changed.connect(self._on_store)
         self._feeds: dict[str, MetricFeed] = {}
         self._users: dict[str, int] = {}
 
@@ -69,9 +88,8 @@ class FeedPool(QObject):
         """Start or share the feed of a run; give it back with `give_back`."""
         self._users[run_id] = self._users.get(run_id, 0) + 1
         if run_id not in self._feeds:
-            feed = MetricFeed(self._link, self._keeper, run_id)
-            feed.grown.connect(lambda tags, name=run_id: self.grown.emit(name, tags))
-            self._feeds[run_id] = feed
+            self._feeds[run_id] = self._make(run_id)
+            self._on_store({run_id})
         return self._feeds[run_id]
 
     def give_back(self, run_id: str) -> None:
@@ -86,13 +104,21 @@ class FeedPool(QObject):
     def reconnect(self) -> None:
         """The daemon is back: read everything anew, for those who still look."""
         for run_id in list(self._feeds):
-            old = self._feeds.pop(run_id)
-            old.stop()
-            feed = MetricFeed(self._link, self._keeper, run_id)
-            feed.grown.connect(lambda tags, name=run_id: self.grown.emit(name, tags))
-            self._feeds[run_id] = feed
+            self._feeds.pop(run_id).stop()
+            self._feeds[run_id] = self._make(run_id)
 
     def curves(self, run_id: str) -> dict[str, Series]:
         """What is known of a run's curves."""
         feed = self._feeds.get(run_id)
         return feed.curves if feed else {}
+
+    def _make(self, run_id: str) -> MetricFeed:
+        feed = MetricFeed(self._link, self._keeper, run_id)
+        feed.grown.connect(lambda tags, name=run_id: self.grown.emit(name, tags))
+        return feed
+
+    def _on_store(self, ids: set[str]) -> None:
+        for run_id in ids & set(self._feeds):
+            run = self._store.get(run_id)
+            if run is not None:
+                self._feeds[run_id].note(run)

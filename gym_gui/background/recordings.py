@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -108,10 +109,9 @@ def read_video(path: Path) -> tuple[list[Picture], float]:
     except ImportError:
         raise RuntimeError("videos need imageio-ffmpeg; run: make setup-gui") from None
     try:
-        reader = imageio_ffmpeg.read_frames(str(path))
-        facts = next(reader)
-        pictures = list(_decode(reader, facts))
-        reader.close()
+        with contextlib.closing(imageio_ffmpeg.read_frames(str(path))) as reader:
+            facts = next(reader)
+            pictures = list(_decode(reader, facts))
     except (OSError, StopIteration, ValueError, KeyError) as error:
         raise RuntimeError(f"{path.name} cannot be played: {error}") from None
     return pictures, float(facts.get("fps") or 30.0)

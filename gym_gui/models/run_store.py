@@ -72,6 +72,11 @@ class RunStore(QObject):
             self._dirty.add(run_id)
             self._timer.start()
 
+    def close(self) -> None:
+        """Announce nothing more."""
+        self._timer.stop()
+        self.blockSignals(True)
+
     def _apply_one(self, change: dict[str, Any]) -> None:
         kind = change["kind"]
         if kind == "run":

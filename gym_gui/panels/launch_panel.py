@@ -49,6 +49,8 @@ class LaunchPanel(QWidget):
         self._forms: dict[str, WorkerForm] = {}
         self._tabs = QTabWidget()
         self._tabs.setDocumentMode(True)
+        self._tabs.currentChanged.connect(lambda _place: self._fill_tab())
+        self._kinds: list[str] = []
         self._human = EmptyState(
             "Play it yourself",
             "You are the agent: any Gymnasium environment, from the keyboard, recorded for replay.",
@@ -139,10 +141,24 @@ class LaunchPanel(QWidget):
         self._save_timer.start()
 
     def _show_forms(self, actor: Actor) -> None:
+        self._tabs.blockSignals(True)
+        for form in self._forms.values():
+            form.setParent(None)
         self._tabs.clear()
-        for kind in forms_for(actor):
-            self._tabs.addTab(self.form(kind, actor.worker_type), FORMS[kind].title)
+        self._kinds = forms_for(actor)
+        for kind in self._kinds:
+            self._tabs.addTab(QWidget(), FORMS[kind].title)
+        self._tabs.blockSignals(False)
         self._tabs.tabBar().setVisible(self._tabs.count() > 1)
+        self._fill_tab()
+
+    def _fill_tab(self) -> None:
+        """Make the form in front; the others wait until they are looked at."""
+        page, place = self._tabs.currentWidget(), self._tabs.currentIndex()
+        if self.current is not None and page is not None and page.layout() is None:
+            form = self.form(self._kinds[place], self.current.worker_type)
+            page.setLayout(column(form))
+            form.show()
 
     # ------------------------------------------------------------ the forms
 
@@ -167,17 +183,15 @@ class LaunchPanel(QWidget):
     def show_form(self, kind: str, worker_type: str) -> WorkerForm:
         """Bring a form of a worker to the front."""
         self.choose(worker_type)
-        form = self.form(kind, worker_type)
-        place = self._tabs.indexOf(form)
-        if place >= 0:
-            self._tabs.setCurrentIndex(place)
-        return form
+        if kind in self._kinds:
+            self._tabs.setCurrentIndex(self._kinds.index(kind))
+        return self.form(kind, worker_type)
 
     @property
     def current_form(self) -> WorkerForm | None:
         """The form in front."""
         page = self._tabs.currentWidget()
-        return page if isinstance(page, WorkerForm) else None
+        return page.findChild(WorkerForm) if page is not None else None
 
     # ------------------------------------------------------------ never lost
 

@@ -43,6 +43,7 @@ class RunsPanel(QWidget):
         self._services = services
         self._actions = actions
         self._wanted = ""
+        self._choosing = False
         self.model = RunTableModel(services.store, self)
         self.filter = QLineEdit()
         self.filter.setPlaceholderText("Filter:  algo:ppo  env:cart  state:running  return>100")
@@ -149,6 +150,9 @@ class RunsPanel(QWidget):
     # ------------------------------------------------------------ reacting
 
     def _on_selection(self) -> None:
+        # While a run is waited for, the table's own selection is not what the user wants.
+        if self._choosing or self._wanted:
+            return
         rows = sorted({index.row() for index in self.table.selectionModel().selectedRows()})
         ids: list[str] = []
         for place in rows:
@@ -177,9 +181,14 @@ class RunsPanel(QWidget):
             self._wanted = run_id
             return
         flags = QItemSelectionModel.SelectionFlag
-        self.table.selectionModel().setCurrentIndex(
-            self.model.index(place, 0), flags.ClearAndSelect | flags.Rows
-        )
+        chooser = self.table.selectionModel()
+        self._choosing = True
+        chooser.setCurrentIndex(self.model.index(place, 0), flags.ClearAndSelect | flags.Rows)
+        for other in self._services.selection.ids:
+            row_of_other = self.model.row_of(other)
+            if row_of_other >= 0:
+                chooser.select(self.model.index(row_of_other, 0), flags.Select | flags.Rows)
+        self._choosing = False
 
     def _on_double_click(self, index: QModelIndex) -> None:
         item = self.model.row_at(index.row())

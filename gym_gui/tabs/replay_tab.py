@@ -33,6 +33,7 @@ class ReplayTab(RunTab):
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
+        self._listed: tuple[list[EpisodeEntry], list[Path]] = ([], [])
         self.list = QListWidget()
         self.list.setAccessibleName("Recordings")
         self.list.currentItemChanged.connect(lambda item, _old: self._on_item(item))
@@ -77,6 +78,9 @@ class ReplayTab(RunTab):
         return episodes, list(read_manifest(folder).videos)
 
     def _fill(self, episodes: list[EpisodeEntry], videos: list[Path]) -> None:
+        if self.list.count() and self._listed == (episodes, videos):
+            return
+        self._listed = (episodes, videos)
         self.list.clear()
         for entry in episodes:
             who = f" · {entry.agent_id}" if entry.agent_id else ""

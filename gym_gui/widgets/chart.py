@@ -100,8 +100,7 @@ class Chart(QWidget):
         self._solo = ""
         self._items: dict[str, pg.PlotDataItem] = {}
         self._band: list[pg.GraphicsObject] = []
-        self.plot = pg.PlotWidget()
-        self.plot.setMenuEnabled(False)
+        self.plot = pg.PlotWidget(enableMenu=False)
         self.plot.hideButtons()
         self.plot.setAccessibleName(title or "chart")
         self._cross = pg.InfiniteLine(angle=90, movable=False)

@@ -105,6 +105,9 @@ class ChartGrid(QWidget):
         self._area = scrolled(self._host)
         self.setLayout(column(self._controls, self._empty, self._area, spacing=6))
         self._area.hide()
+        self._make_timer = QTimer(self)
+        self._make_timer.setInterval(1)
+        self._make_timer.timeout.connect(self._make_one)
         self._arrange_later = QTimer(self)
         self._arrange_later.setSingleShot(True)
         self._arrange_later.setInterval(60)
@@ -150,20 +153,30 @@ class ChartGrid(QWidget):
         return self._cards
 
     def show_curves(self, lines: Lines) -> None:
-        """Show curves by tag, then by run."""
+        """Show curves by tag, then by run; new charts are made one at a time."""
         self._lines = lines
-        for tag in set(lines) - set(self._cards):
-            card = ChartCard(tag, self._themes, self._clock)
-            card.pinned.connect(self._arrange_later.start)
-            self._cards[tag] = card
-            self._arrange_later.start()
         for tag in set(self._cards) - set(lines):
             card = self._cards.pop(tag)
             card.chart.close_chart()
             card.setParent(None)
             card.deleteLater()
             self._arrange_later.start()
+        if set(lines) - set(self._cards):
+            self._make_timer.start()
         self.refresh()
+
+    def _make_one(self) -> None:
+        waiting = sorted(set(self._lines) - set(self._cards), key=tag_order)
+        if not waiting:
+            self._make_timer.stop()
+            return
+        card = ChartCard(waiting[0], self._themes, self._clock)
+        card.pinned.connect(self._arrange_later.start)
+        card.show_lines(self._lines[waiting[0]], self.look)
+        self._cards[waiting[0]] = card
+        self._empty.hide()
+        self._area.show()
+        self._arrange_later.start()
 
     def refresh(self) -> None:
         """Draw everything again."""

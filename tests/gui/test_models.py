@@ -1,0 +1,300 @@
+"""What the window knows, without a window: filters, order, curves, fields, drafts, layouts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gym_gui.actions.action import Context
+from gym_gui.actions.catalog import ACTIONS
+from gym_gui.algo_docs import library
+from gym_gui.models import formatting, series
+from gym_gui.models.actors import roster
+from gym_gui.models.config_diff import diff
+from gym_gui.models.form_fields import Field, FieldError
+from gym_gui.models.layouts import WindowState, decode_state, encode_state
+from gym_gui.models.manifest import read_manifest
+from gym_gui.models.palette_items import PaletteItem, rank
+from gym_gui.models.run_filter import FilterError, compile_filter
+from gym_gui.models.run_order import Group, View, arrange
+from gym_gui.models.script_header import read_header
+from gym_gui.models.train_draft import TrainDraft
+from gym_gui.presenters.support_bundle import redact, redact_text
+from mosaic.config.validation import validate_train_run_config
+
+
+def record(**fields: Any) -> dict[str, Any]:
+    """A run as the SDK gives it."""
+    base: dict[str, Any] = {
+        "run_id": "01A", "run_name": "", "worker": "cleanrl", "algo": "ppo",
+        "env_id": "CartPole-v1", "seed": 1, "state": "EXEC", "outcome": None, "reason": None,
+        "wait_reason": None, "metrics": {}, "created_at": 1.0, "tags": [], "notes": "",
+        "progress": {"step": 5, "total": 10, "fraction": 0.5, "sps": 100.0, "eta_s": 3.0},
+        "checkpoints": [], "mode": "train", "parent_run_id": "", "stalled": False,
+        "stopping": None, "version": 1,
+    }  # fmt: skip
+    return {**base, **fields}
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        ("", True),
+        ("cart", True),
+        ("algo:ppo env:cartpole", True),
+        ("algo:dqn", False),
+        ("-algo:dqn", True),
+        ("return>100", True),
+        ("return>=300", False),
+        ("seed:1 progress<60", True),
+        ("state:running", True),
+        ("tag:baseline", True),
+        ('"no such words"', False),
+    ],
+)
+def test_filter_finds_what_it_says(text: str, fits: bool) -> None:
+    """A filter shows exactly the runs that fit every term."""
+    run = record(metrics={"episodic_return": 200.0}, tags=["baseline"])
+    predicate = compile_filter(text)
+    assert (predicate is None or predicate(run)) is fits
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("alog:ppo", "did you mean 'algo'"), ("return>much", "needs a number"), ("algo>3", "algo:")],
+)
+def test_filter_that_cannot_be_read_says_why(text: str, said: str) -> None:
+    """A wrong filter names the nearest field or what it wants."""
+    with pytest.raises(FilterError, match=said):
+        compile_filter(text)
+
+
+def test_groups_gather_seeds_with_mean_and_spread() -> None:
+    """Runs that differ only in their seed stand together, with mean and spread of the return."""
+    runs = [record(run_id=str(n), seed=n, metrics={"episodic_return": 10.0 * n}) for n in (1, 2, 3)]
+    runs.append(record(run_id="other", algo="dqn"))
+    rows = arrange(runs, None, View(grouped=True))
+    group = next(row for row in rows if isinstance(row, Group) and len(row.runs) == 3)
+    assert group.returns() == (20.0, pytest.approx(8.165, abs=0.01))
+    folded = arrange(runs, None, View(grouped=True, collapsed=frozenset([group.key])))
+    assert len(folded) == len(rows) - 3
+
+
+def test_pinned_run_stays_on_top() -> None:
+    """The baseline is the first row whatever the order."""
+    runs = [record(run_id=str(n), created_at=float(n)) for n in range(5)]
+    assert arrange(runs, None, View(pinned="0"))[0]["run_id"] == "0"
+
+
+def test_field_refuses_with_what_is_allowed() -> None:
+    """A field that cannot be read says what can be typed there."""
+    field = Field.from_argument(
+        {
+            "name": "clip_coef",
+            "type": "float",
+            "default": 0.2,
+            "help": "",
+            "range": {"low": 0.0, "high": 1.0, "low_open": True, "high_open": False, "choices": []},
+        }
+    )
+    assert field.parse("1e-1") == 0.1
+    assert field.parse("") == 0.2
+    for wrong in ("0", "1.5", "much", "nan"):
+        with pytest.raises(FieldError, match="above 0 and at most 1"):
+            field.parse(wrong)
+
+
+def test_whole_numbers_may_be_written_as_people_do() -> None:
+    """1e6 and 1_000_000 are whole numbers, 0.5 is not."""
+    field = Field("n", "int", 1)
+    assert field.parse("1e6") == field.parse("1_000_000") == 1_000_000
+    with pytest.raises(FieldError):
+        field.parse("0.5")
+
+
+def test_draft_makes_configs_that_the_daemon_accepts() -> None:
+    """Every config of a draft passes the same validation as a submitted one; one run a seed."""
+    draft = TrainDraft(
+        total_timesteps=1000, seeds=3, run_name="a", params={"num_envs": 8}, wall_minutes=5.0,
+        track_wandb=True, wandb={"wandb_project_name": "p"}, notes="n", capture_video=True,
+    )  # fmt: skip
+    configs = draft.configs()
+    assert [validate_train_run_config(one).worker.seed for one in configs] == [1, 2, 3]
+    assert [one["run_name"] for one in configs] == ["a-s1", "a-s2", "a-s3"]
+
+
+def test_draft_survives_the_way_through_a_config_and_a_file() -> None:
+    """A cloned run, and a form stored and restored, ask for the same thing again."""
+    draft = TrainDraft(
+        algo="dqn", env_id="Acrobot-v1", total_timesteps=5, params={"tau": 0.5}, notes="why",
+        fastlane_video_mode="grid", fastlane_grid_limit=9, wall_minutes=2.0, tags=["x"],
+    )  # fmt: skip
+    config = draft.config(draft.seed)
+    assert TrainDraft.from_config(config).config(draft.seed) == config
+    stored = json.loads(json.dumps(draft.to_json()))
+    assert TrainDraft.from_json(stored).config(draft.seed) == config
+
+
+def test_api_key_is_never_kept_or_copied() -> None:
+    """A secret typed into the form reaches neither the stored form nor the clipboard."""
+    draft = TrainDraft(track_wandb=True, wandb={"wandb_api_key": "CANARY", "wandb_entity": "me"})
+    texts = [json.dumps(draft.to_json()), draft.as_json(), draft.as_python(), draft.as_command()]
+    assert not any("CANARY" in text for text in texts)
+    assert "CANARY" in json.dumps(draft.config(1))
+
+
+def test_copied_python_is_a_program() -> None:
+    """What is copied as Python compiles and holds the config."""
+    draft = TrainDraft(notes='quo"""te', total_timesteps=10, seeds=2)
+    text = draft.as_python()
+    compile(text, "copied", "exec")
+    namespace: dict[str, Any] = {}
+    exec(text.split("\nwith")[0].replace("from mosaic.client import TrainerClient", ""), namespace)
+    assert namespace["config"] == json.loads(draft.as_json())
+
+
+def test_every_documented_algorithm_has_a_whole_text() -> None:
+    """All 33 algorithms say what they are, when to use them, what matters and where."""
+    names = library.documented_algorithms()
+    assert len(names) == 33
+    for name in names:
+        entry = library.entry(name)
+        assert entry["what"], name
+        assert entry["when"], name
+        assert entry["matters"], name
+        assert entry["environments"], name
+        assert "steps" in library.help_html(name, {})
+
+
+def test_roster_has_the_known_actors_first_and_keeps_the_missing() -> None:
+    """The roster shows all four actors in order, greyed with the command when not installed."""
+    workers = [
+        {"type": t, "display_name": n, "available": a, "problem": p, "capabilities": None}
+        for t, n, a, p in (
+            ("zeta", "Zeta", True, ""),
+            ("cleanrl", "CleanRL Worker", True, ""),
+            ("llm", "LLM Multi-Step Worker", False, "not installed; run: make setup-llm"),
+            ("spade_bdi", "Spade BDI Worker", True, ""),
+        )
+    ]
+    actors = roster(workers)
+    assert [a.title for a in actors] == [
+        "Human-Only", "Spade BDI Worker", "LLM Multi-Step Worker", "CleanRL Worker", "Zeta",
+    ]  # fmt: skip
+    assert "make setup-llm" in actors[2].problem
+    assert not actors[2].available
+
+
+def test_thinning_keeps_the_extremes_of_millions() -> None:
+    """Five million points become a few thousand without losing the highest or the lowest."""
+    values = np.sin(np.arange(5_000_000) / 1000.0)
+    values[1_234_567], values[4_000_001] = 9.0, -9.0
+    kept = series.extremes(values, 3000)
+    assert len(kept) < 6100
+    assert {1_234_567, 4_000_001} <= set(kept.tolist())
+
+
+def test_smoothing_is_not_biased_at_its_start() -> None:
+    """A constant curve stays constant, however strongly it is smoothed."""
+    assert series.smooth(np.full(50, 7.0), 0.99) == pytest.approx(np.full(50, 7.0))
+
+
+def test_band_needs_two_and_is_their_mean() -> None:
+    """The band over seeds lies around the mean of the curves, where both are."""
+    x = np.arange(100.0)
+    grid, mean, spread = series.band([(x, x), (x, x + 2)])  # type: ignore[misc]
+    assert mean == pytest.approx(grid + 1)
+    assert spread == pytest.approx(np.ones(len(grid)))
+    assert series.band([(x, x)]) is None
+
+
+def test_differences_come_first() -> None:
+    """Comparing two configs shows first what sets them apart."""
+    rows = diff([TrainDraft(seed=1).config(1), TrainDraft(seed=2).config(2)])
+    assert rows[0].key == "seed"
+    assert rows[0].values == ("1", "2")
+    assert not any(row.differs for row in rows[1:])
+
+
+@pytest.mark.parametrize(
+    "stored",
+    ["garbage", 5, {}, {"version": 99}, {"version": 1, "layout": "train", "geometry": "%%%"}],
+)
+def test_stored_layout_that_makes_no_sense_gives_the_default(stored: Any) -> None:
+    """A layout that is corrupt or of another version gives the default and one notice."""
+    state, notice = decode_state(stored)
+    assert state == WindowState()
+    assert notice
+
+
+def test_stored_layout_comes_back() -> None:
+    """What was stored is restored byte for byte."""
+    state = WindowState("watch", b"\x00\xff", {"watch": b"\x01"})
+    assert decode_state(json.loads(json.dumps(encode_state(state)))) == (state, "")
+
+
+def test_manifest_that_lies_is_not_followed(tmp_path: Path) -> None:
+    """A manifest whose paths lead outside or nowhere offers nothing."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "events.out.tfevents.1").touch()
+    run_dir = tmp_path / "run"
+    run_dir.mkdir()
+    (run_dir / "link").symlink_to(outside)
+    for lie in ("../outside", str(outside), "link", "missing"):
+        document = {"artifacts": {"tensorboard": {"dir": lie}, "videos": [lie, 5]}}
+        (run_dir / "analytics.json").write_text(json.dumps(document))
+        manifest = read_manifest(run_dir)
+        assert manifest.tensorboard is None
+        assert manifest.videos == ()
+    (run_dir / "analytics.json").write_text("{half")
+    assert "cannot be read" in read_manifest(run_dir).problem
+
+
+def test_script_header_is_read(tmp_path: Path) -> None:
+    """A script says what it does, in which phases and for how long."""
+    path = tmp_path / "two.sh"
+    path.write_text("#!/bin/sh\n# @description: Two\n# @phases: a, b\n# @total_timesteps: 20_000\n")
+    header = read_header(path)
+    assert (header.description, header.phases, header.total_timesteps) == ("Two", ("a", "b"), 20000)
+
+
+def test_bundle_hides_what_looks_secret() -> None:
+    """Neither keys nor tokens reach a support bundle."""
+    assert redact({"wandb_api_key": "CANARY", "a": [{"token": "CANARY"}]}) == {
+        "wandb_api_key": "[removed]", "a": [{"token": "[removed]"}],
+    }  # fmt: skip
+    assert "CANARY" not in redact_text("WANDB_API_KEY=CANARY\napi_key: 'CANARY'\n")
+
+
+def test_palette_puts_the_best_match_first_and_recent_ones_without_a_query() -> None:
+    """Typing a few letters is enough; without typing, what was used last comes first."""
+    items = [PaletteItem("a", "Run: Pause"), PaletteItem("b", "View: Layout: Play")]
+    assert rank("paus", items, ())[0].key == "a"
+    assert rank("vlp", items, ())[0].key == "b"
+    assert rank("", items, ("b",))[0].key == "b"
+    assert rank("zzz", items, ()) == []
+
+
+def test_actions_are_unique_and_say_when_they_make_sense() -> None:
+    """No two actions share an id or a shortcut, and none that needs a run is on without one."""
+    ids = [action.id for action in ACTIONS]
+    keys = [action.shortcut for action in ACTIONS if action.shortcut]
+    assert len(set(ids)) == len(ids)
+    assert len(set(keys)) == len(keys)
+    enabled = {action.id for action in ACTIONS if action.enabled(Context(connected=True))}
+    assert not enabled & {"run.pause", "run.cancel", "run.delete", "run.clone", "analyse.diff"}
+    running = Context(connected=True, selected=(record(),))
+    assert {"run.pause", "run.cancel"} <= {a.id for a in ACTIONS if a.enabled(running)}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(5, "5 s"), (65, "1 min 05 s"), (7300, "2 h 01 min"), (None, "—")]
+)
+def test_durations_read_well(seconds: float | None, text: str) -> None:
+    """Durations are given in their two largest units."""
+    assert formatting.duration(seconds) == text
