@@ -83,6 +83,16 @@ def test_pause_continue_cancel_resume_evaluate(make_trainer: Callable[..., Train
     assert judged["metrics"]["episodic_return"] == pytest.approx(summary["mean"])
     assert judged["progress"]["step"] == judged["progress"]["total"] == 5
 
+    extras = {"mode": "policy_eval", "policy_path": str(second_dir), "repeat": True}
+    fourth = _submit(trainer, total_timesteps=None, extras=extras)
+    _progress(trainer, fourth)
+    trainer.client.pause(fourth)
+    trainer.wait_for(fourth, "PAUSE")
+    trainer.client.resume(fourth)
+    trainer.wait_for(fourth, "EXEC")
+    trainer.client.cancel(fourth)
+    assert trainer.wait_for(fourth, "TERM")["outcome"] == "cancelled"
+
 
 def test_p13_grace_is_honoured_while_a_checkpoint_is_being_saved(
     make_trainer: Callable[..., Trainer],

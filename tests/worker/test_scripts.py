@@ -86,6 +86,14 @@ def test_cancelling_a_script_stops_everything_it_started(tmp_path: Path) -> None
     assert harness.newest_state(tmp_path / "run" / "forever")["step"] > 0
 
 
+def test_a_script_that_leaves_something_running_ends_all_the_same(tmp_path: Path) -> None:
+    """Its own end counts; what it printed last is there once, without a newline too."""
+    script = _write(tmp_path, "sleep 60 & echo $! > pid\nprintf 'the last words'\n")
+    worker = harness.run(tmp_path / "run", "--script", script)
+    os.kill(int((tmp_path / "run" / "pid").read_text()), signal.SIGKILL)
+    assert worker.said().count("the last words") == 1
+
+
 def test_a_phase_that_fails_fails_the_run(tmp_path: Path) -> None:
     """The script's exit status is the run's."""
     script = _write(tmp_path, "echo about to fail >&2\nexit 7\n")

@@ -138,11 +138,13 @@ class CleanRLWorkerRuntime:
                 return self._drain(child, relay, status)
 
     def _drain(self, child: Child, relay: Relay, status: int) -> int:
-        """What was said before the end still counts, also by processes that outlive a script."""
+        """What was said before the end still counts. A script that was stopped may have left
+        phases behind that are still saving; one that ended by itself is not waited for longer."""
+        waits = self._stopping and isinstance(child, ScriptProcess)
         open_ = True
         while open_:
             readable, _, _ = select.select([child], [], [], _TURN_S)
-            if not readable and isinstance(child, TrainingProcess):
+            if not readable and not waits:
                 return status
             events, open_ = child.events() if readable else ([], True)
             for event in events:

@@ -70,7 +70,8 @@ class ScriptProcess:
         except BlockingIOError:
             return [], True
         if not chunk:
-            return self._lines([self._unread]), False
+            last, self._unread = self._unread, b""
+            return self._lines([last]), False
         *lines, self._unread = (self._unread + chunk).split(b"\n")
         if len(self._unread) > _LONGEST_LINE:
             lines, self._unread = [*lines, self._unread], b""
@@ -101,7 +102,8 @@ class ScriptProcess:
         self._child.wait()
 
     def close(self) -> None:
-        """Let go of the pipe."""
+        """Let go of the pipe; a last line without an end is passed on too."""
+        self._lines([self._unread])
         self._output.close()
 
     def _signal_everyone(self, number: int) -> None:
