@@ -76,9 +76,21 @@ def test_a_missing_set_is_refused_installed_once_and_then_used(
     assert manifest["packages"]["bundle"] == bundles[0].name
     command = json.loads((tmp_path / "run" / "provenance.json").read_text())["command"]
     assert command[0] == str(bundles[0] / "bin" / "python")
+    # A bundle of more sets serves those that need fewer.
+    assert "in a bundle" in _install(requirements, home, "--check", "--set", "tiny").stdout
     probe = "import tinypack, torch; print(tinypack.ANSWER)"
     done = subprocess.run([command[0], "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout == "42\n"
+
+
+def test_an_environment_names_the_set_it_needs(requirements: Path, tmp_path: Path) -> None:
+    """Whatever the algorithm: a family of environments that is not installed is told as a set."""
+    tiny = (requirements / "extras" / "tiny.txt").read_text()
+    (requirements / "extras" / "minigrid.txt").write_text(tiny)
+    variables = {"MOSAIC_REQUIREMENTS": str(requirements), "MOSAIC_HOME": str(tmp_path / "home")}
+    arguments = ("--algo", "ppo", "--env-id", "MiniGrid-Empty-8x8-v0", "--total-timesteps", "512")
+    said = harness.refuse(tmp_path / "no", *arguments, "--dry-run", **variables)
+    assert "install_extras --set minigrid" in said
 
 
 def test_sets_are_listed_and_unknown_ones_are_named(requirements: Path, tmp_path: Path) -> None:

@@ -18,11 +18,22 @@ from typing import Any
 
 from cleanrl_worker.config import CleanRLWorkerConfig, problem
 from cleanrl_worker.resolution import UnknownAlgorithmError, resolve
+from cleanrl_worker.wrappers.curriculum import read_schedule
+from mosaic.runs.directory import read_json
 from mosaic.workers import Home, Problem, did_you_mean
 
 FOLDER_VARIABLE = "MOSAIC_REQUIREMENTS"
 MISSING_SET = "CFG134"
 BASE = "base"
+_FAMILIES = (
+    (re.compile(r"ALE/|.*NoFrameskip-v4"), "atari"),
+    (re.compile(r"MiniGrid-|BabyAI-"), "minigrid"),
+    (re.compile(r"dm_control/"), "dm_control"),
+    (
+        re.compile(r"(Ant|HalfCheetah|Hopper|Humanoid|Walker2d|Swimmer|Reacher|Pusher)\w*-v"),
+        "mujoco",
+    ),
+)
 _PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)\s*==\s*([^\s;#]+)")
 
 
@@ -62,26 +73,38 @@ def missing(name: str) -> list[str]:
     return absent
 
 
+def set_of_environment(env_id: str) -> str:
+    """The set that brings an environment's family; empty for those of the base."""
+    return next((name for pattern, name in _FAMILIES if pattern.match(env_id)), "")
+
+
 def wanted_sets(config: CleanRLWorkerConfig) -> list[str]:
-    """The sets that a run needs: those it names and those its algorithm declares."""
-    names = list(config.extras.get("requirements") or [])
-    if config.extras.get("curriculum_schedule"):
-        names.append("curriculum")
-    if config.extras.get("track_wandb"):
+    """The sets that a run needs: those it names, and those that what it does requires."""
+    extras = config.extras
+    names = [str(name) for name in extras.get("requirements") or []]
+    names.append(set_of_environment(config.env_id))
+    stages = read_schedule(extras.get("curriculum_schedule"))
+    if isinstance(stages, list) and stages:
+        names += ["curriculum", *(set_of_environment(stage.env_id) for stage in stages)]
+    if extras.get("track_wandb"):
         names.append("wandb")
     try:
         names += resolve(config.algo).schema.algorithm.get("requires", [])
     except UnknownAlgorithmError:
         pass
-    return sorted({str(name) for name in names} - {BASE})
+    return sorted(set(names) - {BASE, ""})
 
 
 def bundle_path(names: Iterable[str]) -> Path:
-    """Where the bundle of these sets is, or would be."""
-    resolved = sorted({pin for name in names for pin in pins(name).items()})
+    """Where a bundle of these sets is built."""
+    resolved = sorted(_all_pins(names).items())
     text = json.dumps([sys.version, sys.prefix, resolved])
-    key = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return Home.locate().trainer / "venvs" / key
+    return bundles_folder() / hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def bundles_folder() -> Path:
+    """Where all bundles of a home are."""
+    return Home.locate().trainer / "venvs"
 
 
 def lacking(names: Iterable[str]) -> list[str]:
@@ -90,28 +113,49 @@ def lacking(names: Iterable[str]) -> list[str]:
     return [name for name in names if name in known and missing(name)]
 
 
+def find_bundle(names: Iterable[str]) -> Path | None:
+    """A finished bundle on this interpreter that holds at least these sets, as pinned now."""
+    needed = _all_pins(names).items()
+    for path in sorted(bundles_folder().glob("*/bundle.json")):
+        about = read_json(path) or {}
+        ours = (about.get("python"), about.get("prefix")) == (sys.version, sys.prefix)
+        if ours and needed <= dict(about.get("packages", {})).items():
+            return path.parent
+    return None
+
+
 def interpreter(names: Iterable[str]) -> str:
     """The interpreter in which all these sets are installed; the running one if it has them."""
     absent = lacking(names)
-    bundle = bundle_path(absent) if absent else None
-    return str(bundle / "bin" / "python") if bundle and is_ready(bundle) else sys.executable
+    bundle = find_bundle(absent) if absent else None
+    return str(bundle / "bin" / "python") if bundle else sys.executable
 
 
-def is_ready(bundle: Path) -> bool:
-    """Whether a bundle was built to its end."""
-    return (bundle / "bundle.json").is_file()
+def description(names: Iterable[str]) -> dict[str, Any]:
+    """What a bundle's own file says about it."""
+    names = list(names)
+    return {
+        "sets": names,
+        "packages": _all_pins(names),
+        "python": sys.version,
+        "prefix": sys.prefix,
+    }
 
 
 def applied(config: CleanRLWorkerConfig) -> dict[str, Any]:
     """What a run's manifest says about its packages."""
     names = [name for name in wanted_sets(config) if name in set_names()]
     absent = lacking(names)
-    bundle = bundle_path(absent) if absent else None
+    bundle = find_bundle(absent) if absent else None
     return {
         "sets": [BASE, *names],
-        "bundle": bundle.name if bundle and is_ready(bundle) else None,
-        "packages": {package: pin for name in names for package, pin in pins(name).items()},
+        "bundle": bundle.name if bundle else None,
+        "packages": _all_pins(names),
     }
+
+
+def _all_pins(names: Iterable[str]) -> dict[str, str]:
+    return {package: pin for name in names for package, pin in pins(name).items()}
 
 
 def problems(config: CleanRLWorkerConfig) -> Iterator[Problem]:
@@ -123,7 +167,7 @@ def problems(config: CleanRLWorkerConfig) -> Iterator[Problem]:
             text = f"there is no requirement set {name!r}; allowed: {', '.join([BASE, *known])}"
             yield problem("extras/requirements", MISSING_SET, text + did_you_mean(name, known))
     absent = lacking(names)
-    if absent and not is_ready(bundle_path(absent)):
+    if absent and find_bundle(absent) is None:
         packages = ", ".join(package for name in absent for package in missing(name))
         yield problem(
             "extras/requirements",

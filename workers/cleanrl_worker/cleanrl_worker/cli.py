@@ -171,9 +171,12 @@ def _run(config: CleanRLWorkerConfig, run_dir: Path, target: str | None) -> int:
             print(f"error: {item}", file=sys.stderr)
         return EXIT_REFUSED
     if config.mode == "interactive":
+        program, *words = (plan := mode_of(config).plan(config, run_dir)).arguments
+        if plan.python != sys.executable:
+            os.execv(plan.python, [plan.python, "-m", program, *words])
         from cleanrl_worker.programs import interactive
 
-        return interactive.main(mode_of(config).plan(config, run_dir).arguments[1:])
+        return interactive.main(words)
     from cleanrl_worker.runtime import CleanRLWorkerRuntime
 
     return CleanRLWorkerRuntime(config, run_dir, target).run()

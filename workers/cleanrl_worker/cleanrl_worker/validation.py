@@ -22,15 +22,6 @@ SPACES_DO_NOT_FIT, UNKNOWN_MODE = "CFG115", "CFG136"
 
 # Families that bring their own ids; their scripts check these themselves.
 _OWN_IDS = frozenset({"envpool", "procgen", "pettingzoo"})
-_FAMILIES = (
-    (re.compile(r"ALE/|.*NoFrameskip-v4"), "atari"),
-    (re.compile(r"MiniGrid-|BabyAI-"), "minigrid"),
-    (re.compile(r"dm_control/"), "dm_control"),
-    (
-        re.compile(r"(Ant|HalfCheetah|Hopper|Humanoid|Walker2d|Swimmer|Reacher|Pusher)\w*-v"),
-        "mujoco",
-    ),
-)
 # Both the worker and the script must know these; only the worker is told.
 _THE_WORKERS_OWN = frozenset({"run_dir", "resume"})
 _KINDS: dict[str, tuple[type, ...]] = {
@@ -132,7 +123,13 @@ def _environment_problems(config: CleanRLWorkerConfig, script: Script | None) ->
         known = {item["id"]: item for item in catalog.environments(python)}
     entry = known.get(config.env_id) or _other_version(config.env_id, known)
     if entry is None:
-        yield problem("env_id", UNKNOWN_ENVIRONMENT, _unknown_environment(config.env_id, known))
+        if python == sys.executable and bundles.lacking(
+            [bundles.set_of_environment(config.env_id)]
+        ):
+            # That its set is missing has been told.
+            return
+        text = f"there is no environment {config.env_id!r}{did_you_mean(config.env_id, known)}"
+        yield problem("env_id", UNKNOWN_ENVIRONMENT, text)
     elif script is not None and algorithm:
         sentence = _space_problem(script.name, algorithm, entry)
         if sentence:
@@ -149,17 +146,6 @@ def _other_version(env_id: str, known: dict[str, dict[str, str]]) -> dict[str, s
         if newest and newest[1] == match[1] and int(match[2]) < int(newest[2]):
             return other if other["family"] in ("classic_control", "mujoco") else None
     return None
-
-
-def _unknown_environment(env_id: str, known: dict[str, dict[str, str]]) -> str:
-    families = {item["family"] for item in known.values()}
-    for pattern, extra in _FAMILIES:
-        if pattern.match(env_id) and extra not in families:
-            return (
-                f"{env_id!r} needs the {extra} set, which is not installed; run: "
-                f"python -m cleanrl_worker.tools.install_extras --set {extra}"
-            )
-    return f"there is no environment {env_id!r}{did_you_mean(env_id, known)}"
 
 
 def _space_problem(name: str, algorithm: dict[str, Any], entry: dict[str, str]) -> str:

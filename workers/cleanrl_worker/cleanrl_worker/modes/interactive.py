@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from cleanrl_worker import bundles
 from cleanrl_worker.config import CleanRLWorkerConfig, problem
 from cleanrl_worker.modes import policy_eval
 from cleanrl_worker.modes.plan import Plan
@@ -37,7 +38,11 @@ def plan(config: CleanRLWorkerConfig, run_dir: Path) -> Plan:
         arguments += ["--env-id", config.env_id]
     if config.extras.get("policy_path"):
         arguments += ["--policy", str(config.extras["policy_path"])]
-    return Plan(arguments=(*arguments, "--seed", str(config.seed)), obeys=False)
+    return Plan(
+        arguments=(*arguments, "--seed", str(config.seed)),
+        obeys=False,
+        python=bundles.interpreter(bundles.wanted_sets(config)),
+    )
 
 
 def refusal() -> Problem:

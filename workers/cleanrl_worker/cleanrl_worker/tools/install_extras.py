@@ -58,14 +58,17 @@ def _list(names: Sequence[str]) -> int:
 
 
 def _check(names: Sequence[str]) -> int:
-    absent = bundles.lacking(names)
+    unavailable = []
     for name in names:
-        packages = bundles.missing(name) if name in absent else []
-        bundled = bool(packages) and bundles.is_ready(bundles.bundle_path([name]))
-        text = "in a bundle" if bundled else f"missing: {', '.join(packages)}"
-        print(f"{name:12} {text if packages else 'installed'}")
-    unavailable = [n for n in absent if not bundles.is_ready(bundles.bundle_path([n]))]
-    if unavailable and not bundles.is_ready(bundles.bundle_path(absent)):
+        packages = bundles.missing(name)
+        state = "installed"
+        if packages and bundles.find_bundle([name]):
+            state = "in a bundle"
+        elif packages:
+            state = f"missing: {', '.join(packages)}"
+            unavailable.append(name)
+        print(f"{name:12} {state}")
+    if unavailable:
         joined = ",".join(unavailable)
         print(f"run: python -m cleanrl_worker.tools.install_extras --set {joined}")
         return EXIT_MISSING
@@ -77,11 +80,11 @@ def _install(names: Sequence[str], *, rebuild: bool) -> int:
     if not absent:
         print(f"nothing to do: {', '.join(names)} is installed in {sys.prefix}")
         return 0
-    bundle = bundles.bundle_path(absent)
-    if bundles.is_ready(bundle) and not rebuild:
-        print(f"nothing to do: {', '.join(absent)} is in the bundle {bundle}")
+    ready = bundles.find_bundle(absent)
+    if ready is not None and not rebuild:
+        print(f"nothing to do: {', '.join(absent)} is in the bundle {ready}")
         return 0
-    return _build(bundle, absent)
+    return _build(bundles.bundle_path(absent), absent)
 
 
 def _build(bundle: Path, names: Sequence[str]) -> int:
@@ -92,9 +95,8 @@ def _build(bundle: Path, names: Sequence[str]) -> int:
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", unfinished], check=True)
         _see_running_environment(unfinished)
         subprocess.run(_pip(unfinished, names), check=True)
-        packages = {package: pin for name in names for package, pin in bundles.pins(name).items()}
-        about = {"sets": list(names), "packages": packages, "python": sys.version}
-        atomic.write_text(unfinished / "bundle.json", json.dumps(about, indent=2))
+        about = json.dumps(bundles.description(names), indent=2)
+        atomic.write_text(unfinished / "bundle.json", about)
         if bundle.exists():
             shutil.rmtree(bundle)
         unfinished.rename(bundle)

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -94,7 +93,7 @@ def problems(config: CleanRLWorkerConfig, *, thorough: bool) -> Iterator[Problem
         config: The run.
         thorough: Whether to build the environments and compare their spaces.
     """
-    from cleanrl_worker import catalog
+    from cleanrl_worker import bundles, catalog
 
     stages = read_schedule(config.extras.get("curriculum_schedule"))
     if isinstance(stages, str):
@@ -102,13 +101,14 @@ def problems(config: CleanRLWorkerConfig, *, thorough: bool) -> Iterator[Problem
         return
     if not stages:
         return
-    known = {item["id"] for item in catalog.environments()}
+    python = bundles.interpreter(bundles.wanted_sets(config))
+    known = {item["id"] for item in catalog.environments(python)}
     unknown = [(number, stage) for number, stage in enumerate(stages) if stage.env_id not in known]
     for number, stage in unknown:
         text = f"there is no environment {stage.env_id!r}{did_you_mean(stage.env_id, known)}"
         yield problem(f"{_FIELD}/{number}/env_id", BAD_CURRICULUM, text)
     if not unknown and thorough:
-        sentence = _compare_spaces(stages)
+        sentence = _compare_spaces(stages, python)
         if sentence:
             yield problem(_FIELD, BAD_CURRICULUM, sentence)
 
@@ -143,11 +143,10 @@ def _condition(item: dict[str, Any]) -> str:
     return "|".join(parts) or DEFAULT_CONDITION
 
 
-def _compare_spaces(stages: list[Stage]) -> str:
+def _compare_spaces(stages: list[Stage], python: str) -> str:
     """Compare in a process of its own: building environments loads Gymnasium and more."""
     done = subprocess.run(
-        [sys.executable, "-m", "cleanrl_worker.tools.compare_spaces"]
-        + [stage.env_id for stage in stages],
+        [python, "-m", "cleanrl_worker.tools.compare_spaces"] + [stage.env_id for stage in stages],
         capture_output=True,
         text=True,
         timeout=_CHECK_LIMIT_S,
