@@ -380,11 +380,19 @@ MEASUREMENTS = {
 }
 
 
-def _write(figures: Figures) -> None:
+def _write(results: Figures) -> None:
+    machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, {platform.system()}"
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "trainer.json").write_text(json.dumps(figures, indent=2) + "\n")
-    lines = ["# The trainer's figures", "", f"`{figures['command']}`, {figures['machine']}", ""]
-    for name, values in figures["results"].items():
+    document = {"machine": machine, "results": results}
+    (RESULTS / "trainer.json").write_text(json.dumps(document, indent=2) + "\n")
+    lines = [
+        "# The trainer's figures",
+        "",
+        f"On {machine}. `load_average` is the machine's at the end of a measurement: above the",
+        "number of cores, others were at work and seconds are longer than they need be.",
+        "",
+    ]
+    for name, values in results.items():
         doc = (MEASUREMENTS[name].__doc__ or "").strip().splitlines()[0]
         lines += [f"## {name}", "", doc, "", "| figure | value |", "|---|---|"]
         for key, value in values.items():
@@ -405,15 +413,15 @@ def main() -> None:
     for name in options.only or MEASUREMENTS:
         scratch = Path(tempfile.mkdtemp(prefix="mosaic-bench-"))
         try:
-            results[name] = MEASUREMENTS[name](scratch, options.quick)
-            results[name]["load_average"] = round(os.getloadavg()[0], 2)
+            figures = MEASUREMENTS[name](scratch, options.quick)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
-        print(name, json.dumps(results[name]), flush=True)
-    machine = f"{os.cpu_count()} cores, Python {platform.python_version()}, {platform.system()}"
-    command = "python benchmarks/trainer.py" + (" --quick" if options.quick else "")
-    ordered = {name: results[name] for name in MEASUREMENTS if name in results}
-    _write({"command": command, "machine": machine, "results": ordered})
+        quick = " --quick" if options.quick else ""
+        figures["command"] = f"python benchmarks/trainer.py --only {name}{quick}"
+        figures["load_average"] = round(os.getloadavg()[0], 2)
+        results[name] = figures
+        print(name, json.dumps(figures), flush=True)
+        _write({item: results[item] for item in MEASUREMENTS if item in results})
 
 
 if __name__ == "__main__":

@@ -29,9 +29,8 @@ def tail_offset(path: Path, count: int, hidden: bytes = b"") -> int:
         count: How many lines.
         hidden: Lines with these bytes in them are not shown and therefore not counted.
     """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+    descriptor = _open(path)
+    if descriptor is None:
         return 0
     try:
         end = os.fstat(descriptor).st_size
@@ -43,6 +42,14 @@ def tail_offset(path: Path, count: int, hidden: bytes = b"") -> int:
         return first
     finally:
         os.close(descriptor)
+
+
+def _open(path: Path) -> int | None:
+    """A log for reading; None when there is none, or a link that may lead anywhere."""
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
 
 
 def _line_starts(
@@ -83,9 +90,8 @@ def read_lines(path: Path, offset: int, final: bool = False) -> Lines:
         offset: A line's beginning.
         final: Nobody writes any more: a last line without its end counts too.
     """
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+    descriptor = _open(path)
+    if descriptor is None:
         return Lines((), offset)
     try:
         offset = max(offset, first_data(descriptor))

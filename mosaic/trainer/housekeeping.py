@@ -31,7 +31,7 @@ def keep_logs(home: Home, run_id: str, directory: RunDirectory) -> None:
     try:
         archive.mkdir(exist_ok=True)
         for path in (directory.stdout, directory.stderr):
-            if path.exists() and not (archive / path.name).exists():
+            if path.is_file() and not path.is_symlink() and not (archive / path.name).exists():
                 try:
                     os.link(path, archive / path.name)
                 except OSError:

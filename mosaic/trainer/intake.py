@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from mosaic.config.paths import Home
 from mosaic.config.secrets import SecretStore, extract, referenced
 from mosaic.config.validation import (
     OUT_OF_RANGE,
+    UNKNOWN_WORKER,
     WorkerValidator,
     nest,
     substitute,
@@ -194,9 +196,26 @@ def _worker_config(document: dict[str, Any], run_id: str, config: TrainRunConfig
 def _validators(workers: dict[str, DiscoveredWorker]) -> dict[str, WorkerValidator | None]:
     usable = {name: worker.capabilities for name, worker in workers.items() if worker.capabilities}
     return {
-        name: load_hook(capabilities.validator) if capabilities.validator else None
+        name: _guarded(name, capabilities.validator) if capabilities.validator else None
         for name, capabilities in usable.items()
     }
+
+
+def _guarded(worker: str, reference: str) -> WorkerValidator:
+    """A worker's own check, loaded when it is needed; one that breaks is that worker's problem."""
+
+    def check(config: TrainRunConfig) -> Sequence[Problem]:
+        try:
+            problems: Sequence[Problem] = load_hook(reference)(config)
+        except Exception as error:
+            text = (
+                f"the worker {worker!r} cannot check its configuration: "
+                f"{type(error).__name__}: {error}; run: mosaic doctor"
+            )
+            return [Problem("/metadata/worker/type", UNKNOWN_WORKER, text)]
+        return problems
+
+    return check
 
 
 def _capacity_problems(config: TrainRunConfig, capacity: Capacity) -> list[Problem]:

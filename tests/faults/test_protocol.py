@@ -336,6 +336,22 @@ def test_n10_handshake_never_comes(make_trainer: MakeTrainer) -> None:
     assert trainer.free_slots() == 2
 
 
+def test_a_broken_worker_is_its_own_problem(trainer: Trainer) -> None:
+    """A worker that cannot be loaded is refused by name; every other worker is as good as ever."""
+    for worker, words in (
+        ("broken_check", "cannot check its configuration: ModuleNotFoundError"),
+        ("broken_package", "no worker 'broken_package' is installed"),
+    ):
+        with pytest.raises(InvalidConfigError) as refused:
+            trainer.client.submit({"algo": "short", "worker": worker})
+        (problem,) = refused.value.problems
+        assert (problem.pointer, problem.code) == ("/metadata/worker/type", "CFG105")
+        assert words in problem.message
+    listed = {worker["type"]: worker for worker in trainer.client.workers()}
+    assert "no_such_package" in listed["broken_package"]["problem"]
+    assert trainer.ended(trainer.submit("short"))["outcome"] == "completed"
+
+
 def test_many_problems_reach_the_client(trainer: Trainer) -> None:
     """Of hundreds of problems a refusal shows many and counts the rest; validation shows all."""
     config = trainer.config("short", **{f"wrong_{number}": 1 for number in range(300)})

@@ -111,6 +111,19 @@ def test_x02_a_run_directory_swapped_for_a_link(trainer: Trainer, tmp_path: Path
     assert not os.path.lexists(run_dir)
 
 
+def test_x02_a_log_that_is_a_link_is_not_served(trainer: Trainer) -> None:
+    """A worker that swaps its log for a link shows nobody what the link leads to."""
+    run = trainer.stepping()
+    directory = trainer.directory(run["run_id"])
+    directory.stdout.unlink()
+    directory.stdout.symlink_to("/etc/passwd")
+    trainer.client.cancel(run["run_id"])
+    trainer.ended(run["run_id"])
+    assert list(trainer.client.logs(run["run_id"], stream="stdout", lifecycle=True)) == []
+    assert list(trainer.client.logs(run["run_id"], stream="stdout", tail_lines=5)) == []
+    assert not (trainer.home.logs / run["run_id"] / "stdout.log").exists()
+
+
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.0.2.7"])
 def test_x04_no_open_door_without_tls(make_trainer: MakeTrainer, address: str) -> None:
     """Listening beyond this machine without TLS is refused."""

@@ -16,11 +16,16 @@ from mosaic.client.connection import find_endpoint
 from mosaic.config.paths import Home
 from mosaic.errors import DaemonNotRunningError
 from mosaic.runs.directory import RunDirectory
-from mosaic.trainer.processes import has_marker, marked_processes, process_state
+from mosaic.trainer.processes import kill_marked, process_state
 
 PATIENCE_S = 40.0
 WORKERS = Path(__file__).parent / "workers"
-_ENTRY_POINT = "[mosaic.workers]\nrogue = rogue:get_worker_metadata\n"
+_ENTRY_POINTS = """
+[mosaic.workers]
+rogue = rogue:get_worker_metadata
+broken_check = rogue:get_metadata_with_broken_check
+broken_package = no_such_package:get_worker_metadata
+"""
 _METADATA = "Metadata-Version: 2.1\nName: rogue-worker\nVersion: 1.0\n"
 DEFAULTS = {
     "warm_start": "false",
@@ -35,7 +40,7 @@ def install_rogue(folder: Path) -> str:
     package = folder / "rogue_worker-1.0.dist-info"
     package.mkdir(parents=True)
     (package / "METADATA").write_text(_METADATA)
-    (package / "entry_points.txt").write_text(_ENTRY_POINT)
+    (package / "entry_points.txt").write_text(_ENTRY_POINTS)
     return f"{folder}{os.pathsep}{WORKERS}"
 
 
@@ -233,11 +238,13 @@ class Trainer:
             except subprocess.TimeoutExpired:
                 self._daemon.kill()
                 self._daemon.wait()
+        until(lambda: not self._sweep(), f"nothing is left of {self.home.root}", 20)
+
+    def _sweep(self) -> list[int]:
+        """Kill the runs' processes, also one that was just being launched; who is left."""
         for run_id in self.run_ids():
-            for pid in marked_processes(run_id):
-                if has_marker(pid, run_id):
-                    os.kill(pid, signal.SIGKILL)
-        until(lambda: not self.processes(), f"nothing is left of {self.home.root}", 20)
+            kill_marked(run_id)
+        return self.processes()
 
 
 def _read(path: str) -> bytes:

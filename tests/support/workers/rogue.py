@@ -34,6 +34,11 @@ def get_worker_metadata() -> WorkerCapabilities:
     )
 
 
+def get_metadata_with_broken_check() -> WorkerCapabilities:
+    """A worker whose check of configs cannot even be loaded."""
+    return WorkerCapabilities("broken_check", "rogue", validator="no_such_module:check")
+
+
 class Rogue:
     """The contract by hand, so that each part of it can be left out."""
 
