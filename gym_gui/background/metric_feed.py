@@ -16,6 +16,8 @@ from gym_gui.models.series import Series
 from mosaic.client import TrainerClient
 
 _MAX_POINTS = 4000
+# A run with metric files shows them at once; only one without is drawn from its headline numbers.
+_STREAM_FIRST_S = 1.5
 
 
 class MetricFeed(QObject):
@@ -34,6 +36,7 @@ class MetricFeed(QObject):
         self.run_id = run_id
         self.curves: dict[str, Series] = {}
         self._streamed = False
+        self._born = time.monotonic()
 
         def follow(client: TrainerClient) -> Iterator[dict[str, Any]]:
             return client.metrics(run_id, follow=True, max_points=_MAX_POINTS)
@@ -49,7 +52,8 @@ class MetricFeed(QObject):
     def note(self, run: Record) -> None:
         """The newest headline numbers: the curve of a run that writes no metric files."""
         step, values = run["progress"]["step"], run["metrics"]
-        if self._streamed or not values:
+        early = time.monotonic() - self._born < _STREAM_FIRST_S
+        if self._streamed or early or not values:
             return
         for tag, value in values.items():
             series = self.curves.setdefault(tag, Series())

@@ -68,6 +68,7 @@ class Player(QWidget):
         """Show nothing but words."""
         self.stop()
         self._pictures = ()
+        self.slider.setRange(0, 0)
         self.view.clear(words)
         self._caption.setText("")
         self._enable(False)
