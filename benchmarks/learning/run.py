@@ -32,6 +32,8 @@ RESULTS = Path(__file__).resolve().parents[1] / "results" / "learning"
 _CURVE_POINTS = 60
 _LAST_EPISODES = 100
 _EVALUATION_EPISODES = 50
+# Longer than any episode of classic control; ends games that a poor policy never loses.
+_EVALUATION_MAX_STEPS = 3000
 
 
 def main() -> None:
@@ -90,7 +92,12 @@ def _train(algorithm: str, setting: Setting, seed: int) -> dict[str, Any]:
         subprocess.run([sys.executable, *command, "--run-dir", str(run_dir)], check=True)
         seconds = time.monotonic() - began
         steps, returns, sps = _read_curve(run_dir / "tensorboard")
-        episodes = evaluate(run_dir, episodes=_EVALUATION_EPISODES, seed=10_000 + seed)
+        episodes = evaluate(
+            run_dir,
+            episodes=_EVALUATION_EPISODES,
+            seed=10_000 + seed,
+            max_steps=_EVALUATION_MAX_STEPS,
+        )
     return {
         "seed": seed,
         "command": " ".join(["python", *command]),

@@ -42,6 +42,15 @@ _PENDULUM_OFF_POLICY: dict[str, object] = {
     "gamma": 0.98,
 }
 
+_BREAKOUT = "BreakoutNoFrameskip-v4"
+_SHORT_ATARI: dict[str, object] = {
+    "cuda": True,
+    "buffer_size": 100_000,
+    "learning_starts": 5000,
+    "exploration_fraction": 0.3,
+    "target_network_frequency": 1000,
+}
+
 SETTINGS: dict[str, Setting] = {
     "ppo": Setting(
         "CartPole-v1",
@@ -52,6 +61,7 @@ SETTINGS: dict[str, Setting] = {
     "dqn": Setting(
         "CartPole-v1",
         500_000,
+        seeds=tuple(range(1, 9)),
         published=Published(488.69, 16.11, f"{CLEANRL}/dqn/"),
         random_return=22,
     ),
@@ -95,7 +105,22 @@ SETTINGS: dict[str, Setting] = {
         random_return=-280,
     ),
     "rpo_continuous_action": Setting("InvertedPendulum-v5", 300_000, random_return=6),
-    "ppo_atari": Setting(
-        "BreakoutNoFrameskip-v4", 1_000_000, {"cuda": True}, seeds=(1,), random_return=1.7
+    "ppo_atari": Setting(_BREAKOUT, 400_000, {"cuda": True}, seeds=(1,), random_return=1.7),
+    "ppo_atari_lstm": Setting(_BREAKOUT, 200_000, {"cuda": True}, seeds=(1,), random_return=1.7),
+    "dqn_atari": Setting(_BREAKOUT, 100_000, _SHORT_ATARI, seeds=(1,), random_return=1.7),
+    "c51_atari": Setting(_BREAKOUT, 100_000, _SHORT_ATARI, seeds=(1,), random_return=1.7),
+    "rainbow_atari": Setting(
+        _BREAKOUT,
+        80_000,
+        {"cuda": True, "buffer_size": 100_000, "learning_starts": 5000},
+        seeds=(1,),
+        random_return=1.7,
+    ),
+    "sac_atari": Setting(
+        _BREAKOUT,
+        80_000,
+        {"cuda": True, "buffer_size": 100_000, "learning_starts": 5000},
+        seeds=(1,),
+        random_return=1.7,
     ),
 }

@@ -11,7 +11,8 @@ from cleanrl_worker.kit.evaluation import evaluate
 from cleanrl_worker.kit.verification import train
 
 CARTPOLE_Q = "--learning-starts 1000 --exploration-fraction 0.3 --target-network-frequency 250"
-PENDULUM = "--env-id Pendulum-v1 --learning-starts 500 --buffer-size 10000 --gamma 0.98"
+PENDULUM = "--env-id Pendulum-v1 --buffer-size 10000 --gamma 0.98 --batch-size 64"
+NOISY = f"{PENDULUM} --learning-starts 1000 --exploration-noise 0.3 --learning-rate 1e-3"
 
 RUNS = [
     ("ppo", "--total-timesteps 40000", 195.0),
@@ -20,9 +21,9 @@ RUNS = [
     ("c51", f"--total-timesteps 20000 {CARTPOLE_Q} --learning-rate 1e-3", 100.0),
     ("ppo_continuous_action", "--total-timesteps 24576 --env-id InvertedPendulum-v5", 100.0),
     ("rpo_continuous_action", "--total-timesteps 24576 --env-id InvertedPendulum-v5", 60.0),
-    ("ddpg_continuous_action", f"--total-timesteps 4000 {PENDULUM} --learning-rate 1e-3", -500.0),
-    ("td3_continuous_action", f"--total-timesteps 4000 {PENDULUM} --learning-rate 1e-3", -500.0),
-    ("sac_continuous_action", f"--total-timesteps 3500 {PENDULUM} --policy-lr 1e-3", -500.0),
+    ("ddpg_continuous_action", f"--total-timesteps 7000 {NOISY}", -500.0),
+    ("td3_continuous_action", f"--total-timesteps 7000 {NOISY}", -500.0),
+    ("sac_continuous_action", f"--total-timesteps 4000 {PENDULUM} --learning-starts 500", -500.0),
 ]
 
 
