@@ -15,9 +15,8 @@ def environment_facts(env_id: str, envs: Any) -> dict[str, Any]:
         env_id: the environment's id.
         envs: the batch that the loop steps.
     """
-    each = getattr(envs, "envs", None)
     facts = {
-        "wrappers": str(each[0]) if each else type(envs).__name__,
+        "wrappers": _chain(envs),
         "num_envs": int(envs.num_envs),
         "observation_space": str(envs.single_observation_space)[:2000],
         "action_space": str(envs.single_action_space)[:2000],
@@ -27,6 +26,15 @@ def environment_facts(env_id: str, envs: Any) -> dict[str, Any]:
         facts["rom"] = rom.name
         facts["rom_sha256"] = hashlib.sha256(rom.read_bytes()).hexdigest()
     return facts
+
+
+def _chain(envs: Any) -> str:
+    inside = getattr(envs, "envs", None)
+    if inside is None:
+        return type(envs).__name__
+    if isinstance(inside, list):
+        return str(inside[0])
+    return f"<{type(envs).__name__}{_chain(inside)}>"
 
 
 def _rom(env_id: str) -> Path | None:
