@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import first_step
+import numpy as np
 
 from mosaic.client import TrainerClient
 from mosaic.client.connection import find_endpoint
@@ -36,7 +37,7 @@ from mosaic.runs.ids import new_run_id
 BENCHMARKS = Path(__file__).parent
 RESULTS = BENCHMARKS / "results"
 ENV_ID = "CartPole-v1"
-MARK = 20_000
+MARK = 8_000
 EXAMPLE = {"algo": "darts", "worker": "example", "total_timesteps": 10_000_000}
 
 Figures = dict[str, Any]
@@ -211,7 +212,38 @@ def many_runs(scratch: Path, quick: bool) -> Figures:
     }
 
 
-def _finished_run(home: Home, position: int) -> None:
+def curve(scratch: Path, quick: bool) -> Figures:
+    """A curve of 5 million points, thinned to what a chart can show."""
+    from mosaic.runs.metrics import POINT
+
+    number = 500_000 if quick else 5_000_000
+    home = Home.locate(scratch / "curve")
+    home.create()
+    run_id = _finished_run(home, 0)
+    points = np.zeros(number, POINT)
+    points["step"] = np.arange(number)
+    points["value"] = np.sin(points["step"] / 1e5)
+    folder = home.run_dir(run_id) / "metrics"
+    folder.mkdir()
+    points.tofile(folder / "value.points")
+    took = []
+    with daemon(home.root, warm_start=False) as (client, pid, _):
+        for _ in range(9):
+            began = time.monotonic()
+            batches = list(client.metrics(run_id, tags=["value"], max_points=2000))
+            took.append(1000 * (time.monotonic() - began))
+        size = _rss_mb(pid)
+    return {
+        "points": batches[-1]["total_points"],
+        "points_sent": sum(len(batch["steps"]) for batch in batches),
+        "first_call_ms": round(took[0], 1),
+        "later_calls_ms": _spread(took[1:], 1),
+        "resident_afterwards_mb": round(size, 1),
+        "target": "under 200 ms",
+    }
+
+
+def _finished_run(home: Home, position: int) -> str:
     run_id = new_run_id()
     run_dir = home.run_dir(run_id)
     run_dir.mkdir()
@@ -244,6 +276,7 @@ def _finished_run(home: Home, position: int) -> None:
     text = "".join(json.dumps(asdict(line)) + "\n" for line in lines)
     (run_dir / FILE_NAME).write_text(text)
     (run_dir / "config.json").write_text("{}")
+    return run_id
 
 
 def _pages(client: TrainerClient, **query: Any) -> Figures:
@@ -346,7 +379,7 @@ def overhead(scratch: Path, quick: bool) -> Figures:
     """Steps a second through the whole path against the script by itself, in turns."""
     wall, cpu = [], []
     with daemon(scratch / "overhead", cpu_slots=2) as (client, _, __):
-        for number in range(2 if quick else 6):
+        for number in range(2 if quick else 8):
             order = ("path", "alone") if number % 2 else ("alone", "path")
             spent: dict[str, dict[str, float]] = {}
             for way in order:
@@ -375,6 +408,7 @@ MEASUREMENTS = {
     "load": load,
     "burst": burst,
     "many_runs": many_runs,
+    "curve": curve,
     "submit_to_first_step": submit_to_first_step,
     "overhead": overhead,
 }

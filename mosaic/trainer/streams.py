@@ -71,7 +71,10 @@ class StreamHandlers:
         self, request: pb.StreamRunMetricsRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[pb.MetricBatch]:
         stored = await resolve_run(self.engine, request.run_id)
-        from mosaic.runs.metrics import MetricReader  # NumPy is a tenth of a second of start-up
+        from mosaic.runs.metrics import (
+            MetricReader,
+            thin,
+        )  # NumPy is a tenth of a second of start-up
 
         reader = MetricReader(self.engine.run_dir(stored).path)
         read: dict[str, int] = {}
@@ -84,8 +87,8 @@ class StreamHandlers:
                     continue
                 read[tag] = start + len(points)
                 shown = points
-                if request.max_points and start == 0:
-                    shown = await asyncio.to_thread(reader.read, tag, 0, request.max_points)
+                if start == 0 and 0 < request.max_points < len(points):
+                    shown = await asyncio.to_thread(thin, points, request.max_points)
                 for first in range(0, len(shown), _METRIC_CHUNK):
                     part = shown[first : first + _METRIC_CHUNK]
                     yield pb.MetricBatch(

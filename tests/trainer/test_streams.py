@@ -1,0 +1,83 @@
+"""What a run leaves behind, read through the daemon: curves and logs, live and afterwards."""
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.trainer import Trainer, until
+
+from mosaic.errors import MosaicError
+from mosaic.runs import logs
+from mosaic.runs.metrics import MetricReader, MetricWriter, thin
+
+
+def test_a_curve_keeps_its_ends_and_extremes(trainer: Trainer) -> None:
+    """A long curve is thinned to what was asked for without losing its peak or its newest point."""
+    run_id = trainer.ended(trainer.submit("short"))["run_id"]
+    with MetricWriter(trainer.directory(run_id).path) as writer:
+        for step in range(10_000):
+            writer.add("charts/return", step, 99.0 if step == 4321 else 0.5, wall_time=1.0)
+        writer.add("losses/value", 1, float("nan"), wall_time=1.0)
+    (batch,) = trainer.client.metrics(run_id, tags=["charts/return"], max_points=100)
+    assert (batch["steps"][0], batch["steps"][-1]) == (0, 9999)
+    assert 99.0 in batch["values"]
+    assert len(batch["steps"]) <= 102
+    assert batch["total_points"] == 10_000
+    whole = list(trainer.client.metrics(run_id))
+    assert {batch["tag"] for batch in whole} == {"charts/return", "losses/value"}
+
+
+def test_a_live_curve_is_followed_to_its_end(trainer: Trainer) -> None:
+    """A follower gets new points as they are written, and its stream ends with the run."""
+    run_id = trainer.stepping()["run_id"]
+    writer = MetricWriter(trainer.directory(run_id).path)
+    received: list[int] = []
+
+    def follow() -> None:
+        for batch in trainer.client.metrics(run_id, tags=["value"], follow=True):
+            received.extend(batch["steps"])
+
+    follower = threading.Thread(target=follow)
+    follower.start()
+    for step in range(3):
+        writer.add("value", step, 1.0)
+        writer.flush()
+        until(lambda step=step: step in received, "the point arrives")
+    trainer.client.cancel(run_id)
+    trainer.ended(run_id)
+    follower.join(timeout=20)
+    assert not follower.is_alive()
+    assert received == [0, 1, 2]
+
+
+def test_a_half_written_point_is_not_read(tmp_path: Path) -> None:
+    """A point that was cut by a crash is left out and written over by the next."""
+    with MetricWriter(tmp_path) as writer:
+        writer.add("a/b", 1, 1.0)
+    (path,) = (tmp_path / "metrics").iterdir()
+    with open(path, "ab") as handle:
+        handle.write(b"half a point")
+    assert MetricReader(tmp_path).read("a/b")["step"].tolist() == [1]
+    with MetricWriter(tmp_path) as writer:
+        writer.add("a/b", 2, 2.0)
+    assert MetricReader(tmp_path).read("a/b")["step"].tolist() == [1, 2]
+    assert len(thin(np.zeros(50, MetricReader(tmp_path).read("a/b").dtype), 10)) <= 12
+
+
+def test_tail_counts_the_lines_that_are_shown(tmp_path: Path) -> None:
+    """The last lines of a log are the last that people see, however much lies between them."""
+    path = tmp_path / "stdout.log"
+    hidden = b'{"event":"metrics"}\n' * 30_000
+    path.write_bytes(b"first\nsecond\n" + hidden + b"third\n" + hidden)
+    offset = logs.tail_offset(path, 2, hidden=b'{"event":')
+    assert logs.read_lines(path, offset).lines[0] == "second"
+    assert logs.tail_offset(path, 9, hidden=b'{"event":') == 0
+    assert logs.read_lines(path, logs.tail_offset(path, 1)).lines == ('{"event":"metrics"}',)
+
+
+def test_a_wrong_pattern_is_refused(trainer: Trainer) -> None:
+    """A search that is no regular expression is refused with what is wrong."""
+    run_id = trainer.ended(trainer.submit("short"))["run_id"]
+    with pytest.raises(MosaicError, match="is not a regular expression"):
+        list(trainer.client.logs(run_id, grep="("))
