@@ -63,7 +63,7 @@ class MachineSection(Section):
         )
         form = form_layout()
         form.addRow("CPU slots", column(self.cpus, self.cpus.error, spacing=2))
-        form.addRow("", column(self.gpu, self._gpu_reason, spacing=2))
+        form.addRow(column(self.gpu, self._gpu_reason, spacing=2))
         form.addRow("Time limit (min)", column(self.wall, self.wall.error, spacing=2))
         self.setLayout(column(form, margin=10))
         self._watch(self.cpus, self.gpu, self.wall)
@@ -107,8 +107,8 @@ class ViewSection(Section):
         form = form_layout()
         form.addRow("Live view", self.mode)
         form.addRow("Grid size", column(self.limit, self.limit.error, spacing=2))
-        form.addRow("", self.tensorboard)
-        form.addRow("", self.video)
+        form.addRow(self.tensorboard)
+        form.addRow(self.video)
         form.addRow("Checkpoints", column(self.keep, self.keep.error, spacing=2))
         self.setLayout(column(form, margin=10))
         self.mode.currentTextChanged.connect(lambda text: self.limit.setEnabled(text == "grid"))
@@ -156,7 +156,7 @@ class WandbSection(Section):
             form.addRow(title, self._line(name, title, placeholder))
         self._lines["wandb_api_key"].setEchoMode(QLineEdit.EchoMode.Password)
         self.proxy = QCheckBox("Reach W&&B through a proxy")
-        form.addRow("", self.proxy)
+        form.addRow(self.proxy)
         for name, title, variable in (
             ("wandb_http_proxy", "HTTP proxy", "WANDB_VPN_HTTP_PROXY"),
             ("wandb_https_proxy", "HTTPS proxy", "WANDB_VPN_HTTPS_PROXY"),
@@ -166,7 +166,7 @@ class WandbSection(Section):
             )
         self.probe_result = label("", "muted", wrap=True)
         probe = button("Check the connection", self._probe)
-        form.addRow("", column(probe, self.probe_result))
+        form.addRow(column(probe, self.probe_result))
         self._host.setLayout(form)
         self.setLayout(column(self.track, self._host, margin=10))
         self._watch(self.track, self.proxy, *self._lines.values())

@@ -42,5 +42,6 @@ def read_header(path: Path) -> ScriptHeader:
 
 
 def scripts_in(folders: list[Path]) -> list[Path]:
-    """Every `*.sh` in some folders."""
-    return sorted({path for folder in folders if folder.is_dir() for path in folder.glob("*.sh")})
+    """Every `*.sh` in some folders that says what it trains."""
+    found = {path for folder in folders if folder.is_dir() for path in folder.glob("*.sh")}
+    return sorted(path for path in found if read_header(path) != ScriptHeader())

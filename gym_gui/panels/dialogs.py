@@ -131,7 +131,7 @@ class Dialogs:
             row(column(*columns[:half], 1), column(*columns[half:], 1), margin=16, spacing=28)
         )
         dialog.setLayout(column(scrolled(host)))
-        dialog.resize(720, 560)
+        dialog.resize(760, 700)
         _open(dialog)
 
     def show_settings(self) -> None:

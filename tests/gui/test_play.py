@@ -1,0 +1,154 @@
+"""Play, replay and the trackers: what a run leaves behind, seen in the window."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from qtpy.QtCore import Qt
+from qtpy.QtTest import QTest
+
+from gym_gui.models.optuna_study import read_study
+
+from .conftest import Driver, config_of
+
+
+def test_play_by_keyboard_is_recorded_and_replayed(driver: Driver) -> None:
+    """A person plays in the window; every step is recorded and can be seen again."""
+    play = driver.window.play
+    driver.window.show_layout("play")
+    driver.until(lambda: "FrozenLake-v1" in play.env.names, "environments")
+    play.env.set_text("FrozenLake-v1")
+    driver.until(lambda: play.options.editor("is_slippery") is not None, "the game's options")
+    play.options.editor("is_slippery").set_value(False)
+    play.begin()
+    driver.until(lambda: play.game.view.image is not None and play.stop.isEnabled(), "the game", 30)
+    assert play.game.captured
+    for key in (Qt.Key.Key_Down, Qt.Key.Key_Down, Qt.Key.Key_Right):
+        step = play._score.text()
+        QTest.keyClick(play.game, key)
+        driver.until(lambda seen=step: play._score.text() != seen, "a step")
+    QTest.keyClick(play.game, Qt.Key.Key_Escape)
+    assert not play.game.captured
+    run_id = play.run_id
+    play.end()
+    assert driver.reaches(run_id, "TERM")["outcome"] == "completed"
+    driver.window.show_layout("watch")
+    driver.window.runs_panel.show_run(run_id)
+    driver.window.run_panel.open_tab("replay")
+    replay = driver.window.run_panel.tab("replay")
+    driver.until(lambda: replay.player.slider.maximum() == 2, "three recorded steps")
+    assert "action 1" in replay.player._caption.text()
+
+
+def test_steps_of_a_telemetry_run_arrive_live(driver: Driver) -> None:
+    """A telemetry-lane run shows its steps as they happen, with the picture of the newest."""
+    script = "\n".join(["left x30", "right x30"])
+    extras = {"script": script, "fps": 20}
+    run_id = driver.submit(config_of("human", "human", env_id="CartPole-v1", extras=extras))
+    driver.window.show_layout("watch")
+    driver.window.runs_panel.show_run(run_id)
+    driver.reaches(run_id, "EXEC", "TERM")
+    driver.window.run_panel.open_tab("telemetry")
+    tab = driver.window.run_panel.tab("telemetry")
+    driver.until(lambda: tab.table.rowCount() > 5, "steps")
+    driver.until(lambda: tab.view.image is not None, "a picture")
+    driver.reaches(run_id, "TERM")
+
+
+def test_wandb_tab_appears_with_its_folder(driver: Driver, trained: list[str]) -> None:
+    """The W&B tab is not there until the run's own folder is, then it says what is on disk."""
+    panel = driver.window.run_panel
+    driver.window.show_layout("watch")
+    driver.window.runs_panel.show_run(trained[1])
+    driver.until(lambda: panel._shown, "tabs")
+    assert "wandb" not in panel._shown
+    folder = Path(driver.run(trained[1])["run_dir"]) / "wandb" / "offline-run-20260101_000000-abc"
+    (folder / "files").mkdir(parents=True)
+    (folder / "files" / "wandb-summary.json").write_text(json.dumps({"charts/return": 12.5}))
+    driver.until(lambda: "wandb" in panel._shown, "the tab appears")
+    panel.open_tab("wandb")
+    tab = panel.tab("wandb")
+    driver.until(lambda: tab.table.rowCount() > 0, "the summary")
+    names = [tab.table.item(row, 0).text() for row in range(tab.table.rowCount())]
+    assert "charts/return" in names
+    assert "offline" in tab.banner.text
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Any:
+    """A real Optuna study in SQLite and in a journal, with the same trials."""
+    optuna = pytest.importorskip("optuna")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    def objective(trial: Any) -> float:
+        trial.suggest_categorical("kind", ["a", "b"])
+        return float(trial.suggest_float("x", 0, 1))
+
+    paths = [tmp_path / "optuna.db", tmp_path / "journal.log"]
+    storages = [f"sqlite:///{paths[0]}", JournalStorage(JournalFileBackend(str(paths[1])))]
+    for storage in storages:
+        made = optuna.create_study(storage=storage, study_name="s", direction="maximize")
+        made.optimize(objective, n_trials=8)
+    return paths
+
+
+def test_optuna_studies_are_read_without_disturbing_them(study: list[Path]) -> None:
+    """Both kinds of study files give trials, best first, and the parameter that matters."""
+    for path in study:
+        before = path.read_bytes()
+        read = read_study(path)
+        values = [trial.value for trial in read.trials]
+        assert values == sorted(values, reverse=True)
+        assert read.maximise
+        assert next(iter(read.importances())) == "x"
+        assert set(read.trials[0].params) == {"kind", "x"}
+        assert path.read_bytes() == before
+
+
+def test_optuna_tab_sorts_trials(driver: Driver, trained: list[str], study: list[Path]) -> None:
+    """The trial browser appears with the study and sorts by its numbers."""
+    folder = Path(driver.run(trained[1])["run_dir"])
+    (folder / "optuna.db").write_bytes(study[0].read_bytes())
+    driver.window.show_layout("watch")
+    driver.window.runs_panel.show_run(trained[1])
+    driver.until(lambda: "optuna" in driver.window.run_panel._shown, "the tab")
+    driver.window.run_panel.open_tab("optuna")
+    tab = driver.window.run_panel.tab("optuna")
+    driver.until(lambda: tab.table.rowCount() == 8, "trials")
+    tab.table.sortItems(2, Qt.SortOrder.AscendingOrder)
+    values = [float(tab.table.item(row, 2).text()) for row in range(8)]
+    assert values == sorted(values)
+
+
+def test_ten_thousand_runs_stay_quick(driver: Driver) -> None:
+    """Ten thousand runs: filtering, sorting and changes keep every slot short (the watchdog)."""
+    run_id = driver.submit(config_of(total_timesteps=2, extras={"step_ms": 1}))
+    one = driver.reaches(run_id, "TERM")
+    generation = "many"
+    batch = [
+        {
+            "kind": "run", "generation": generation, "sequence": n,
+            "run": {**one, "run_id": f"01{n:024d}", "seed": n, "created_at": float(n)},
+        }
+        for n in range(10_000)
+    ]  # fmt: skip
+    store, panel = driver.services.store, driver.window.runs_panel
+    for start in range(0, len(batch), 250):
+        store.apply(batch[start : start + 250])
+        driver.spin(0.01)
+    driver.until(lambda: panel.model.rowCount() >= 10_000, "all rows")
+    panel.filter.setText("seed>9990")
+    driver.until(lambda: panel.model.rowCount() == 9, "nine fit")
+    panel.filter.clear()
+    driver.until(lambda: panel.model.rowCount() >= 10_000, "all rows")
+    for column in (1, 3, 8):
+        panel.table.sortByColumn(column, Qt.SortOrder.AscendingOrder)
+        driver.spin(0.05)
+    for n in range(20):
+        store.apply([batch[n]])
+        driver.spin(0.02)
