@@ -78,17 +78,11 @@ def _parameters(algo: str, description: Mapping[str, Any]) -> str:
             continue
         default = defaults.get(name, {}).get("default", "")
         why = _table("parameters").get(name) or defaults.get(name, {}).get("help", "")
-        rows.append(
-            f"<tr><td><code>{name}</code></td><td>{html.escape(str(default))}</td>"
-            f"<td>{html.escape(why)}</td></tr>"
-        )
+        shown = f" ({html.escape(str(default))})" if default != "" else ""
+        rows.append(f"<p><code>{name}</code>{shown}: {html.escape(why)}</p>")
     if not rows:
         return ""
-    return (
-        "<p><b>Parameters that matter</b></p>"
-        "<table cellpadding='4' cellspacing='0'>"
-        f"<tr><td><i>name</i></td><td><i>default</i></td><td></td></tr>{''.join(rows)}</table>"
-    )
+    return f"<p><b>Parameters that matter</b> (with their defaults)</p>{''.join(rows)}"
 
 
 def _environment(name: str, written: Mapping[str, Any]) -> str:

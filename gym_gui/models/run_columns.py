@@ -79,7 +79,7 @@ COLUMNS: tuple[Column, ...] = (
         lambda r: formatting.number(_return(r)),
         lambda r: _or_first(_return(r)),
         True,
-        84,
+        104,
         "Newest mean episodic return",
     ),
     Column(

@@ -35,8 +35,7 @@ class Group:
     @property
     def title(self) -> str:
         """What the group's row says."""
-        count = len(self.runs)
-        return f"{' · '.join(filter(None, self.key[:3]))}  ({count} run{'s' if count != 1 else ''})"
+        return f"{' · '.join(filter(None, self.key[:3]))}  ({len(self.runs)} runs)"
 
     def returns(self) -> tuple[float, float] | None:
         """Mean and standard deviation of the newest returns."""
@@ -92,8 +91,9 @@ def _grouped(runs: list[Record], view: View) -> list[Row]:
         groups.setdefault(group_key(run), []).append(run)
     rows: list[Row] = []
     for key, members in groups.items():
-        rows.append(Group(key, tuple(members)))
-        if key not in view.collapsed:
+        if len(members) > 1:
+            rows.append(Group(key, tuple(members)))
+        if len(members) == 1 or key not in view.collapsed:
             rows.extend(members)
     return rows
 

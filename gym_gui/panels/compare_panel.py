@@ -26,7 +26,7 @@ from gym_gui.models.config_diff import diff
 from gym_gui.models.run_status import title_of
 from gym_gui.resources import icons
 from gym_gui.services import Services
-from gym_gui.widgets.basics import EmptyState, as_panel, button, column, label, row
+from gym_gui.widgets.basics import EmptyState, as_panel, button, column, label, plain_table, row
 from gym_gui.widgets.chart import Line
 from gym_gui.widgets.chart_grid import ChartGrid
 
@@ -66,7 +66,7 @@ class ComparePanel(QWidget):
         split.addWidget(side)
         split.setStretchFactor(0, 5)
         split.setStretchFactor(1, 1)
-        split.setSizes([700, 200])
+        split.setSizes([680, 230])
         self.diff_page = _DiffPage(services)
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
@@ -207,9 +207,7 @@ class _DiffPage(QWidget):
         self.only.setChecked(True)
         self.only.toggled.connect(lambda _on: self._fill())
         self.table = QTableWidget()
-        self.table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
-        self.table.verticalHeader().hide()
-        self.table.setShowGrid(False)
+        plain_table(self.table)
         self.table.setAlternatingRowColors(True)
         self.table.setAccessibleName("Configs side by side")
         self._empty = EmptyState("Nothing to compare", "Select two or more runs in the table.")

@@ -136,7 +136,8 @@ class RunPanel(QWidget):
         self.tabs.clear()
         for name in names:
             tab = self.tab(name)
-            self.tabs.addTab(tab, self._services.themes.icon(tab.icon, "muted"), tab.title)
+            icon = self._services.themes.icon(tab.icon, "muted")
+            self.tabs.addTab(tab, icon, tab.title.replace("&", "&&"))
         self._shown = names
         wanted = self._made.get(self._preferred) or before
         if wanted is not None and self.tabs.indexOf(wanted) >= 0:

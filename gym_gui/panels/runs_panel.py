@@ -71,6 +71,7 @@ class RunsPanel(QWidget):
         self.model.arranged.connect(self._on_arranged)
         services.store.changed.connect(lambda _ids: self._show_count())
         services.selection.current_changed.connect(self._follow)
+        services.selection.changed.connect(lambda: self._follow(services.selection.current))
         self._show_count()
 
     def show_run(self, run_id: str) -> None:
@@ -153,6 +154,12 @@ class RunsPanel(QWidget):
         # While a run is waited for, the table's own selection is not what the user wants.
         if self._choosing or self._wanted:
             return
+        chosen = _id(self.model.row_at(self.table.currentIndex().row()))
+        ids = self._table_ids()
+        self._services.selection.select(ids, chosen if chosen in ids else "")
+
+    def _table_ids(self) -> tuple[str, ...]:
+        """The runs of the selected rows."""
         rows = sorted({index.row() for index in self.table.selectionModel().selectedRows()})
         ids: list[str] = []
         for place in rows:
@@ -161,9 +168,7 @@ class RunsPanel(QWidget):
                 ids += [run["run_id"] for run in item.runs]
             elif item is not None:
                 ids.append(item["run_id"])
-        chosen = _id(self.model.row_at(self.table.currentIndex().row()))
-        unique = tuple(dict.fromkeys(ids))
-        self._services.selection.select(unique, chosen if chosen in unique else "")
+        return tuple(dict.fromkeys(ids))
 
     def _on_arranged(self) -> None:
         self._show_count()
@@ -173,8 +178,7 @@ class RunsPanel(QWidget):
     def _follow(self, run_id: str) -> None:
         """Something else chose a run: select its row, now or when it appears."""
         self._wanted = ""
-        item = self.model.row_at(self.table.currentIndex().row())
-        if not run_id or (item is not None and _id(item) == run_id):
+        if not run_id or self._table_ids() == self._services.selection.ids:
             return
         place = self.model.row_of(run_id)
         if place < 0:

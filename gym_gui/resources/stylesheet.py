@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from string import Template
 
 from gym_gui.resources.themes import Theme
@@ -101,6 +102,11 @@ QTableView::item:focus { border: none; }
 QHeaderView { background: $surface; }
 QHeaderView::section { background: $surface; color: $muted; border: none; font-weight: 600;
     border-bottom: 1px solid $border; padding: 6px; }
+QAbstractScrollArea::corner { background: transparent; border: none; }
+QTabBar::scroller { width: 44px; }
+QTabBar QToolButton { background: $surface; border: none; padding: 0; }
+QTabBar QToolButton::right-arrow { image: url($ahead); width: 14px; height: 14px; }
+QTabBar QToolButton::left-arrow { image: url($back); width: 14px; height: 14px; }
 QTableCornerButton::section { background: $surface; border: none; }
 
 QScrollArea { border: none; background: transparent; }
@@ -153,14 +159,13 @@ QFrame#palette { background: $surface; border: 1px solid $accent; border-radius:
 )
 
 
-def stylesheet(theme: Theme, font_points: float, tick: str, arrow: str) -> str:
+def stylesheet(theme: Theme, font_points: float, pictures: Mapping[str, str]) -> str:
     """The application's style sheet.
 
     Args:
         theme: The colours.
         font_points: The normal font size.
-        tick: Path of a picture for checked boxes.
-        arrow: Path of a picture for the arrow of a drop-down list.
+        pictures: Paths of the pictures `tick`, `arrow`, `ahead` and `back`.
     """
     colours = {name: value for name, value in vars(theme).items() if isinstance(value, str)}
     return _TEMPLATE.substitute(
@@ -168,6 +173,5 @@ def stylesheet(theme: Theme, font_points: float, tick: str, arrow: str) -> str:
         font=f"{font_points:g}",
         font_title=f"{font_points * 1.6:g}",
         font_headline=f"{font_points * 1.25:g}",
-        tick=tick,
-        arrow=arrow,
+        **pictures,
     )

@@ -42,9 +42,13 @@ class ThemeManager(QObject):
             return
         application.setStyle("Fusion")
         application.setPalette(_palette(self.theme))
-        tick = self._picture("check", self.theme.on_accent)
-        arrow = self._picture_of_arrow()
-        application.setStyleSheet(stylesheet(self.theme, font_points, tick, arrow))
+        pictures = {
+            "tick": self._picture("check", self.theme.on_accent),
+            "arrow": self._picture("chevron", self.theme.muted),
+            "ahead": self._picture("chevron-right", self.theme.muted),
+            "back": self._picture("chevron-left", self.theme.muted),
+        }
+        application.setStyleSheet(stylesheet(self.theme, font_points, pictures))
         self.changed.emit()
 
     def icon(self, name: str, tone: str = "text") -> QIcon:
@@ -68,9 +72,6 @@ class ThemeManager(QObject):
         if not path.exists():
             icons.pixmap(name, colour, 24).save(str(path))
         return path.as_posix()
-
-    def _picture_of_arrow(self) -> str:
-        return self._picture("chevron", self.theme.muted)
 
 
 def _system_theme() -> Theme:

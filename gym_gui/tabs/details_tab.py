@@ -14,7 +14,7 @@ from qtpy.QtWidgets import QHeaderView, QPlainTextEdit, QSplitter, QTableWidget,
 from gym_gui.presenters.run_commands import read_config
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
-from gym_gui.widgets.basics import column, framed, label
+from gym_gui.widgets.basics import column, framed, label, plain_table
 
 
 class DetailsTab(RunTab):
@@ -31,9 +31,7 @@ class DetailsTab(RunTab):
         self.config.setAccessibleName("Config")
         self.events = QTableWidget(0, 4)
         self.events.setHorizontalHeaderLabels(["Time", "Event", "State", "More"])
-        self.events.verticalHeader().hide()
-        self.events.setShowGrid(False)
-        self.events.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
+        plain_table(self.events)
         self.events.setAccessibleName("Events")
         header = self.events.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)

@@ -19,7 +19,7 @@ from gym_gui.models.manifest import read_manifest
 from gym_gui.models.optuna_study import Study, read_study
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
-from gym_gui.widgets.basics import EmptyState, button, clear, column, label, row
+from gym_gui.widgets.basics import EmptyState, button, clear, column, label, plain_table, row
 
 
 class _NumberItem(QTableWidgetItem):
@@ -49,10 +49,8 @@ class OptunaTab(RunTab):
         super().__init__(services)
         self._headline = label("", "section")
         self.table = QTableWidget()
-        self.table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
         self.table.setSelectionBehavior(QTableWidget.SelectionBehavior.SelectRows)
-        self.table.verticalHeader().hide()
-        self.table.setShowGrid(False)
+        plain_table(self.table)
         self.table.setAlternatingRowColors(True)
         self.table.setAccessibleName("Trials")
         self._bars = column(spacing=6)

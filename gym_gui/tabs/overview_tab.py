@@ -15,6 +15,7 @@ from gym_gui.tabs.base import RunTab
 from gym_gui.widgets.basics import (
     Banner,
     ElidedLabel,
+    EmptyState,
     NumberTile,
     column,
     label,
@@ -46,6 +47,9 @@ class OverviewTab(RunTab):
         self.chart = Chart(services.themes, services.clock, "Return")
         self.chart.setMinimumHeight(120)
         self._chart_title = label("Return", "section")
+        self._no_curve = EmptyState(
+            "No numbers yet", "The curve of the return appears with the run's first report."
+        )
         self._facts = selectable(label("", "muted", wrap=True))
         head = row(self._icon, self._title, self._state)
         head.setStretch(1, 1)
@@ -56,11 +60,13 @@ class OverviewTab(RunTab):
                 grid,
                 self._chart_title,
                 self.chart,
+                self._no_curve,
                 self._facts,
                 margin=10,
             )
         )
         self.layout().setStretch(4, 1)
+        self.layout().setStretch(5, 1)
         services.feeds.grown.connect(self._on_grown)
 
     def on_open(self) -> None:
@@ -112,8 +118,10 @@ class OverviewTab(RunTab):
 
     def _show_curve(self) -> None:
         curves = self.services.feeds.curves(self.run_id)
+        for widget in (self._chart_title, self.chart):
+            widget.setVisible(bool(curves))
+        self._no_curve.setVisible(not curves)
         if not curves:
-            self._chart_title.setText("No numbers yet")
             self.chart.set_lines({}, Look())
             return
         tag = min(curves, key=tag_order)

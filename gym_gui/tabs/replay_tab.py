@@ -36,6 +36,7 @@ class ReplayTab(RunTab):
         self._listed: tuple[list[EpisodeEntry], list[Path]] = ([], [])
         self.list = QListWidget()
         self.list.setAccessibleName("Recordings")
+        self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.list.currentItemChanged.connect(lambda item, _old: self._on_item(item))
         self.player = Player(services.themes)
         side = QWidget()
@@ -85,7 +86,7 @@ class ReplayTab(RunTab):
         for entry in episodes:
             who = f" · {entry.agent_id}" if entry.agent_id else ""
             result = f"return {entry.total_reward:g}, {entry.length} steps"
-            self._add("film", f"Episode {entry.episode}{who}: {result}", entry)
+            self._add("film", f"Episode {entry.episode}: {result}{who}", entry)
         for video in videos:
             self._add("camera", video.name, video)
         if not self.list.count():

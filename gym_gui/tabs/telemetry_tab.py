@@ -13,7 +13,7 @@ from gym_gui.background.recordings import step_picture
 from gym_gui.background.streams import Stream
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
-from gym_gui.widgets.basics import Banner, column, label, row
+from gym_gui.widgets.basics import Banner, column, label, plain_table, row
 from gym_gui.widgets.frame_view import FrameView
 from gym_gui.widgets.player import draw_world
 from mosaic.client import TrainerClient
@@ -39,9 +39,7 @@ class TelemetryTab(RunTab):
         self._status = label("", "muted")
         self.table = QTableWidget(0, len(_COLUMNS))
         self.table.setHorizontalHeaderLabels(list(_COLUMNS))
-        self.table.verticalHeader().hide()
-        self.table.setShowGrid(False)
-        self.table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
+        plain_table(self.table)
         self.table.setAccessibleName("Steps")
         self.table.horizontalHeader().setStretchLastSection(True)
         self.table.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.Interactive)

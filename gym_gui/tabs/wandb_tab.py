@@ -12,7 +12,7 @@ from gym_gui.models.manifest import read_manifest
 from gym_gui.models.wandb_local import WandbSummary, read_wandb
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
-from gym_gui.widgets.basics import Banner, EmptyState, button, column, row
+from gym_gui.widgets.basics import Banner, EmptyState, button, column, plain_table, row
 from gym_gui.widgets.web_view import WebView
 
 
@@ -27,10 +27,8 @@ class WandbTab(RunTab):
         self.banner = Banner()
         self.table = QTableWidget(0, 2)
         self.table.setHorizontalHeaderLabels(["What", "Value"])
-        self.table.verticalHeader().hide()
-        self.table.setShowGrid(False)
+        plain_table(self.table)
         self.table.setAlternatingRowColors(True)
-        self.table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
         self.table.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
         self.table.setAccessibleName("W&B summary")
         self.web = WebView()

@@ -16,6 +16,7 @@ from qtpy.QtWidgets import (
     QPushButton,
     QScrollArea,
     QSizePolicy,
+    QTableWidget,
     QVBoxLayout,
     QWidget,
 )
@@ -243,6 +244,15 @@ class ElidedLabel(QLabel):
     def _elide(self) -> None:
         mode = Qt.TextElideMode.ElideRight
         self.setText(self.fontMetrics().elidedText(self._full, mode, max(10, self.width())))
+
+
+def plain_table(table: QTableWidget) -> None:
+    """A table to read: no row numbers, no grid, no editing, titles above their columns."""
+    table.verticalHeader().hide()
+    table.setShowGrid(False)
+    table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
+    left = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+    table.horizontalHeader().setDefaultAlignment(left)
 
 
 def modest(box: QComboBox, letters: int = 14) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyqtgraph as pg
 from qtpy.QtCore import QObject, QPointF, QTimer, Signal
-from qtpy.QtGui import QColor
-from qtpy.QtWidgets import QVBoxLayout, QWidget
+from qtpy.QtGui import QColor, QPolygonF
+from qtpy.QtWidgets import QGraphicsPolygonItem, QVBoxLayout, QWidget
 
 from gym_gui.models import formatting
 from gym_gui.models.series import Series, band, extremes, nearest_value, smooth
@@ -99,7 +100,7 @@ class Chart(QWidget):
         self._lines: dict[str, Line] = {}
         self._solo = ""
         self._items: dict[str, pg.PlotDataItem] = {}
-        self._band: list[pg.GraphicsObject] = []
+        self._band: list[Any] = []
         self.plot = pg.PlotWidget(enableMenu=False)
         self.plot.hideButtons()
         self.plot.setAccessibleName(title or "chart")
@@ -183,21 +184,27 @@ class Chart(QWidget):
         for item in self._band:
             self.plot.removeItem(item)
         self._band = []
+        for item in self._items.values():
+            item.setOpacity(1.0 if shape is None else 0.35)
         if shape is None:
             return
         x, mean, spread = shape
+        upper, lower, middle = mean + spread, mean - spread, mean
+        if self._look.log_y:
+            upper, lower = (np.log10(np.maximum(edge, 1e-12)) for edge in (upper, lower))
         colour = self._themes.colour("accent")
         faint = QColor(colour)
-        faint.setAlpha(55)
-        upper = pg.PlotDataItem(x, mean + spread, pen=None)
-        lower = pg.PlotDataItem(x, mean - spread, pen=None)
-        fill = pg.FillBetweenItem(upper, lower, brush=faint)
-        middle = pg.PlotDataItem(x, mean, pen=pg.mkPen(colour, width=2.6))
-        self._band = [upper, lower, fill, middle]
+        faint.setAlpha(60)
+        edge = np.concatenate([np.stack([x, upper], 1), np.stack([x, lower], 1)[::-1]])
+        area = QGraphicsPolygonItem(QPolygonF([QPointF(*point) for point in edge.tolist()]))
+        area.setBrush(faint)
+        area.setPen(pg.mkPen(None))
+        area.setZValue(-5)
+        line = pg.PlotDataItem(x, middle, pen=pg.mkPen(colour, width=2.6))
+        line.setLogMode(False, self._look.log_y)
+        self._band = [area, line]
         for item in self._band:
             self.plot.addItem(item)
-        for item in self._items.values():
-            item.setOpacity(0.35)
 
     def restyle(self) -> None:
         """Take the colours of the theme."""

@@ -78,6 +78,7 @@ def test_groups_gather_seeds_with_mean_and_spread() -> None:
     runs = [record(run_id=str(n), seed=n, metrics={"episodic_return": 10.0 * n}) for n in (1, 2, 3)]
     runs.append(record(run_id="other", algo="dqn"))
     rows = arrange(runs, None, View(grouped=True))
+    assert sum(isinstance(row, Group) for row in rows) == 1
     group = next(row for row in rows if isinstance(row, Group) and len(row.runs) == 3)
     assert group.returns() == (20.0, pytest.approx(8.165, abs=0.01))
     folded = arrange(runs, None, View(grouped=True, collapsed=frozenset([group.key])))
