@@ -82,15 +82,22 @@ class MetricReader:
 
     def read(self, tag: str, start: int = 0, max_points: int = 0) -> "np.ndarray[Any, Any]":
         """Points from index `start` on, thinned to about `max_points` when that is set."""
+        return self.read_counted(tag, start, max_points)[1]
+
+    def read_counted(
+        self, tag: str, start: int = 0, max_points: int = 0
+    ) -> "tuple[int, np.ndarray[Any, Any]]":
+        """The same, with how many points there were before thinning."""
         path = self._folder / (urllib.parse.quote(tag, safe="") + _SUFFIX)
         try:
             count = path.stat().st_size // POINT.itemsize - start
         except FileNotFoundError:
             count = 0
         if count <= 0:
-            return np.empty(0, POINT)
+            return 0, np.empty(0, POINT)
         points = np.fromfile(path, POINT, count=count, offset=start * POINT.itemsize)
-        return thin(points, max_points) if 0 < max_points < len(points) else points
+        shown = thin(points, max_points) if 0 < max_points < len(points) else points
+        return len(points), shown
 
 
 def thin(points: "np.ndarray[Any, Any]", max_points: int) -> "np.ndarray[Any, Any]":

@@ -1,6 +1,7 @@
 """Handlers that stream what a run leaves behind: logs and metrics."""
 
 import asyncio
+import importlib
 import re
 from collections.abc import AsyncIterator
 
@@ -71,24 +72,19 @@ class StreamHandlers:
         self, request: pb.StreamRunMetricsRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[pb.MetricBatch]:
         stored = await resolve_run(self.engine, request.run_id)
-        from mosaic.runs.metrics import (
-            MetricReader,
-            thin,
-        )  # NumPy is a tenth of a second of start-up
-
-        reader = MetricReader(self.engine.run_dir(stored).path)
+        # Not at the top: NumPy is a tenth of a second that the daemon's start can do without.
+        metrics = await asyncio.to_thread(importlib.import_module, "mosaic.runs.metrics")
+        reader = metrics.MetricReader(self.engine.run_dir(stored).path)
         read: dict[str, int] = {}
         while True:
             over = not self._still_live(stored)
             for tag in list(request.tags) or await asyncio.to_thread(reader.tags):
                 start = read.get(tag, 0)
-                points = await asyncio.to_thread(reader.read, tag, start)
-                if not len(points):
+                limit = request.max_points if start == 0 else 0
+                count, shown = await asyncio.to_thread(reader.read_counted, tag, start, limit)
+                if not count:
                     continue
-                read[tag] = start + len(points)
-                shown = points
-                if start == 0 and 0 < request.max_points < len(points):
-                    shown = await asyncio.to_thread(thin, points, request.max_points)
+                read[tag] = start + count
                 for first in range(0, len(shown), _METRIC_CHUNK):
                     part = shown[first : first + _METRIC_CHUNK]
                     yield pb.MetricBatch(
