@@ -98,6 +98,26 @@ SETTINGS: dict[str, Setting] = {
         published=Published(-157.00, 88.71, ZOO, of="evaluation"),
         random_return=-1230,
     ),
+    "dqn_jax": Setting(
+        "CartPole-v1",
+        500_000,
+        published=Published(498.38, 2.29, f"{CLEANRL}/dqn/"),
+        random_return=22,
+    ),
+    "ddpg_continuous_action_jax": Setting(
+        "Pendulum-v1",
+        20_000,
+        _PENDULUM_OFF_POLICY,
+        published=Published(-152.10, 94.28, f"{ZOO} (in torch)", of="evaluation"),
+        random_return=-1230,
+    ),
+    "td3_continuous_action_jax": Setting(
+        "Pendulum-v1",
+        20_000,
+        _PENDULUM_OFF_POLICY,
+        published=Published(-151.86, 90.23, f"{ZOO} (in torch)", of="evaluation"),
+        random_return=-1230,
+    ),
     "ppo_continuous_action": Setting(
         "HalfCheetah-v5",
         1_000_000,

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import envpool
 import numpy as np
 import pytest
+import torch
+from gymnasium import spaces
 
+from cleanrl_worker.cleanrl import ppg_procgen, ppo_rnd_envpool, pqn_atari_envpool_lstm
 from cleanrl_worker.kit import checkpoints
 from cleanrl_worker.kit import envpool as kit
 from cleanrl_worker.kit.envpool import EnvPoolEnvs, pool_id
 from cleanrl_worker.kit.envpool_xla import XlaEnvs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.jax_backend import jax
+from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.verification import run_script
 
 GAME, ENVS, STEPS = "Breakout-v5", 3, 260
@@ -201,3 +206,81 @@ def test_refused_with_a_sentence(
     assert status == 2, text
     assert "Traceback" not in text
     assert [word for word in words if word not in text] == []
+
+
+def _images(channels: int, size: int) -> SimpleNamespace:
+    return SimpleNamespace(
+        single_observation_space=spaces.Box(0, 255, (channels, size, size), np.uint8),
+        single_action_space=spaces.Discrete(5),
+    )
+
+
+def test_memory_learns_from_what_it_acted_on() -> None:
+    """A rollout replayed through the LSTM gives the values that acting step by step gave,
+    with the past forgotten where an episode began."""
+    torch.manual_seed(0)
+    network = pqn_atari_envpool_lstm.QNetwork(_images(1, 84))
+    memory = pqn_atari_envpool_lstm.Recurrent(network, 2, torch.device("cpu"))
+    rng = np.random.default_rng(0)
+    obs = rng.integers(0, 256, (6, 2, 1, 84, 84)).astype(np.uint8)
+    ends = np.array([[0, 0], [1, 0], [0, 0], [0, 1], [0, 0], [0, 0]], np.bool_)
+    first, begins, acted = memory.state, [], []
+    for frames, ended in zip(obs, ends, strict=True):
+        begins.append(memory.begins)
+        acted.append(memory.values(frames))
+        if ended.any():
+            memory.reset(ended)
+    with torch.no_grad():
+        replayed, state = network(torch.from_numpy(obs), torch.from_numpy(np.array(begins)), first)
+    np.testing.assert_allclose(replayed.numpy(), np.array(acted), atol=1e-5)
+    np.testing.assert_allclose(state.numpy(), memory.state.numpy(), atol=1e-5)
+
+
+def test_the_value_teaches_the_trunk_only_in_the_auxiliary_phase() -> None:
+    """The policy phase's value leaves the shared features alone; the auxiliary one reaches
+    them."""
+    torch.manual_seed(0)
+    agent = ppg_procgen.Agent(_images(3, 64))
+    frames = torch.randint(0, 256, (4, 3, 64, 64), dtype=torch.uint8)
+    _, value, aux_value = agent(frames)
+    trunk = list(agent.network.parameters())
+    alone = torch.autograd.grad(value.sum(), trunk, allow_unused=True, retain_graph=True)
+    assert all(gradient is None for gradient in alone)
+    reached = torch.autograd.grad(aux_value.sum(), trunk)
+    assert all(gradient.abs().sum() > 0 for gradient in reached)
+
+
+def test_curiosity_fades_for_what_has_been_seen() -> None:
+    """The predictor's error falls on frames it learned from and stays larger on new ones,
+    while the random target never changes."""
+    torch.manual_seed(0)
+    rnd = ppo_rnd_envpool.RNDModel()
+    curiosity = ppo_rnd_envpool.Curiosity(
+        ppo_rnd_envpool.Args(num_envs=2), rnd, torch.device("cpu")
+    )
+    optimizer = Adam(rnd.predictor.parameters(), 1e-3)
+    rng = np.random.default_rng(0)
+    seen, new = rng.integers(0, 256, (2, 4, 4, 84, 84)).astype(np.uint8)
+    curiosity.see(seen)
+    curiosity.see(new)
+    before = curiosity.errors(seen).mean()
+    target = [parameter.clone() for parameter in rnd.target.parameters()]
+    for _ in range(15):
+        optimizer.zero_grad()
+        rnd(curiosity.normalize(seen)).mean().backward()
+        optimizer.step()
+    assert curiosity.errors(seen).mean() < 0.5 * before
+    assert curiosity.errors(seen).mean() < 0.7 * curiosity.errors(new).mean()
+    assert all(map(torch.equal, target, rnd.target.parameters()))
+
+
+def test_curiosity_is_measured_in_spreads_of_its_return() -> None:
+    """Ten times larger errors give the same rewards once the statistics have followed."""
+    rng = np.random.default_rng(0)
+    errors = rng.random((200, 2)).astype(np.float32)
+    args, device = ppo_rnd_envpool.Args(num_envs=2), torch.device("cpu")
+    scaled = [
+        ppo_rnd_envpool.Curiosity(args, None, device).scale(factor * errors)
+        for factor in (1.0, 10.0)
+    ]
+    np.testing.assert_allclose(scaled[0], scaled[1], rtol=1e-3)
