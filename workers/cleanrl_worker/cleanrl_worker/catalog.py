@@ -9,7 +9,7 @@ import subprocess
 import sys
 from dataclasses import asdict
 from functools import cache
-from importlib.metadata import distributions
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -82,13 +82,16 @@ def _listing(fingerprint: str, python: str) -> tuple[dict[str, str], ...]:
 
 
 def _fingerprint() -> str:
-    installed = {
-        dist.metadata["Name"].lower(): dist.version
-        for dist in distributions()
-        if (dist.metadata["Name"] or "").lower() in _PACKAGES
-    }
-    text = json.dumps([sys.version, sorted(installed.items())])
+    installed = [(name, _version(name)) for name in _PACKAGES]
+    text = json.dumps([sys.version, installed])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def _cache_folder() -> Path:
