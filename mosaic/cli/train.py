@@ -192,8 +192,10 @@ def _fresh(
         extras["track_wandb"] = True
         if os.environ.get("WANDB_API_KEY"):
             extras["wandb_api_key"] = os.environ["WANDB_API_KEY"]
+    upstream = os.environ.get("CLEANRL_HOME") if algo.startswith("cleanrl:") else None
     return {
         "run_name": settings["name"],
+        "environment": {"CLEANRL_HOME": os.path.abspath(upstream)} if upstream else {},
         "resources": {
             "cpus": {"requested": settings["cpus"]},
             "gpus": {"requested": settings["gpus"], "mandatory": settings["gpus"]},

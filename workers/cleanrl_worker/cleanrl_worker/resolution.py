@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +21,9 @@ SETTING_VARIABLE = "MOSAIC_SETTING_CLEANRL_HOME"
 DEFAULT_ALGO_REGISTRY: dict[str, str] = {
     name: f"cleanrl_worker.cleanrl.{name}" for name in script_names()
 }
+
+
+_searched: ContextVar[str] = ContextVar("searched", default="")
 
 
 class UnknownAlgorithmError(ValueError):
@@ -51,6 +57,16 @@ class Script:
         return self.module or str(self.path)
 
 
+@contextmanager
+def searching(folder: str) -> Iterator[None]:
+    """Look for upstream scripts in a folder that a run names itself, before any other."""
+    token = _searched.set(folder)
+    try:
+        yield
+    finally:
+        _searched.reset(token)
+
+
 def resolve(name: str) -> Script:
     """The script behind an algorithm's name.
 
@@ -72,7 +88,7 @@ def resolve(name: str) -> Script:
 def _upstream(short: str, name: str) -> Script:
     if not short.isidentifier():
         raise UnknownAlgorithmError(f"{name!r} does not name a script; write cleanrl:ppo")
-    folder = os.environ.get(HOME_VARIABLE) or _setting()
+    folder = _searched.get() or os.environ.get(HOME_VARIABLE) or _setting()
     if folder:
         root = Path(folder).expanduser()
         for candidate in (root / "cleanrl" / f"{short}.py", root / f"{short}.py"):

@@ -13,7 +13,13 @@ from cleanrl_worker import bundles, catalog
 from cleanrl_worker.config import CleanRLWorkerConfig, problem
 from cleanrl_worker.kit.schema import Argument, ScriptSchema
 from cleanrl_worker.modes import interactive, mode_of
-from cleanrl_worker.resolution import Script, UnknownAlgorithmError, resolve
+from cleanrl_worker.resolution import (
+    HOME_VARIABLE,
+    Script,
+    UnknownAlgorithmError,
+    resolve,
+    searching,
+)
 from mosaic.workers import Problem, did_you_mean
 
 UNKNOWN_ALGORITHM, UNKNOWN_ENVIRONMENT = "CFG106", "CFG107"
@@ -38,7 +44,8 @@ def validate_config(config: Any) -> list[Problem]:
     own = CleanRLWorkerConfig.from_document(document)
     if own.mode == "interactive":
         return [interactive.refusal()]
-    return list(find_problems(own))
+    with searching(config.environment.get(HOME_VARIABLE, "")):
+        return list(find_problems(own))
 
 
 def find_problems(
