@@ -32,6 +32,8 @@ from mosaic.wire import trainer_pb2_grpc
 from mosaic.workers.capabilities import WorkerCapabilities
 
 _CALL_S = 30.0
+# The last problem of a refusal whose list did not fit; validating gives it whole.
+_LIST_IS_CUT = "CFG199"
 _SHUTDOWN = {
     "leave": pb.ShutdownRequest.LEAVE,
     "stop": pb.ShutdownRequest.STOP,
@@ -153,7 +155,12 @@ class TrainerClient:
             cold=cold,
             parent_run_id=parent_run_id,
         )
-        return run_record(self._call("SubmitRun", request).run)
+        try:
+            return run_record(self._call("SubmitRun", request).run)
+        except InvalidConfigError as error:
+            if error.problems[-1].code != _LIST_IS_CUT:
+                raise
+        raise InvalidConfigError(self.validate(config))
 
     def get(self, run_id: str) -> dict[str, Any]:
         """One run, by id, unique prefix or `last`."""
