@@ -18,7 +18,7 @@ from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
 from cleanrl_worker.kit.inference import Policy, greedy_policy
-from cleanrl_worker.kit.jax_backend import Tree, arrays, jax, jnp, optax, start, trained
+from cleanrl_worker.kit.jax_backend import HOST, Tree, arrays, jax, jnp, optax, start, trained
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schedules import linear_schedule
 from cleanrl_worker.kit.script import main
@@ -135,7 +135,7 @@ def train(args: Args, run: Run) -> None:
     q_network = Tree(init_q_network(envs, args, key))
     target_network = Tree(q_network.value)
     optimizer = Tree(adam.init(q_network.value))
-    memory = FrameReplayBuffer(args.buffer_size, envs, run.device)
+    memory = FrameReplayBuffer(args.buffer_size, envs, HOST)
     atoms = support(args)
 
     @jax.jit

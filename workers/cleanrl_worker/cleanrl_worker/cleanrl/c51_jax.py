@@ -18,7 +18,7 @@ from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.inference import Policy, greedy_policy
-from cleanrl_worker.kit.jax_backend import Tree, arrays, jax, jnp, optax, start, trained
+from cleanrl_worker.kit.jax_backend import HOST, Tree, arrays, jax, jnp, optax, start, trained
 from cleanrl_worker.kit.replay import ReplayBuffer
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schedules import linear_schedule
@@ -124,7 +124,7 @@ def train(args: Args, run: Run) -> None:
     q_network = Tree(init_q_network(envs, args, key))
     target_network = Tree(q_network.value)
     optimizer = Tree(adam.init(q_network.value))
-    memory = ReplayBuffer(args.buffer_size, envs, run.device)
+    memory = ReplayBuffer(args.buffer_size, envs, HOST)
     atoms = support(args)
 
     @jax.jit

@@ -18,7 +18,7 @@ from cleanrl_worker.kit.actions import action_scale
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.inference import Policy, noisy_policy
-from cleanrl_worker.kit.jax_backend import Tree, arrays, jax, jnp, optax, start, trained
+from cleanrl_worker.kit.jax_backend import HOST, Tree, arrays, jax, jnp, optax, start, trained
 from cleanrl_worker.kit.replay import ReplayBuffer
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
@@ -111,7 +111,7 @@ def train(args: Args, run: Run) -> None:
     actor, qf1 = Tree(init_actor(envs, actor_key)), Tree(init_critic(envs, critic_key))
     targets = Tree({"actor": actor.value, "qf1": qf1.value})
     actor_optimizer, q_optimizer = Tree(adam.init(actor.value)), Tree(adam.init(qf1.value))
-    memory = ReplayBuffer(args.buffer_size, envs, run.device)
+    memory = ReplayBuffer(args.buffer_size, envs, HOST)
 
     @jax.jit
     def update_critic(qf1: Layers, targets: dict, moments: Any, data: dict) -> tuple:

@@ -20,7 +20,7 @@ from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
 from cleanrl_worker.kit.inference import Policy, greedy_policy
-from cleanrl_worker.kit.jax_backend import Tree, arrays, jax, jnp, optax, start, trained
+from cleanrl_worker.kit.jax_backend import HOST, Tree, arrays, jax, jnp, optax, start, trained
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schedules import linear_schedule
 from cleanrl_worker.kit.script import main
@@ -161,8 +161,8 @@ def train(args: Args, run: Run) -> None:
     q_network = Tree(init_q_network(envs, student_key))
     target_network = Tree(q_network.value)
     optimizer = Tree(adam.init(q_network.value))
-    teacher_memory = FrameReplayBuffer(args.buffer_size, envs, run.device)
-    memory = FrameReplayBuffer(args.buffer_size, envs, run.device)
+    teacher_memory = FrameReplayBuffer(args.buffer_size, envs, HOST)
+    memory = FrameReplayBuffer(args.buffer_size, envs, HOST)
 
     @jax.jit
     def update(

@@ -19,7 +19,7 @@ from cleanrl_worker.kit.actions import action_scale
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.inference import Policy, noisy_policy
-from cleanrl_worker.kit.jax_backend import Tree, arrays, jax, jnp, optax, start, trained
+from cleanrl_worker.kit.jax_backend import HOST, Tree, arrays, jax, jnp, optax, start, trained
 from cleanrl_worker.kit.replay import ReplayBuffer
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
@@ -118,7 +118,7 @@ def train(args: Args, run: Run) -> None:
     targets = Tree({"actor": actor.value, **critics.value})
     actor_optimizer, q_optimizer = Tree(adam.init(actor.value)), Tree(adam.init(critics.value))
     smoothing_key = Tree(noise_key)
-    memory = ReplayBuffer(args.buffer_size, envs, run.device)
+    memory = ReplayBuffer(args.buffer_size, envs, HOST)
 
     @jax.jit
     def update_critics(critics: dict, targets: dict, moments: Any, key: Any, data: dict) -> tuple:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.errors import UsageError
@@ -44,7 +45,10 @@ except ModuleNotFoundError as error:
     print(f"error: {sentence}", file=sys.stderr, flush=True)
     raise MissingJaxError(sentence) from None
 
-__all__ = ["MissingJaxError", "Tree", "arrays", "jax", "jnp", "optax", "start", "trained"]
+__all__ = ["HOST", "MissingJaxError", "Tree", "arrays", "jax", "jnp", "optax", "start", "trained"]
+
+# Where a replay memory is kept: JAX brings each batch to its own device.
+HOST = torch.device("cpu")
 
 _ONE_THREAD = "--xla_cpu_multi_thread_eigen=false"
 
