@@ -24,6 +24,7 @@ from gym_gui.app import make_application, open_window
 from gym_gui.main_window import MainWindow
 from mosaic.client import TrainerClient
 from mosaic.config.paths import Home, project_root
+from mosaic.errors import MosaicError
 
 _SIZE = (1500, 920)
 _PATIENCE_S = 240.0
@@ -281,9 +282,11 @@ def details(camera: Photographer, ids: dict[str, str]) -> None:
     window.docks.docks["notices"].hide()
 
 
-def play(camera: Photographer) -> None:
-    """A game, and its end."""
+def play(camera: Photographer, waiting: str) -> None:
+    """A game, and its end; the run that waits for the whole machine must not stand before it."""
     window = camera.window
+    camera.services.link.call("cancel", waiting)
+    camera.reach(waiting, "TERM")
     window.show_layout("play")
     window.play.env.set_text("LunarLander-v3")
     camera.spin(3)
@@ -303,6 +306,14 @@ def without_daemon(camera: Photographer, home: Home) -> None:
     camera.shoot("no-daemon", wait_s=1)
 
 
+def _stop_daemon(home: Home) -> None:
+    try:
+        with TrainerClient.connect(home) as client:
+            client.shutdown("stop")
+    except MosaicError:
+        pass  # it was stopped for the last picture
+
+
 def main() -> int:
     """Take all pictures; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -320,15 +331,13 @@ def main() -> int:
             ids = train(camera, Path(folder))
             runs_and_tabs(camera, ids, "light")
             details(camera, ids)
-            play(camera)
+            play(camera, ids["queued"])
             window._change_settings(theme="dark")
             runs_and_tabs(camera, ids, "dark")
             window._change_settings(theme="light")
             without_daemon(camera, home)
         finally:
-            if camera.services.link.state.usable:
-                with TrainerClient.connect(home) as client:
-                    client.shutdown("stop")
+            _stop_daemon(home)
             window.close()
             camera.spin(1)
     return 0
