@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gym_gui.models.config_diff import flatten
+from gym_gui.models.json_files import read_object
 
 _TAIL_BYTES = 24_000
 _TAIL_LINES = 60
@@ -34,12 +34,12 @@ class Failure:
 
 def read_failure(run_dir: Path, good_dir: Path | None) -> Failure:
     """Collect it; every part may be missing."""
-    supervisor = _json(run_dir / "supervisor.json")
+    supervisor = read_object(run_dir / "supervisor.json")
     argv = supervisor.get("argv")
     command = shlex.join(map(str, argv)) if isinstance(argv, list) else ""
     lines = _tail(run_dir / "logs" / "stderr.log") or _tail(run_dir / "logs" / "stdout.log")
     return Failure(
-        command, lines, _exit_text(_json(run_dir / "exit.json")), _changes(run_dir, good_dir)
+        command, lines, _exit_text(read_object(run_dir / "exit.json")), _changes(run_dir, good_dir)
     )
 
 
@@ -55,7 +55,7 @@ def _changes(run_dir: Path, good_dir: Path | None) -> tuple[str, ...]:
     if good_dir is None:
         return ()
     now, then = (
-        {key: text[:120] for key, text in flatten(_json(folder / "provenance.json"))}
+        {key: text[:120] for key, text in flatten(read_object(folder / "provenance.json"))}
         for folder in (run_dir, good_dir)
     )
     if len(now) < 2 or len(then) < 2:
@@ -82,11 +82,3 @@ def _tail(path: Path) -> str:
     except OSError:
         return ""
     return "\n".join(text.splitlines()[-_TAIL_LINES:])
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}

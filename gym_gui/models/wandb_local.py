@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gym_gui.models.json_files import read_object
+
 _METADATA = ("host", "python", "startedAt")
 
 
@@ -40,9 +42,9 @@ def read_wandb(described: Mapping[str, Any]) -> WandbSummary | None:
     for name in ("project", "entity", "run_id"):
         if described.get(name):
             facts.append((name, str(described[name])))
-    summary = _json(folder / "files" / "wandb-summary.json")
+    summary = read_object(folder / "files" / "wandb-summary.json")
     facts += [(key, _short(value)) for key, value in sorted(summary.items()) if key[0] != "_"]
-    metadata = _json(folder / "files" / "wandb-metadata.json")
+    metadata = read_object(folder / "files" / "wandb-metadata.json")
     facts += [
         (key, str(metadata[key])) for key in ("host", "python", "startedAt") if key in metadata
     ]
@@ -64,11 +66,3 @@ def _short(value: Any) -> str:
         return f"{value:.4g}"
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= 80 else text[:80] + "…"
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from qtpy.QtWidgets import (
 )
 
 from gym_gui.models.config_diff import diff
+from gym_gui.models.json_files import read_object
 from gym_gui.models.run_status import title_of
 from gym_gui.resources import icons
 from gym_gui.services import Services
@@ -225,7 +225,7 @@ class _DiffPage(QWidget):
         paths = [Path(run["run_dir"]) / "config.json" for run in runs]
         self._names = [_name(run) for run in runs]
         self._services.link.calls.run(
-            lambda: [_read(path) for path in paths], self._take, self._failed
+            lambda: [read_object(path) for path in paths], self._take, self._failed
         )
 
     def _take(self, documents: list[dict[str, Any]]) -> None:
@@ -259,11 +259,6 @@ class _DiffPage(QWidget):
                 self.table.setItem(place, at, item)
         header = self.table.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    document = json.loads(path.read_text(encoding="utf-8"))
-    return document if isinstance(document, dict) else {}
 
 
 def _name(run: dict[str, Any]) -> str:
