@@ -1,20 +1,23 @@
 """Measures what the worker costs a training run: checkpoints, and the metric bridge.
 
 Checkpoints: the time of one whole save (both files, checksums, fsync) of real states, as a share
-of the 60 seconds between two of them. The bridge: the time the training loop spends on one report
-to a listening worker, as a share of the second between two of them. Both are measured directly,
-because the difference between two whole runs drowns in this machine's noise; whole runs, alone and
-under the worker, are interleaved and reported beside them.
+of the 60 seconds between two of them. The bridge: what a second of logging takes in the loop, alone
+and with a worker listening. Both are measured directly, because the difference between two whole
+runs drowns in a busy machine's noise; the processor time of whole runs, alone and under the worker,
+is reported beside them, with every pair.
 
-    python benchmarks/worker.py [--pairs 5] [--total-timesteps 200000]
+    python benchmarks/worker.py [--pairs 4] [--total-timesteps 100000]
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
 import os
 import platform
+import resource
 import socket
 import statistics
 import subprocess
@@ -28,7 +31,9 @@ from typing import Any
 RESULTS = Path(__file__).parent / "results"
 INTERVAL_S = 60.0
 SAVES = 7
-REPORTS = 300
+SECONDS = 60
+UPDATES_A_SECOND = 50
+EPISODES_AN_UPDATE = 5
 STATES = {
     "ppo": ["--env-id", "CartPole-v1", "--total-timesteps", "4096"],
     "dqn": ["--env-id", "CartPole-v1", "--total-timesteps", "12000", "--learning-starts", "11000"],
@@ -67,30 +72,47 @@ def _measure_save(name: str, flags: list[str], run_dir: Path) -> dict[str, Any]:
 
 
 def measure_bridge(folder: Path) -> dict[str, Any]:
-    """The time of one report, as the loop sees it, with somebody reading at the other end."""
-    ours, theirs = socket.socketpair()
-    threading.Thread(target=_read_forever, args=(ours,), daemon=True).start()
-    os.environ["CLEANRL_BRIDGE_FD"] = str(theirs.detach())
+    """What one second of logging takes in the loop, alone and with a worker listening.
+
+    A second holds as many updates and episodes as PPO on CartPole has at 25,000 steps a second.
+    The worker's second also writes the run's own metric files and the report on the bridge.
+    """
     from cleanrl_worker.cleanrl.ppo import Args
     from cleanrl_worker.kit.bridge import Bridge
     from cleanrl_worker.kit.logger import Logger
 
-    logger = Logger(Args(), folder / "bridge", Bridge(), 1_000_000)
-    logger.start(0)
+    alone = Logger(Args(), folder / "alone", Bridge(), 1_000_000)
+    ours, theirs = socket.socketpair()
+    threading.Thread(target=_read_forever, args=(ours,), daemon=True).start()
+    os.environ["CLEANRL_BRIDGE_FD"] = str(theirs.detach())
+    os.environ["MOSAIC_RUN_DIR"] = str(folder / "worker")
+    worker = Logger(Args(), folder / "worker", Bridge(), 1_000_000)
+    times: dict[str, list[float]] = {"alone": [], "worker": []}
+    for number in range(SECONDS):
+        for name, logger in (("alone", alone), ("worker", worker)):
+            began = time.process_time()
+            _log_one_second(logger, number * UPDATES_A_SECOND)
+            times[name].append(time.process_time() - began)
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    return {
+        "alone_ms_a_second": round(medians["alone"] * 1000, 3),
+        "worker_ms_a_second": round(medians["worker"] * 1000, 3),
+        "share_percent": round(100 * (medians["worker"] - medians["alone"]), 3),
+    }
+
+
+def _log_one_second(logger: Any, first: int) -> None:
     names = ("value_loss", "policy_loss", "entropy", "approx_kl", "clipfrac", "old_approx_kl")
     values = {f"losses/{name}": 0.5 for name in names}
-    times = []
-    for step in range(REPORTS):
-        logger.scalars(step + 1, values)
-        logger.episodes(step + 1, [(20.0, 20)])
-        began = time.perf_counter()
-        logger.report(step + 1, force=True)
-        times.append(time.perf_counter() - began)
-    median = statistics.median(times)
-    return {
-        "report_us": round(median * 1e6, 1),
-        "share_at_one_a_second_percent": round(100 * median, 4),
-    }
+    with contextlib.redirect_stdout(io.StringIO()):
+        for update in range(UPDATES_A_SECOND):
+            step = first + update + 1
+            for _ in range(EPISODES_AN_UPDATE):
+                logger.episodes(step, [(100.0, 100)])
+            logger.scalars(step, values)
+        if logger._metrics is not None:
+            logger._metrics.flush()
+        logger.report(step, force=True)
 
 
 def _read_forever(line: socket.socket) -> None:
@@ -99,34 +121,50 @@ def _read_forever(line: socket.socket) -> None:
 
 
 def measure_pairs(folder: Path, pairs: int, total: int) -> dict[str, Any]:
-    """Whole runs of PPO on CartPole, alone and under the worker, in turns."""
-    flags = ["--env-id", "CartPole-v1", "--total-timesteps", str(total)]
-    alone_command = [sys.executable, "-m", "cleanrl_worker.cleanrl.ppo", *flags]
-    worker_command = [sys.executable, "-m", "cleanrl_worker.cli", "--algo", "ppo", *flags]
+    """CPU time that training itself takes, alone and under the worker, in turns.
+
+    Processor time, not the clock: other programs of the machine do not count. A run of one
+    update is subtracted from the long one, so that starting up does not count either.
+    """
+    programs = {
+        "alone": ["cleanrl_worker.cleanrl.ppo"],
+        "worker": ["cleanrl_worker.cli", "--algo", "ppo"],
+    }
     found = []
     for number in range(pairs):
-        alone = _speed([*alone_command, "--run-dir", str(folder / f"alone-{number}")])
-        under = _speed([*worker_command, "--run-dir", str(folder / f"worker-{number}")])
-        found.append({"alone_sps": round(alone), "worker_sps": round(under)})
+        # Whoever goes first meets another machine: take turns in that too.
+        order = list(programs) if number % 2 == 0 else list(programs)[::-1]
+        seconds = {
+            name: _cpu_seconds(programs[name], total, folder / f"{name}-{number}-long")
+            - _cpu_seconds(programs[name], 512, folder / f"{name}-{number}-short")
+            for name in order
+        }
+        found.append({name: round(value, 2) for name, value in sorted(seconds.items())})
         print(json.dumps(found[-1]), flush=True)
-    ratios = [item["worker_sps"] / item["alone_sps"] for item in found]
-    return {"pairs": found, "median_ratio": round(statistics.median(ratios), 3)}
+    ratios = [item["worker"] / item["alone"] for item in found]
+    return {
+        "total_timesteps": total,
+        "cpu_seconds": found,
+        "ratios": [round(ratio, 3) for ratio in ratios],
+        "median_ratio": round(statistics.median(ratios), 3),
+    }
 
 
-def _speed(command: list[str]) -> float:
-    """Steps a second of the training loop itself, from the run's own event file."""
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
+def _cpu_seconds(program: list[str], total: int, run_dir: Path) -> float:
+    """Processor time of a run with all its processes."""
+    flags = ["--env-id", "CartPole-v1", "--total-timesteps", str(total)]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [sys.executable, "-m", *program, *flags, "--run-dir", str(run_dir)]
     subprocess.run(command, check=True, capture_output=True)
-    events = EventAccumulator(str(Path(command[-1]) / "tensorboard")).Reload()
-    return float(events.Scalars("charts/SPS")[-1].value)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
 
 
 def main() -> None:
     """Measure everything and write it down."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--total-timesteps", type=int, default=200_000)
+    parser.add_argument("--pairs", type=int, default=4)
+    parser.add_argument("--total-timesteps", type=int, default=100_000)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
