@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import queue
+import threading
+import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from qtpy.QtCore import QObject, Qt, Signal
 
 _THREADS = 6
+_CLOSE_S = 3.0
 
 
 class Call:
@@ -50,7 +53,8 @@ class Calls(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="gui-call")
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
         self._closed = False
         self._settled.connect(self._settle, Qt.ConnectionType.QueuedConnection)
 
@@ -76,13 +80,27 @@ class Calls(QObject):
             if not self._closed:
                 self._settled.emit(call, result, error)
 
-        self._pool.submit(job)
+        if len(self._threads) < _THREADS:
+            # Daemon threads: a long job must not keep a closed window's process alive.
+            thread = threading.Thread(target=self._work, name="gui-call", daemon=True)
+            thread.start()
+            self._threads.append(thread)
+        self._jobs.put(job)
         return call
 
     def close(self) -> None:
-        """Start nothing new, wait for what runs, deliver nothing more."""
+        """Start nothing new, wait a little for what runs, deliver nothing more."""
         self._closed = True
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        for _ in self._threads:
+            self._jobs.put(None)
+        deadline = time.monotonic() + _CLOSE_S
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            if not self._closed:
+                job()
 
     def _settle(self, call: Call, result: Any, error: Exception | None) -> None:
         if not self._closed:

@@ -14,6 +14,7 @@ from gym_gui.background.play_link import PlayLink
 from gym_gui.forms.base import NumberLine, form_layout
 from gym_gui.forms.parameters import ParameterList
 from gym_gui.models import environments as env_lists
+from gym_gui.models import formatting
 from gym_gui.models.actors import HUMAN, Actor
 from gym_gui.models.run_status import is_live
 from gym_gui.services import Services
@@ -220,7 +221,7 @@ class PlayPanel(QWidget):
         over = "   over: any key begins the next" if document.get("over") else ""
         self._score.setText(
             f"episode {document['episode'] + 1}   step {document['step']}   "
-            f"return {document['total']:g}{over}"
+            f"return {formatting.number(document['total'])}{over}"
         )
 
     def _on_held(self, keys: list[str]) -> None:
