@@ -104,6 +104,12 @@ SETTINGS: dict[str, Setting] = {
         published=Published(498.38, 2.29, f"{CLEANRL}/dqn/"),
         random_return=22,
     ),
+    "c51_jax": Setting(
+        "CartPole-v1",
+        500_000,
+        published=Published(481.20, 20.53, f"{CLEANRL}/c51/ (in torch)"),
+        random_return=22,
+    ),
     "ddpg_continuous_action_jax": Setting(
         "Pendulum-v1",
         20_000,
@@ -125,7 +131,7 @@ SETTINGS: dict[str, Setting] = {
         random_return=-280,
     ),
     "rpo_continuous_action": Setting("InvertedPendulum-v5", 300_000, random_return=6),
-    "ppo_atari": Setting(_BREAKOUT, 400_000, {"cuda": True}, seeds=(1,), random_return=1.7),
+    "ppo_atari": Setting(_BREAKOUT, 300_000, {"cuda": True}, seeds=(1,), random_return=1.7),
     "ppo_atari_lstm": Setting(_BREAKOUT, 200_000, {"cuda": True}, seeds=(1,), random_return=1.7),
     "dqn_atari": Setting(_BREAKOUT, 100_000, _SHORT_ATARI, seeds=(1,), random_return=1.7),
     "c51_atari": Setting(_BREAKOUT, 100_000, _SHORT_ATARI, seeds=(1,), random_return=1.7),

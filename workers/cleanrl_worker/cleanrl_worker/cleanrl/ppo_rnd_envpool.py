@@ -43,6 +43,8 @@ SMOKE = {
 
 # How often a game repeats the last action instead of the new one, as in the paper.
 STICKY_ACTIONS = 0.25
+# Statistics of a whole rollout at once would take gigabytes.
+_FRAMES_AT_ONCE = 1024
 
 
 @dataclass
@@ -175,13 +177,14 @@ class Curiosity:
 
     def see(self, obs: np.ndarray) -> None:
         """Count the newest frame of these stacks for the statistics."""
-        self._frames.update(obs[:, -1])
+        for first in range(0, len(obs), _FRAMES_AT_ONCE):
+            self._frames.update(obs[first : first + _FRAMES_AT_ONCE, -1])
 
     def normalize(self, obs: np.ndarray) -> Tensor:
         """The newest frame of each stack, with mean 0, variance 1, clipped to 5."""
-        scaled = (obs[:, -1] - self._frames.mean) / np.sqrt(self._frames.var)
-        frames = scaled.clip(-5, 5).astype(np.float32)[:, None]
-        return torch.from_numpy(frames).to(self._device)
+        mean, std = self._frames.mean, np.sqrt(self._frames.var)
+        frames = (obs[:, -1:] - mean.astype(np.float32)) / std.astype(np.float32)
+        return torch.from_numpy(frames.clip(-5, 5)).to(self._device)
 
     def errors(self, obs: np.ndarray) -> np.ndarray:
         """The prediction error for each stack."""
