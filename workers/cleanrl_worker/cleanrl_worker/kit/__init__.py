@@ -56,5 +56,14 @@ Environments follow Gymnasium's SAME_STEP autoreset: the observation that ``step
 after the end of an episode already belongs to the next one. Wrap libraries that reset in the
 next step (EnvPool) so that they behave like this.
 
+JAX: take ``jax``, ``jnp`` and ``optax`` from `kit.jax_backend` (a missing package becomes a
+sentence), begin with its ``start(args)``, and keep every pytree that changes in a ``Tree``,
+random keys too. Jit the whole update; hand it copies (``arrays``), because JAX reads its
+arguments while the loop goes on. Act with NumPy for small networks.
+
+EnvPool: `kit.envpool` for loops, `kit.envpool_xla` inside compiled functions. EnvPool cannot
+save a running environment: a resumed run repeats the first 50,000 steps at most, and begins
+new episodes, with a note, when more were taken.
+
 Refuse bad input with `kit.errors.UsageError` before ``run.steps``; one sentence with the fix.
 """
