@@ -8,7 +8,7 @@ from pathlib import Path
 import harness
 import pytest
 
-from cleanrl_worker.wrappers.curriculum import PRESETS, read_schedule
+from cleanrl_worker.wrappers.curriculum import PRESETS, Stage, read_schedule
 
 SMALL = json.dumps(
     [
@@ -73,6 +73,21 @@ def test_environments_that_one_agent_cannot_act_in_are_refused(tmp_path: Path) -
     assert worker.wait() == 1
     assert "one agent cannot learn both" in worker.events("run_failed")[0]["reason"]
     assert not list((tmp_path / "run").glob("checkpoints/*"))
+
+
+def test_one_lucky_episode_does_not_end_a_stage() -> None:
+    """A return counts as the mean of the last twenty episodes; steps and episodes as they are."""
+    from cleanrl_worker.wrappers.tasks import StageKeeper
+
+    told: list[dict[str, object]] = []
+    stages = [Stage("a", "episode_return>=0.5|episodes>=100"), Stage("b", "steps>=1")]
+    keeper = StageKeeper(stages, told.append)
+    assert keeper.next_task() == 0
+    for total in [1.0, *([0.0] * 11), *([1.0] * 10)]:
+        assert keeper.stage == 0
+        keeper.episode(0, total, 10)
+    assert keeper.stage == 1
+    assert [event["stage"] for event in told] == [0, 1]
 
 
 @pytest.mark.parametrize("preset", PRESETS)

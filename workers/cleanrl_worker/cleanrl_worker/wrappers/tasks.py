@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -39,6 +40,7 @@ GymnasiumEvaluationWrapper.env_count.shm.unlink()
 OnStage = Callable[[dict[str, Any]], None]
 # Far apart, so that no two environments of a batch ever start alike.
 _SEEDS_A_STAGE = 1_000_003
+_EPISODES_THAT_COUNT = 20
 
 
 class StageKeeper:
@@ -48,7 +50,7 @@ class StageKeeper:
         self.stages = stages
         self._on_stage = on_stage
         tasks = list(range(len(stages)))
-        conditions = [stage.condition for stage in stages[:-1]]
+        conditions = [self._met(stage.condition) for stage in stages[:-1]]
         self._engine = SequentialCurriculum(
             tasks, conditions, DiscreteTaskSpace(len(stages), tasks)
         )
@@ -72,6 +74,18 @@ class StageKeeper:
         if task == self.stage:
             self._engine.update_on_episode(total, length, task, 1.0)
             self._tell()
+
+    def _met(self, condition: str) -> Callable[[], bool]:
+        """A condition as the engine asks it; any of its parts is enough."""
+        parts = [part.split(">=") for part in condition.split("|")]
+        return lambda: any(self._measured(name) >= float(value) for name, value in parts)
+
+    def _measured(self, name: str) -> float:
+        if name != "episode_return":
+            return float(getattr(self._engine, f"n_{name}"))
+        returns = list(self._engine.episode_returns)[-_EPISODES_THAT_COUNT:]
+        # One lucky episode is no sign of having learned.
+        return sum(returns) / len(returns) if len(returns) == _EPISODES_THAT_COUNT else -math.inf
 
     def _tell(self) -> None:
         if self.stage != self._said:
