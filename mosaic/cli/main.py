@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "status": ("daemon", "status", "Show the daemon, its slots and its runs."),
     "train": ("train", "train", "Train an algorithm in an environment."),
     "submit": ("train", "submit", "Submit a JSON configuration."),
+    "script": ("train", "script", "Run a shell script of several training phases."),
     "eval": ("evaluate", "evaluate", "Evaluate a run's newest policy."),
     "runs": ("runs", "runs", "List runs."),
     "show": ("runs", "show", "Show one run."),

@@ -38,6 +38,7 @@ _DEFAULT_WORKER = "cleanrl"
 @click.option("--priority", type=int, default=0, show_default=True, help="Higher goes first.")
 @click.option("--wandb", is_flag=True, help="Track with Weights & Biases.")
 @click.option("--capture-video", is_flag=True, help="Record videos of the first environment.")
+@click.option("--curriculum", help="A preset's name, or a JSON file with a list of stages.")
 @click.option("--resume", "parent", help="Continue from this run's newest checkpoint.")
 @click.option("--stop-at", type=int, help="Checkpoint and end cleanly at this step.")
 @click.option("--smoke", is_flag=True, help="Take the short settings that the script declares.")
@@ -111,6 +112,38 @@ def clone(
             config["run_name"] = name
         record = trainer.submit(config, priority=priority, parent_run_id=base["run_id"])
         return answer(trainer, record, not following, as_json)
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--name", default="", help="A name for people.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option("--cpus", type=click.IntRange(1), default=1, show_default=True, help="CPU slots.")
+@click.option("--max-minutes", type=float, help="Wall-clock limit.")
+@click.option("--follow/--detach", "following", default=True, help="Follow the run.")
+@json_option
+def script(
+    file: Path,
+    name: str,
+    seed: int,
+    cpus: int,
+    max_minutes: float | None,
+    following: bool,
+    as_json: bool,
+) -> int:
+    """Run a shell script of several training phases as one run."""
+    extras = {"mode": "script", "script_path": str(file.absolute())}
+    config = {
+        "run_name": name or file.name,
+        "resources": {"cpus": {"requested": cpus}},
+        "limits": {"max_wallclock_minutes": max_minutes},
+        "artifacts": {},
+        "metadata": {
+            "worker": {"type": _DEFAULT_WORKER, "config": {"seed": seed, "extras": extras}}
+        },
+    }
+    with TrainerClient.connect() as trainer:
+        return answer(trainer, trainer.submit(config), not following, as_json)
 
 
 def answer(trainer: TrainerClient, record: dict[str, Any], detach: bool, as_json: bool) -> int:
@@ -188,6 +221,8 @@ def _fresh(
         extras.update(parameters)
     if settings["capture_video"]:
         extras["capture_video"] = True
+    if settings["curriculum"]:
+        extras["curriculum_schedule"] = _curriculum(settings["curriculum"])
     if settings["wandb"]:
         extras["track_wandb"] = True
         if os.environ.get("WANDB_API_KEY"):
@@ -242,6 +277,18 @@ def _continued(
     if settings["name"]:
         config["run_name"] = settings["name"]
     return config
+
+
+def _curriculum(given: str) -> Any:
+    """The stages in a file, or the preset's name for the worker to look up."""
+    path = Path(given)
+    if not path.is_file():
+        return given
+    try:
+        return json.loads(path.read_text())
+    except ValueError as error:
+        message = f"{path} is not valid JSON: {error}"
+        raise InvalidConfigError([Problem("", "CFG100", message)]) from None
 
 
 def _schedule(settings: dict[str, Any]) -> dict[str, Any]:
