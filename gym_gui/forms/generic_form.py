@@ -22,7 +22,6 @@ class GenericForm(WorkerForm):
         super().__init__()
         self._services = services
         self._actor: Actor | None = None
-        self._lane = label("", "muted", wrap=True)
         self.text = QPlainTextEdit()
         self.text.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
         self.text.setAccessibleName("Config of the worker as JSON")
@@ -33,7 +32,6 @@ class GenericForm(WorkerForm):
         start = button("Start", self.submit, "primary", "Submit (Ctrl+Return)")
         self.setLayout(
             column(
-                self._lane,
                 label("Config", "section"),
                 self.text,
                 self.banner,
@@ -44,7 +42,6 @@ class GenericForm(WorkerForm):
 
     def set_actor(self, actor: Actor) -> None:
         self._actor = actor
-        self._lane.setText(actor.lane)
         if not self.text.toPlainText().strip():
             self.text.setPlainText(_start_text(actor))
 

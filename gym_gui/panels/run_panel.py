@@ -9,10 +9,9 @@ from qtpy.QtCore import QFileSystemWatcher
 from qtpy.QtWidgets import QStackedWidget, QTabWidget, QWidget
 
 from gym_gui.models.run_status import Record
-from gym_gui.presenters.tab_registry import LIVE, TABS, PresenterRegistry
+from gym_gui.presenters.tab_registry import TABS, PresenterRegistry
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
-from gym_gui.tabs.live_tab import LiveTab
 from gym_gui.widgets.basics import EmptyState, as_panel, column
 
 
@@ -28,7 +27,10 @@ class RunPanel(QWidget):
         self._presenters = presenters
         self._trigger = trigger
         self._made: dict[str, RunTab] = {}
+        self._pages: dict[str, QWidget] = {}
         self._shown: list[str] = []
+        self._run: Record | None = None
+        self._analytics = False
         self._preferred = ""
         self._switching = False
         self.tabs = QTabWidget()
@@ -51,15 +53,25 @@ class RunPanel(QWidget):
     def tab(self, name: str) -> RunTab:
         """A tab by name, made when it is not there yet."""
         if name not in self._made:
-            self._made[name] = TABS[name].make(self._services)
-            self._made[name].action_wanted.connect(self._trigger)
+            tab = TABS[name].make(self._services)
+            tab.action_wanted.connect(self._trigger)
+            self._page(name).setLayout(column(tab))
+            self._made[name] = tab
+            tab.set_lane(self._analytics)
+            tab.set_run(self._run if name in self._shown else None)
         return self._made[name]
 
     def open_tab(self, name: str) -> None:
         """Bring a tab to the front, if the run has it."""
         self._preferred = name
         if name in self._shown:
-            self.tabs.setCurrentWidget(self.tab(name))
+            self.tabs.setCurrentWidget(self._page(name))
+
+    def _page(self, name: str) -> QWidget:
+        """Where a tab will be; an empty page costs nothing."""
+        if name not in self._pages:
+            self._pages[name] = QWidget()
+        return self._pages[name]
 
     def refresh(self) -> None:
         """Look again which tabs the run gets."""
@@ -105,6 +117,7 @@ class RunPanel(QWidget):
                 else "Choose a run in the table to see its numbers, curves and logs.",
             )
             self.rest()
+            self._run = None
             for tab in self._made.values():
                 tab.set_run(None)
             return
@@ -118,44 +131,48 @@ class RunPanel(QWidget):
     def _show(self, run: Record) -> None:
         presenter = self._presenters.get(run["worker"])
         names = presenter.tabs(run)
+        self._run, self._analytics = run, presenter.analytics
         if run["run_dir"]:
             self._watch(Path(run["run_dir"]))
         if names != self._shown:
             self._set_tabs(names)
-        if LIVE in names:
-            live = self.tab(LIVE)
-            if isinstance(live, LiveTab):
-                live.set_lane(presenter.analytics)
         for name in names:
-            self.tab(name).set_run(run)
+            if name in self._made:
+                self._made[name].set_lane(presenter.analytics)
+                self._made[name].set_run(run)
         self._on_tab()
 
     def _set_tabs(self, names: list[str]) -> None:
         self._switching = True
-        before = self.tabs.currentWidget()
+        before = self._front()
         self.tabs.clear()
         for name in names:
-            tab = self.tab(name)
-            icon = self._services.themes.icon(tab.icon, "muted")
-            self.tabs.addTab(tab, icon, tab.title.replace("&", "&&"))
+            kind = TABS[name].make
+            icon = self._services.themes.icon(kind.icon, "muted")
+            self.tabs.addTab(self._page(name), icon, kind.title.replace("&", "&&"))
         self._shown = names
-        wanted = self._made.get(self._preferred) or before
-        if wanted is not None and self.tabs.indexOf(wanted) >= 0:
-            self.tabs.setCurrentWidget(wanted)
+        wanted = self._preferred if self._preferred in names else before
+        if wanted in names:
+            self.tabs.setCurrentWidget(self._page(wanted))
         self._switching = False
+
+    def _front(self) -> str:
+        """The name of the tab in front."""
+        place = self.tabs.currentIndex()
+        return self._shown[place] if 0 <= place < len(self._shown) else ""
 
     def _recolour(self) -> None:
         for place, name in enumerate(self._shown):
-            icon = self._services.themes.icon(self.tab(name).icon, "muted")
+            icon = self._services.themes.icon(TABS[name].make.icon, "muted")
             self.tabs.setTabIcon(place, icon)
 
     def _on_tab(self) -> None:
         if self._switching:
             return
-        front = self.tabs.currentWidget()
-        for tab in self._made.values():
-            if tab is not front or not self.isVisible():
+        front = self._front()
+        for name, tab in self._made.items():
+            if name != front or not self.isVisible():
                 tab.deactivate()
-        if self.isVisible() and isinstance(front, RunTab) and self._shown:
-            self._preferred = next(n for n, tab in self._made.items() if tab is front)
-            front.activate()
+        if self.isVisible() and front and self._run is not None:
+            self._preferred = front
+            self.tab(front).activate()

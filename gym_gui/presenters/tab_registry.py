@@ -8,7 +8,6 @@ from pathlib import Path
 
 from gym_gui.models.actors import Actor
 from gym_gui.models.run_status import Record, has_failed
-from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
 from gym_gui.tabs.charts_tab import ChartsTab
 from gym_gui.tabs.details_tab import DetailsTab
@@ -31,7 +30,7 @@ REPLAY, DETAILS, FAILURE = "replay", "details", "failure"
 class TabKind:
     """One kind of tab: how to make it, and for which runs it makes sense."""
 
-    make: Callable[[Services], RunTab]
+    make: type[RunTab]
     fits: Callable[[Record], bool] = lambda run: True
 
 

@@ -38,6 +38,9 @@ class RunTab(QWidget):
         """The id of the run shown, or nothing."""
         return str(self.run["run_id"]) if self.run else ""
 
+    def set_lane(self, analytics: bool) -> None:
+        """Whether the run lives in the analytics lane alone."""
+
     def set_run(self, run: Record | None) -> None:
         """Show a run: another one, or the same with news."""
         other = (run["run_id"] if run else "") != self.run_id

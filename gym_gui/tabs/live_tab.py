@@ -46,7 +46,6 @@ class LiveTab(RunTab):
         self.layout().setStretch(1, 1)
 
     def set_lane(self, analytics: bool) -> None:
-        """Say why there are no step records in an analytics-lane run."""
         self.banner.say("info", ANALYTICS_BANNER if analytics else "")
 
     def on_other_run(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from pathlib import Path
 
 from qtpy.QtCore import Qt
@@ -11,6 +12,7 @@ from qtpy.QtTest import QTest
 
 from gym_gui.actions.catalog import ACTIONS
 from gym_gui.models.run_columns import BY_KEY
+from gym_gui.presenters.support_bundle import write_bundle
 
 from .conftest import Driver, config_of
 
@@ -211,6 +213,10 @@ def test_failed_run_explains_itself(driver: Driver, tmp_path: Path) -> None:
     page = driver.window.run_panel.tab("failure")
     driver.until(lambda: "-m" in page.command.text(), "the command")
     assert page.reason.text.startswith("Failed")
+    bundle = tmp_path / "bundle.zip"
+    assert write_bundle(Path(failed["run_dir"]), bundle) >= 4
+    with zipfile.ZipFile(bundle) as packed:
+        assert {"config.json", "events.jsonl", "exit.json"} <= set(packed.namelist())
     page.action_wanted.emit("run.retry")
     driver.until(
         lambda: any(r["parent_run_id"] == run_id for r in driver.services.store.runs.values()),
