@@ -302,6 +302,8 @@ class MainWindow(QMainWindow):
         state, notice = decode_state(stored)
         if state.geometry:
             self.restoreGeometry(QByteArray(state.geometry))
+        if state.table:
+            self.runs_panel.restore_columns(state.table)
         whole = self.docks.restore(state.docks or {}, state.layout)
         if not whole and not notice:
             notice = "The saved layout could not be used; showing the default"
@@ -314,7 +316,12 @@ class MainWindow(QMainWindow):
 
     def save_state(self) -> None:
         """Remember how the window looks."""
-        state = WindowState(self.docks.current, bytes(self.saveGeometry()), self.docks.states())
+        state = WindowState(
+            self.docks.current,
+            bytes(self.saveGeometry()),
+            self.docks.states(),
+            self.runs_panel.columns_state(),
+        )
         try:
             write_json(window_folder(self.services.link.home) / "window.json", encode_state(state))
         except OSError as error:

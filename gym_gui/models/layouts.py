@@ -44,6 +44,7 @@ class WindowState:
     layout: str = "train"
     geometry: bytes = b""
     docks: Mapping[str, bytes] | None = None
+    table: bytes = b""
 
 
 def encode_state(state: WindowState) -> dict[str, Any]:
@@ -52,6 +53,7 @@ def encode_state(state: WindowState) -> dict[str, Any]:
         "version": STATE_VERSION,
         "layout": state.layout,
         "geometry": base64.b64encode(state.geometry).decode(),
+        "table": base64.b64encode(state.table).decode(),
         "docks": {
             name: base64.b64encode(data).decode() for name, data in (state.docks or {}).items()
         },
@@ -70,6 +72,7 @@ def decode_state(document: Any) -> tuple[WindowState, str]:
         docks = {
             name: base64.b64decode(data, validate=True) for name, data in document["docks"].items()
         }
-        return WindowState(layout, geometry, docks), ""
+        table = base64.b64decode(document["table"], validate=True)
+        return WindowState(layout, geometry, docks, table), ""
     except (KeyError, TypeError, ValueError, AttributeError, binascii.Error):
         return WindowState(), "The saved layout could not be read; using the default"

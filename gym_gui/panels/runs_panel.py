@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qtpy.QtCore import QItemSelectionModel, QModelIndex, QPoint, Qt, QTimer
+from qtpy.QtCore import QByteArray, QItemSelectionModel, QModelIndex, QPoint, Qt, QTimer
 from qtpy.QtGui import QKeySequence, QShortcut
 from qtpy.QtWidgets import (
     QAbstractItemView,
@@ -89,6 +89,14 @@ class RunsPanel(QWidget):
     def set_grouped(self, grouped: bool) -> None:
         """Gather runs that differ only in their seed."""
         self.model.set_view(grouped=grouped)
+
+    def columns_state(self) -> bytes:
+        """Order, width and visibility of the columns, for storing."""
+        return bytes(self.table.horizontalHeader().saveState())
+
+    def restore_columns(self, state: bytes) -> None:
+        """Bring the columns back; a state that does not fit is ignored."""
+        self.table.horizontalHeader().restoreState(QByteArray(state))
 
     def focus_filter(self) -> None:
         """Put the cursor into the filter."""

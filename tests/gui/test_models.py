@@ -234,7 +234,7 @@ def test_stored_layout_that_makes_no_sense_gives_the_default(stored: Any) -> Non
 
 def test_stored_layout_comes_back() -> None:
     """What was stored is restored byte for byte."""
-    state = WindowState("watch", b"\x00\xff", {"watch": b"\x01"})
+    state = WindowState("watch", b"\x00\xff", {"watch": b"\x01"}, b"\x02")
     assert decode_state(json.loads(json.dumps(encode_state(state)))) == (state, "")
 
 

@@ -108,18 +108,21 @@ def test_several_seeds_make_several_runs(driver: Driver) -> None:
 
 
 def test_half_filled_form_survives_the_window(open_window: Any, shared_trainer: Any) -> None:
-    """What was typed is there again in the next window."""
+    """What was typed is there again in the next window, and so are the table's columns."""
     first = open_window(shared_trainer.home)
     first.connected()
     form = first.train_form()
     form.parameters.editor("num_envs").set_value(7)
     form.name.setText("half")
+    first.window.runs_panel.table.setColumnHidden(2, True)
     first.window.close()
     second = open_window(shared_trainer.home)
     second.connected()
     again = second.window.launch.form("train")
     second.until(lambda: again.parameters.effective("num_envs") == 7, "the value")
     assert again.name.text() == "half"
+    assert second.window.runs_panel.table.isColumnHidden(2)
+    second.window.runs_panel.table.setColumnHidden(2, False)
     again._reset()
     again.name.clear()
 
