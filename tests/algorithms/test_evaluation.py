@@ -8,7 +8,6 @@ import pytest
 
 from cleanrl_worker.kit.errors import CheckpointError, UsageError
 from cleanrl_worker.kit.evaluation import Episode, evaluate
-from cleanrl_worker.kit.schema import SCRIPTS, read_schema, script_names
 from cleanrl_worker.kit.verification import train
 
 
@@ -17,21 +16,6 @@ def cartpole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run_dir = tmp_path_factory.mktemp("runs") / "cartpole"
     train("ppo", run_dir, "--total-timesteps", "30000")
     return run_dir
-
-
-@pytest.mark.parametrize("algorithm", script_names())
-def test_every_algorithm_smokes_and_evaluates(algorithm: str, tmp_path: Path) -> None:
-    """The short settings train to the end, and the policy they leave plays episodes."""
-    schema = read_schema(SCRIPTS / f"{algorithm}.py")
-    run_dir = tmp_path / "run"
-    train(algorithm, run_dir, "--smoke")
-    assert list((run_dir / "tensorboard").glob("events.out.tfevents.*"))
-    episodes = evaluate(run_dir, episodes=2, max_steps=40)
-    assert len(episodes) == 2
-    assert all(0 < episode.length <= 40 for episode in episodes)
-    sampled = evaluate(run_dir, episodes=1, max_steps=10, deterministic=False)
-    assert len(sampled) == 1
-    assert schema.algorithm["title"]
 
 
 def test_evaluation_is_reproducible_and_batched(cartpole: Path) -> None:

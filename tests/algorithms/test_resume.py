@@ -6,16 +6,25 @@ from pathlib import Path
 
 import pytest
 
+from cleanrl_worker.kit.evaluation import evaluate
 from cleanrl_worker.kit.schema import script_names
 from cleanrl_worker.kit.verification import resume_differences, smoke_flags
 
 
 @pytest.mark.parametrize("algorithm", script_names())
-def test_resumed_run_equals_the_whole_run(algorithm: str, tmp_path: Path) -> None:
+def test_every_script_trains_resumes_exactly_and_can_be_evaluated(
+    algorithm: str, tmp_path: Path
+) -> None:
     """Train 2N at once, or N, stop, resume N: weights, optimiser, memory, environments agree
-    to the last bit."""
+    to the last bit. The run leaves event files, and a policy that plays episodes."""
     flags, half = smoke_flags(algorithm)
     assert resume_differences(algorithm, half, flags, tmp_path) == []
+    whole = tmp_path / "whole"
+    assert list((whole / "tensorboard").glob("events.out.tfevents.*"))
+    episodes = evaluate(whole, episodes=2, max_steps=40)
+    assert len(episodes) == 2
+    assert all(0 < episode.length <= 40 for episode in episodes)
+    assert len(evaluate(whole, episodes=1, max_steps=10, deterministic=False)) == 1
 
 
 @pytest.mark.parametrize(
