@@ -162,6 +162,7 @@ class MainWindow(QMainWindow):
                 failed=lambda error: self.services.notices.error("Workers not listed", error),
             )
             self.services.feeds.reconnect()
+            self.run_panel.reopen()
         self._refresh_context()
 
     def _on_actors(self, actors: list[Actor]) -> None:

@@ -90,6 +90,11 @@ class RunPanel(QWidget):
         for tab in self._made.values():
             tab.deactivate()
 
+    def reopen(self) -> None:
+        """The daemon is back: what the tab in front was following is followed anew."""
+        self.rest()
+        self._on_tab()
+
     def shut(self) -> None:
         """The window closes: stop everything the tabs do or keep."""
         self.rest()

@@ -81,6 +81,11 @@ def test_g1_daemon_killed_and_back(trainer: Trainer, open_window: Callable[..., 
     driver.reaches(run_id, "EXEC")
     form = driver.train_form()
     form.name.setText("typed before the fall")
+    driver.window.runs_panel.show_run(run_id)
+    driver.window.run_panel.open_tab("logs")
+    logs = driver.window.run_panel.tab("logs")
+    logs.lifecycle.setChecked(True)
+    driver.until(lambda: "run_started" in logs.text.toPlainText(), "the log")
     trainer.kill()
     driver.until(lambda: driver.window.banner.isVisible(), "the banner")
     assert "No trainer daemon" in driver.window.banner.text
@@ -91,6 +96,8 @@ def test_g1_daemon_killed_and_back(trainer: Trainer, open_window: Callable[..., 
     driver.until(lambda: not driver.window.banner.isVisible(), "the banner goes")
     driver.reaches(run_id, "EXEC")
     assert form.name.text() == "typed before the fall"
+    lines = logs.text.blockCount()
+    driver.until(lambda: logs.text.blockCount() > lines, "the log is followed again")
     driver.services.link.call("cancel", run_id)
     assert driver.reaches(run_id, "TERM")["outcome"] == "cancelled"
 
