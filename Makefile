@@ -50,6 +50,11 @@ $(STAMPS)/extras: $(BASE) $(wildcard requirements/extras/*.txt)
 	@$(PIP) $(foreach file,$(wildcard requirements/extras/*.txt),-r $(file))
 	@touch $@
 
+$(STAMPS)/peers: $(STAMPS)/extras requirements/peers.txt
+	@echo "installing the peers that benchmarks compare with"
+	@$(PIP) -r requirements/peers.txt
+	@touch $@
+
 $(STAMPS)/dev: $(BASE) requirements/dev.txt
 	@sh scripts/system-packages.sh test
 	@echo "installing test and lint tools"
@@ -76,7 +81,7 @@ lint: $(STAMPS)/dev $(STAMPS)/spade
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 
-bench: $(STAMPS)/extras $(STAMPS)/dev $(STAMPS)/spade
+bench: $(STAMPS)/peers $(STAMPS)/gui $(STAMPS)/dev $(STAMPS)/spade
 	@$(BIN)/python scripts/run_benchmarks.py $(ARGS)
 
 screenshots: $(STAMPS)/gui $(STAMPS)/extras $(STAMPS)/dev
