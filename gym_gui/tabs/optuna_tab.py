@@ -55,7 +55,9 @@ class OptunaTab(RunTab):
         self.table.setAccessibleName("Trials")
         self._bars = column(spacing=6)
         side = QWidget()
-        what = label("Share of the value's ranking each parameter goes with.", "muted", wrap=True)
+        what = label(
+            "Size of each parameter's rank correlation with the value.", "muted", wrap=True
+        )
         side.setLayout(column(label("Importance", "section"), what, self._bars, 1, margin=8))
         split = QSplitter(Qt.Orientation.Horizontal)
         split.addWidget(self.table)

@@ -45,12 +45,13 @@ class OverviewTab(RunTab):
         for place, tile in enumerate(self.tiles.values()):
             grid.addWidget(tile, place // 3, place % 3)
         self.chart = Chart(services.themes, services.clock, "Return")
-        self.chart.setMinimumHeight(120)
+        self.chart.setMinimumHeight(90)
         self._chart_title = label("Return", "section")
         self._no_curve = EmptyState(
             "No numbers yet", "The curve of the return appears with the run's first report."
         )
         self._facts = selectable(label("", "muted", wrap=True))
+        self._facts.setMinimumHeight(2 * self._facts.fontMetrics().lineSpacing() + 6)
         head = row(self._icon, self._title, self._state)
         head.setStretch(1, 1)
         self.setLayout(
