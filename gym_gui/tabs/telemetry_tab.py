@@ -7,23 +7,28 @@ from functools import partial
 from typing import Any
 
 from qtpy.QtGui import QImage
-from qtpy.QtWidgets import QCheckBox, QHeaderView, QTableWidget, QTableWidgetItem
+from qtpy.QtWidgets import QCheckBox, QHeaderView, QTableWidget, QTableWidgetItem, QTabWidget
 
 from gym_gui.background.recordings import step_picture
 from gym_gui.background.streams import Stream
+from gym_gui.models.mind import read_mind
+from gym_gui.models.series import Series
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
 from gym_gui.widgets.basics import Banner, column, label, plain_table, row
+from gym_gui.widgets.chart import Chart, Line, Look
 from gym_gui.widgets.frame_view import FrameView
+from gym_gui.widgets.mind_view import MindView
 from gym_gui.widgets.player import draw_world
 from mosaic.client import TrainerClient
 
 _KEEP = 400
 _COLUMNS = ("Episode", "Step", "Action", "Reward", "End", "Observation")
+_EPISODE_COLUMNS = ("Episode", "Steps", "Return", "End")
 
 
 class TelemetryTab(RunTab):
-    """The newest steps, with the newest picture."""
+    """The newest steps with the newest picture, what the agent thinks, and its episodes."""
 
     title = "Live"
     icon = "eye"
@@ -37,19 +42,29 @@ class TelemetryTab(RunTab):
         self.follow = QCheckBox("Follow")
         self.follow.setChecked(True)
         self._status = label("", "muted")
-        self.table = QTableWidget(0, len(_COLUMNS))
-        self.table.setHorizontalHeaderLabels(list(_COLUMNS))
-        plain_table(self.table)
-        self.table.setAccessibleName("Steps")
-        self.table.horizontalHeader().setStretchLastSection(True)
-        self.table.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.Interactive)
+        self.mind = MindView()
+        self.table = _table(_COLUMNS, "Steps")
+        self.episodes = _table(_EPISODE_COLUMNS, "Episodes")
+        self.chart = Chart(services.themes, services.clock, "Return of each episode")
+        self._returns = Series()
+        self._episode, self._episode_return = 0, 0.0
+        below = QTabWidget()
+        below.addTab(self.table, "Steps")
+        below.addTab(self.episodes, "Episodes")
+        below.addTab(self.chart, "Returns")
+        picture = row(self.view, self.mind)
+        picture.setStretch(0, 1)
         bar = row(self._status, 1, self.follow)
-        self.setLayout(column(self.banner, self.view, bar, self.table, margin=10))
+        self.setLayout(column(self.banner, picture, bar, below, margin=10))
         self.layout().setStretch(1, 3)
         self.layout().setStretch(3, 2)
 
     def on_other_run(self) -> None:
-        self.table.setRowCount(0)
+        for table in (self.table, self.episodes):
+            table.setRowCount(0)
+        self.mind.forget()
+        self._returns = Series()
+        self._episode, self._episode_return = 0, 0.0
         self.view.clear("Waiting for the first step …")
         self._last = 0
         self._status.setText("")
@@ -84,33 +99,70 @@ class TelemetryTab(RunTab):
                 self.view.say("")
                 self.view.show_image(image)
                 break
+        self._count(steps)
         if self.follow.isChecked():
-            self._append(steps[-_KEEP:])
+            self.mind.show_mind(read_mind(newest.info_json))
+            self._append(steps)
+
+    def _count(self, steps: list[Any]) -> None:
+        """Add up the rewards of each episode and note those that ended."""
+        ended: list[tuple[int, float]] = []
+        for step in steps:
+            if step.episode != self._episode:
+                self._episode, self._episode_return = step.episode, 0.0
+            self._episode_return += step.reward
+            if step.terminated or step.truncated:
+                end = "terminated" if step.terminated else "truncated"
+                ended.append((step.episode, self._episode_return))
+                total = f"{self._episode_return:g}"
+                _add_row(self.episodes, (str(step.episode), str(step.step + 1), total, end))
+        if ended:
+            numbers, returns = zip(*ended, strict=True)
+            self._returns.extend(numbers, returns, [0.0] * len(ended))
+            colour = self.services.themes.theme.series[0]
+            line = Line(self._returns, "return", colour, strong=True)
+            self.chart.set_lines({"return": line}, Look(smoothing=0.0))
 
     def _append(self, steps: list[Any]) -> None:
         for step in steps[-60:]:
-            place = self.table.rowCount()
-            self.table.insertRow(place)
             end = "terminated" if step.terminated else "truncated" if step.truncated else ""
-            cells = (
-                str(step.episode),
-                str(step.step),
-                step.action_json,
-                f"{step.reward:g}",
-                end,
-                step.observation_json[:200],
+            _add_row(
+                self.table,
+                (
+                    str(step.episode),
+                    str(step.step),
+                    step.action_json,
+                    f"{step.reward:g}",
+                    end,
+                    step.observation_json[:200],
+                ),
             )
-            for at, text in enumerate(cells):
-                self.table.setItem(place, at, QTableWidgetItem(text))
-        while self.table.rowCount() > _KEEP:
-            self.table.removeRow(0)
-        self.table.scrollToBottom()
 
     def _on_end(self, problem: str) -> None:
         if problem:
             self.banner.say("warning", f"The steps could not be read: {problem}")
         elif not self._last:
             self.view.clear("The run has recorded no steps.")
+
+
+def _table(columns: tuple[str, ...], name: str) -> QTableWidget:
+    table = QTableWidget(0, len(columns))
+    table.setHorizontalHeaderLabels(list(columns))
+    plain_table(table)
+    table.setAccessibleName(name)
+    table.horizontalHeader().setStretchLastSection(True)
+    table.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.Interactive)
+    return table
+
+
+def _add_row(table: QTableWidget, cells: tuple[str, ...]) -> None:
+    place = table.rowCount()
+    table.insertRow(place)
+    for at, text in enumerate(cells):
+        table.setItem(place, at, QTableWidgetItem(text))
+    while table.rowCount() > _KEEP:
+        table.removeRow(0)
+    table.scrollToBottom()
 
 
 def _image(step: Any) -> QImage | None:

@@ -1,0 +1,51 @@
+"""An agent's beliefs and intention as they change; what is new stands out by mark and weight."""
+
+from __future__ import annotations
+
+from qtpy.QtGui import QFont
+from qtpy.QtWidgets import QListWidget, QListWidgetItem, QWidget
+
+from gym_gui.models.mind import Mind
+from gym_gui.widgets.basics import column, label
+
+
+class MindView(QWidget):
+    """Hidden until an agent tells what it thinks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: Mind | None = None
+        self._decision = label("", "heading", wrap=True)
+        self._intention = label("", "muted", wrap=True)
+        self.beliefs = QListWidget()
+        self.beliefs.setAccessibleName("Beliefs of the agent")
+        title = label("Beliefs (• changed)", "muted")
+        self.setLayout(column(self._decision, self._intention, title, self.beliefs))
+        self.setMinimumWidth(200)
+        self.setMaximumWidth(320)
+        self.hide()
+
+    def show_mind(self, mind: Mind | None) -> None:
+        """Show a state of mind beside what changed since the last one."""
+        if mind is None:
+            return
+        changed = mind.changed_since(self._shown)
+        self._decision.setText(mind.decision or "—")
+        self._intention.setText(mind.intention)
+        self.beliefs.clear()
+        for belief in mind.beliefs:
+            fresh = belief in changed
+            item = QListWidgetItem(f"• {belief}" if fresh else f"   {belief}")
+            if fresh:
+                font = QFont(self.beliefs.font())
+                font.setBold(True)
+                item.setFont(font)
+            self.beliefs.addItem(item)
+        self._shown = mind
+        self.show()
+
+    def forget(self) -> None:
+        """Another run is looked at."""
+        self._shown = None
+        self.beliefs.clear()
+        self.hide()
