@@ -27,8 +27,10 @@ from mosaic.trainer.stimuli import (
     LaunchUndone,
     Stimulus,
 )
+from mosaic.workers.lifecycle import LifecycleLine, parse_line
 
 _CLOCK_SLACK_S = 5.0
+_LAST_WORDS = 16 * 1024
 
 log = logging.getLogger(__name__)
 
@@ -108,6 +110,29 @@ def load_run(run_dir: Path) -> Run | None:
         return None
 
 
+def last_vitals(run: Run, run_dir: Path) -> Vitals:
+    """The vital signs of an ended run, from the last lines of its own log."""
+    step, total, metrics, heard = 0, 0, dict[str, float](), 0.0
+    for raw in _last_lines(RunDirectory(run_dir).stdout):
+        line = parse_line(raw, run.run_id, 0)
+        if isinstance(line, LifecycleLine):
+            heard = run.finished_at
+            if line.event == "metrics":
+                step, total = line.fields["step"], line.fields.get("total", 0)
+                metrics |= line.fields["values"]
+    return Vitals(step=step, total=total, metrics=metrics, last_heartbeat=heard)
+
+
+def _last_lines(path: Path) -> list[bytes]:
+    try:
+        with open(path, "rb") as log_file:
+            log_file.seek(0, os.SEEK_END)
+            log_file.seek(max(0, log_file.tell() - _LAST_WORDS))
+            return log_file.read().split(b"\n")
+    except OSError:
+        return []
+
+
 @dataclass(frozen=True)
 class Found:
     """What a home holds: every live run, the newest epoch and the newest id seen."""
@@ -132,7 +157,7 @@ def reconcile(home: Home, registry: Registry) -> Found:
             if stored is None:
                 continue
             run = stored.run
-        vitals = stored.vitals if stored else Vitals()
+        vitals = stored.vitals if stored else Vitals() if run.live else last_vitals(run, run_dir)
         if stored is None or run.version > stored.run.version:
             registry.put(run, vitals)
         _put_in_its_place(home, run, run_dir)

@@ -156,7 +156,15 @@ def test_d03_registry_damaged_old_or_gone(trainer: Trainer, damage: Callable[[Pa
     damage(trainer.home.registry)
     trainer.start()
     after = trainer.client.get(finished)
-    for field in ("outcome", "notes", "exit_code", "created_at", "finished_at", "version"):
+    for field in (
+        "outcome",
+        "notes",
+        "exit_code",
+        "created_at",
+        "finished_at",
+        "version",
+        "metrics",
+    ):
         assert after[field] == before[field]
     adopted = trainer.wait_for(running, "EXEC")
     assert adopted["pid"] == pid
