@@ -37,8 +37,9 @@ def test_an_asked_port_that_is_taken_is_refused(make_command: Callable[..., Comm
 
 
 def test_doctor_reports_what_is_there_and_what_is_missing(mosaic: Command) -> None:
-    """The doctor finds the daemon and the workers of a sound installation."""
-    findings = {item["what"]: item for item in mosaic.json("doctor")}
+    """The doctor finds the daemon and the sound workers, and exits 1 for one that is broken."""
+    findings = {item["what"]: item for item in mosaic.json("doctor", code=1)}
+    assert findings["worker broken_package"]["level"] == "bad"
     assert findings["daemon"]["level"] == "ok"
     assert findings["worker cleanrl"]["level"] == "ok"
     assert findings["worker example"]["level"] == "ok"

@@ -18,10 +18,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 def _nothing_is_left_running() -> Iterator[None]:
     """After these tests no process of theirs is alive, neither started nor forked for one."""
     yield
-    commands = {
-        process: " ".join(process.cmdline())
-        for process in psutil.Process().children(recursive=True)
-    }
+    commands = {process: _command(process) for process in psutil.Process().children(recursive=True)}
     servers = [process for process, command in commands.items() if "forkserver" in command]
     forked = [child for server in servers for child in server.children(recursive=True)]
     started = [
@@ -31,3 +28,10 @@ def _nothing_is_left_running() -> Iterator[None]:
     ]
     _, alive = psutil.wait_procs({*forked, *started}, timeout=5)
     assert not alive
+
+
+def _command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""

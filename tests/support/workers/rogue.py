@@ -62,7 +62,10 @@ class Rogue:
         step = 0
         while not self.stopped.is_set():
             step += 1
-            (self.run_dir / "steps.txt").write_text(str(step))
+            # Whole or not at all: the tests read it after a kill at any moment.
+            fresh = self.run_dir / "steps.txt.new"
+            fresh.write_text(str(step))
+            fresh.rename(self.run_dir / "steps.txt")
             self.emit.metrics(step, 0, {"value": float(step)})
             time.sleep(0.02)
 
