@@ -5,8 +5,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from importlib.metadata import distributions
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ def collect(command: Sequence[str], seeds: Mapping[str, int], env_id: str) -> di
         "platform": platform.platform(),
         "cpu_count": os.cpu_count(),
         "devices": os.environ.get("CUDA_VISIBLE_DEVICES", ""),
-        "packages": {dist.metadata["Name"]: dist.version for dist in distributions()},
+        "packages": {dist.metadata["Name"]: dist.version for dist in _distributions()},
     }
 
 
@@ -48,6 +47,13 @@ def add_facts(run_dir: Path, **facts: Any) -> None:
 
     path = run_dir / "provenance.json"
     atomic.write_json(path, {**(read_json(path) or {}), **facts})
+
+
+def _distributions() -> Iterator[Any]:
+    # Slow to import: a worker starts its training first and writes this down meanwhile.
+    from importlib.metadata import distributions
+
+    return iter(distributions())
 
 
 def _git(folder: Path) -> dict[str, Any] | None:
@@ -83,5 +89,5 @@ def _environment_package(env_id: str) -> str:
     name = next(
         (name for prefix, name in prefixes.items() if env_id.startswith(prefix)), "gymnasium"
     )
-    versions = {dist.metadata["Name"]: dist.version for dist in distributions()}
+    versions = {dist.metadata["Name"]: dist.version for dist in _distributions()}
     return f"{name}=={versions[name]}" if name in versions else name

@@ -12,7 +12,6 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +63,9 @@ def _pins(path: Path) -> Iterator[tuple[str, str]]:
 
 def missing(name: str) -> list[str]:
     """The packages of a set that the running interpreter lacks, pinned."""
+    # Slow to import, and most runs never ask.
+    from importlib.metadata import PackageNotFoundError, version
+
     absent = []
     for package, pinned in pins(name).items():
         try:
