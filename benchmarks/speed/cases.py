@@ -19,6 +19,7 @@ class Case:
         flags: our flags that differ from the defaults.
         peer_options: the peer's arguments for the same hyperparameters.
         num_envs: environments side by side.
+        warm: the step at which both clocks start; random actions and first calls lie before it.
     """
 
     algorithm: str
@@ -29,6 +30,7 @@ class Case:
     flags: dict[str, Any] = field(default_factory=dict)
     peer_options: dict[str, Any] = field(default_factory=dict)
     num_envs: int = 1
+    warm: int = 0
 
 
 _PPO = {
@@ -62,6 +64,7 @@ _OFF_POLICY = {
     "policy_kwargs": {"net_arch": [256, 256]},
 }
 _OFF_FLAGS = {"learning_starts": 200, "buffer_size": 100_000}
+_NOISY = {**_OFF_POLICY, "action_noise": 0.1}
 _CONTINUOUS = {
     **_PPO,
     "learning_rate": 3e-4,
@@ -77,10 +80,15 @@ CASES = [
     Case("dqn", "CartPole-v1", 30_000, 2.5, "DQN", {"learning_starts": 1000}, _DQN),
     Case("c51", "CartPole-v1", 20_000, 1.5, "DQN", {"learning_starts": 1000}, _DQN),
     Case("pqn", "CartPole-v1", 60_000, 4.0, "PPO", {}, _PPO, num_envs=4),
-    Case("ppo_continuous_action", "HalfCheetah-v5", 8192, 3.0, "PPO", {}, _CONTINUOUS),
+    Case("ppo_continuous_action", "HalfCheetah-v5", 8192, 3.0, "PPO", {}, _CONTINUOUS, warm=2048),
     *(
-        Case(f"{name}_continuous_action", env_id, 2000, 1.8, name.upper(), _OFF_FLAGS, _OFF_POLICY)
+        Case(f"{name}_continuous_action", env_id, 1000, 1.8, name.upper(), flags, options, warm=300)
         for env_id in ("Pendulum-v1", "HalfCheetah-v5")
-        for name in ("sac", "td3", "ddpg")
+        for name, flags, options in (
+            ("sac", {**_OFF_FLAGS, "q_lr": 3e-4}, _OFF_POLICY),
+            ("td3", _OFF_FLAGS, _NOISY),
+            # The peer's DDPG updates the actor with every update of the critic.
+            ("ddpg", {**_OFF_FLAGS, "policy_frequency": 1}, _NOISY),
+        )
     ),
 ]

@@ -1,7 +1,8 @@
-"""Times one of our scripts: ``python -m benchmarks.speed.ours ALGORITHM [flags]``.
+"""Times one of our scripts: ``python -m benchmarks.speed.ours ALGORITHM WARM [flags]``.
 
-Prints environment steps per second of the training loop, by the wall clock and by the
-processor's, imports and construction left out.
+Prints environment steps per second of the training loop from step ``WARM`` on, by the wall clock
+and by the processor's. Imports, construction and what happens after the last step (the final
+checkpoint) are left out, as they are on the peer's side.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from cleanrl_worker.kit.run import Run
 
 def main() -> None:
     """Run the script with a stopwatch around its loop."""
-    algorithm = sys.argv.pop(1)
+    algorithm, warm = sys.argv.pop(1), int(sys.argv.pop(1))
     steps = Run.steps
 
     def timed(self: Run, stride: int) -> Iterator[int]:
-        wall, cpu = time.perf_counter(), time.process_time()
-        first = self.step
-        yield from steps(self, stride)
-        done = self.step - first
-        by_wall, by_cpu = time.perf_counter() - wall, time.process_time() - cpu
+        began = None
+        for step in steps(self, stride):
+            if began is None and step >= warm:
+                began = (step, time.perf_counter(), time.process_time())
+            yield step
+            ended = (step + stride, time.perf_counter(), time.process_time())
+        done, by_wall, by_cpu = (end - begin for begin, end in zip(began, ended, strict=True))
         print(done / by_wall, done / by_cpu)
 
     Run.steps = timed

@@ -54,6 +54,7 @@ def compare(case: Case) -> dict[str, Any]:
         "algorithm": case.algorithm,
         "env_id": case.env_id,
         "steps": case.steps,
+        "clock_starts_at": case.warm,
         "peer": f"stable-baselines3 {case.peer}",
         "ours": our_wall,
         "peer_sps": peer_wall,
@@ -73,7 +74,7 @@ def compare(case: Case) -> dict[str, Any]:
 
 
 def _ours(case: Case) -> list[float]:
-    command = [sys.executable, "-m", "benchmarks.speed.ours", case.algorithm]
+    command = [sys.executable, "-m", "benchmarks.speed.ours", case.algorithm, str(case.warm)]
     flags = {
         "env_id": case.env_id,
         "total_timesteps": case.steps,
@@ -88,7 +89,8 @@ def _ours(case: Case) -> list[float]:
 
 def _peer(case: Case) -> list[float]:
     command = [sys.executable, "-m", "benchmarks.speed.peer", case.peer, case.env_id]
-    command += [str(case.steps), str(case.num_envs), json.dumps(case.peer_options)]
+    sizes = [case.steps, case.num_envs, case.warm]
+    command += [*map(str, sizes), json.dumps(case.peer_options)]
     return _speeds(command)
 
 
