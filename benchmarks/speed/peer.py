@@ -1,8 +1,8 @@
 """Times stable-baselines3: ``python -m benchmarks.speed.peer CLASS ENV STEPS NUM_ENVS WARM JSON``.
 
 Prints environment steps per second of ``learn`` from step ``WARM`` on, by the wall clock and by
-the processor's, imports and construction left out. ``JSON`` holds the class's options; ``action_noise`` is the standard
-deviation of Gaussian exploration.
+the processor's, imports and construction left out. ``JSON`` holds the class's options;
+``action_noise`` among them is the standard deviation of Gaussian exploration.
 """
 
 from __future__ import annotations
