@@ -121,3 +121,13 @@ class RunArgs:
     """save a checkpoint and end cleanly at this step of the longer schedule [>=1]"""
     smoke: bool = False
     """if toggled, take the short settings that the script declares for a quick proof"""
+
+
+@dataclass
+class TorchArgs(RunArgs):
+    """What scripts accept whose steps `kit.acceleration` can make quicker."""
+
+    compile: bool = False
+    """if toggled, torch compiles the update first, which takes up to a minute"""
+    cudagraphs: bool = False
+    """if toggled, the update is replayed as a CUDA graph; needs --cuda"""

@@ -4,6 +4,9 @@ All parameters of the given networks become views into one vector, and so do the
 gradients. Clipping and the step then are one pass over that vector, not a dozen small
 operations for every parameter. Importing ``torch.optim`` (over a second) is avoided.
 The networks stay ordinary modules.
+
+All that changes from step to step is in tensors, the learning rate too, so that a step can be
+compiled or recorded as a CUDA graph.
 """
 
 from __future__ import annotations
@@ -29,7 +32,6 @@ class Adam:
         max_grad_norm: float | None = None,
     ) -> None:
         self.parameters = list(parameters)
-        self.lr = lr
         self.betas = betas
         self.eps = eps
         self.max_grad_norm = max_grad_norm
@@ -37,6 +39,22 @@ class Adam:
         self._mean = torch.zeros_like(self._flat)
         self._square = torch.zeros_like(self._flat)
         self._step = torch.zeros((), device=self._flat.device)
+        # The fused step reads a double on the CPU and a float on the GPU.
+        on_cpu = self._flat.device.type == "cpu"
+        self._rate = torch.zeros(
+            (), dtype=torch.float64 if on_cpu else torch.float32, device=self._flat.device
+        )
+        self.lr = lr
+
+    @property
+    def lr(self) -> float:
+        """The learning rate; assign to it between steps."""
+        return self._lr
+
+    @lr.setter
+    def lr(self, value: float) -> None:
+        self._lr = value
+        self._rate.fill_(value)
 
     @property
     def gradient(self) -> Tensor:
@@ -57,6 +75,9 @@ class Adam:
         self._move()
 
     def _move(self) -> None:
+        if torch.compiler.is_compiling():
+            self._move_in_parts()
+            return
         torch._fused_adam_(
             [self._flat],
             [self._grad],
@@ -64,7 +85,7 @@ class Adam:
             [self._square],
             [],
             [self._step],
-            lr=self.lr,
+            lr=self._rate,
             beta1=self.betas[0],
             beta2=self.betas[1],
             weight_decay=0.0,
@@ -72,6 +93,15 @@ class Adam:
             amsgrad=False,
             maximize=False,
         )
+
+    def _move_in_parts(self) -> None:
+        """The same in operations that torch can compile, which makes one pass of them again."""
+        step = self._step.double()
+        beta1, beta2 = self.betas
+        self._mean.lerp_(self._grad, 1 - beta1)
+        self._square.lerp_(self._grad.square(), 1 - beta2)
+        spread = (self._square / (1 - beta2**step)).sqrt() + self.eps
+        self._flat.sub_(self._rate / (1 - beta1**step) * self._mean / spread)
 
     def state_dict(self) -> dict[str, Any]:
         """The moments and the number of steps taken."""
@@ -91,18 +121,35 @@ class RAdam(Adam):
         beta1, beta2 = self.betas
         self._mean.lerp_(self._grad, 1 - beta1)
         self._square.mul_(beta2).addcmul_(self._grad, self._grad, value=1 - beta2)
-        step = self._step.item()
-        longest = 2 / (1 - beta2) - 1
-        length = longest - 2 * step * beta2**step / (1 - beta2**step)
-        size = self.lr / (1 - beta1**step)
+        if self._flat.device.type == "cpu" and not torch.compiler.is_compiling():
+            self._move_by_numbers(self._step.item())
+        else:
+            self._move_by_tensors(self._step.double())
+
+    def _move_by_numbers(self, step: float) -> None:
+        size = self.lr / (1 - self.betas[0] ** step)
+        length, ratio = self._rectification(step)
         if length <= 5:
             self._flat.add_(self._mean, alpha=-size)
             return
-        rectified = math.sqrt(
-            (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
-        )
-        spread = self._square.sqrt().add_(self.eps).div_(math.sqrt(1 - beta2**step))
-        self._flat.addcdiv_(self._mean, spread, value=-size * rectified)
+        spread = self._square.sqrt().add_(self.eps).div_(math.sqrt(1 - self.betas[1] ** step))
+        self._flat.addcdiv_(self._mean, spread, value=-size * math.sqrt(ratio))
+
+    def _move_by_tensors(self, step: Tensor) -> None:
+        """The same without asking for the number of steps, which would wait for the GPU."""
+        size = self._rate / (1 - self.betas[0] ** step)
+        length, ratio = self._rectification(step)
+        spread = self._square.sqrt().add_(self.eps).div_((1 - self.betas[1] ** step).sqrt())
+        moves = torch.where(length <= 5, size, size * ratio.sqrt() / spread)
+        self._flat.sub_(moves * self._mean)
+
+    def _rectification(self, step: Any) -> tuple[Any, Any]:
+        """How many gradients the variance rests on, and the square of what that corrects."""
+        beta2 = self.betas[1]
+        longest = 2 / (1 - beta2) - 1
+        length = longest - 2 * step * beta2**step / (1 - beta2**step)
+        ratio = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
+        return length, ratio
 
 
 def _flatten(parameters: list[nn.Parameter]) -> tuple[Tensor, Tensor]:

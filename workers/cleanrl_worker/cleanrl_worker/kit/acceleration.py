@@ -1,0 +1,124 @@
+"""Makes a step of many small tensor operations quicker: compiled, replayed as a CUDA graph.
+
+A step is a function of tensors with the same shapes every time: an update of the networks
+(losses, ``backward``, the optimiser's step) or a forward pass. What it reads and writes besides
+its arguments (parameters, gradients, moments, storage) stays where it is in memory. Numbers that
+change from call to call are tensors or arguments, because a graph repeats the plain Python
+numbers it was recorded with; `kit.optim.Adam` keeps its learning rate so.
+
+Only scripts whose ``Args`` derive from `kit.args.TorchArgs` have the flags.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cleanrl_worker.kit.args import TorchArgs
+from cleanrl_worker.kit.errors import UsageError
+
+Step = Callable[..., Any]
+
+# Lazy work of the libraries (workspaces, tuned kernels) is over before a graph is recorded.
+_CALLS_BEFORE_RECORDING = 3
+
+
+def accelerated(step: Step, args: TorchArgs, device: torch.device) -> Step:
+    """The step as ``--compile`` and ``--cudagraphs`` ask for it; unchanged without them.
+
+    Every call of the result does its work exactly once, also while it compiles or records. The
+    tensors it returns are only valid until its next call.
+
+    Args:
+        step: takes tensors; returns a tensor, a collection of tensors or ``None``.
+        args: the script's arguments.
+        device: where the step computes.
+
+    Raises:
+        UsageError: when what a flag needs is not here.
+    """
+    if args.compile:
+        _refuse_without_compiler(device)
+        step = torch.compile(step, dynamic=False)
+    if args.cudagraphs:
+        if device.type != "cuda":
+            raise UsageError(
+                "--cudagraphs replays work on a GPU, and this run computes on the CPU: leave "
+                "--cudagraphs out, or add --cuda on a machine with a GPU."
+            )
+        step = _Replayed(step, device)
+    return step
+
+
+def _refuse_without_compiler(device: torch.device) -> None:
+    """Refuse where the code that torch generates could not be built."""
+    variable, usual = ("CC", "gcc") if device.type == "cuda" else ("CXX", "g++")
+    compiler = os.environ.get(variable) or usual
+    if shutil.which(compiler) is None:
+        raise UsageError(
+            f"--compile builds code with {compiler}, which is not installed: leave --compile out, "
+            f"or install a compiler (apt install g++) or name yours with {variable}=<path>."
+        )
+
+
+class _Replayed:
+    """Records a step for each combination of input shapes, and replays it from then on."""
+
+    def __init__(self, step: Step, device: torch.device) -> None:
+        self._step = step
+        self._stream = torch.cuda.Stream(device)
+        self._device = device
+        self._recordings: dict[tuple[Any, ...], _Recording] = {}
+
+    def __call__(self, *inputs: Tensor) -> Any:
+        shapes = tuple((tensor.shape, tensor.dtype) for tensor in inputs)
+        recording = self._recordings.get(shapes)
+        if recording is None:
+            places = [torch.empty_like(tensor, device=self._device) for tensor in inputs]
+            recording = self._recordings[shapes] = _Recording(self._step, places, self._stream)
+        return recording(*inputs)
+
+
+class _Recording:
+    """One graph with the memory that its inputs are copied to."""
+
+    def __init__(self, step: Step, places: list[Tensor], stream: torch.cuda.Stream) -> None:
+        self._step = step
+        self._places = places
+        self._stream = stream
+        self._calls = 0
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._outputs: Any = None
+
+    def __call__(self, *inputs: Tensor) -> Any:
+        for place, tensor in zip(self._places, inputs, strict=True):
+            place.copy_(tensor, non_blocking=True)
+        if self._graph is None:
+            self._calls += 1
+            if self._calls <= _CALLS_BEFORE_RECORDING:
+                return self._run()
+            self._record()
+        self._graph.replay()
+        return self._outputs
+
+    def _run(self) -> Any:
+        """Do the work as usual, on the stream that it will be recorded from."""
+        current = torch.cuda.current_stream()
+        self._stream.wait_stream(current)
+        with torch.cuda.stream(self._stream):
+            outputs = self._step(*self._places)
+        current.wait_stream(self._stream)
+        return outputs
+
+    def _record(self) -> None:
+        """Recording notes the operations without doing them."""
+        graph = torch.cuda.CUDAGraph()
+        # Other threads, such as those that pin memory, may use the GPU meanwhile.
+        with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
+            self._outputs = self._step(*self._places)
+        self._graph = graph
