@@ -17,6 +17,7 @@ from qtpy.QtWidgets import QApplication
 
 from gym_gui.background.link import DaemonLink
 from gym_gui.background.metric_feed import FeedPool
+from gym_gui.background.run_settings import RunSettings
 from gym_gui.background.streams import StreamKeeper
 from gym_gui.background.worker_hooks import WorkerHooks
 from gym_gui.main_window import MainWindow
@@ -55,6 +56,7 @@ def make_services(home: Home, start_daemon: bool = True) -> Services:
     streams = StreamKeeper()
     notices = Notices()
     store = RunStore()
+    hooks = WorkerHooks(link.calls)
     services = Services(
         link=link,
         store=store,
@@ -65,7 +67,8 @@ def make_services(home: Home, start_daemon: bool = True) -> Services:
         streams=streams,
         feeds=FeedPool(link, streams, store),
         clock=ChartClock(settings.chart_hz),
-        hooks=WorkerHooks(link.calls),
+        hooks=hooks,
+        run_settings=RunSettings(link.calls, hooks),
     )
     if notice:
         notices.problem(notice)

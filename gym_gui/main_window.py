@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from qtpy.QtCore import QByteArray, Qt, QTimer
-from qtpy.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QKeySequence
+from qtpy.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent
 from qtpy.QtWidgets import QMainWindow, QStackedWidget, QToolBar, QWidget
 
 from gym_gui.actions.action import Context
 from gym_gui.actions.binding import ActionBinder
-from gym_gui.actions.catalog import ACTIONS
 from gym_gui.background.link import CONNECTED, LOST, SLOW, LinkState
 from gym_gui.background.storage import read_json, window_folder, write_json
 from gym_gui.forms.registry import TRAIN
@@ -19,8 +18,6 @@ from gym_gui.models import layouts
 from gym_gui.models.actors import Actor
 from gym_gui.models.layouts import LAYOUTS, WindowState, decode_state, encode_state
 from gym_gui.models.notices import Notice
-from gym_gui.models.palette_items import PaletteItem
-from gym_gui.models.run_status import status_of, title_of
 from gym_gui.models.window_settings import WindowSettings, save_window_settings
 from gym_gui.panels.compare_panel import ComparePanel
 from gym_gui.panels.dialogs import Dialogs
@@ -33,12 +30,12 @@ from gym_gui.panels.runs_panel import RunsPanel
 from gym_gui.panels.status_bar import StatusLine
 from gym_gui.panels.welcome import Welcome
 from gym_gui.presenters.notifier import Notifier
+from gym_gui.presenters.palettes import Palettes
 from gym_gui.presenters.run_commands import RunCommands
 from gym_gui.presenters.tab_registry import PresenterRegistry
 from gym_gui.presenters.window_commands import WindowCommands
 from gym_gui.services import Services
 from gym_gui.widgets.basics import Banner, as_panel, column
-from gym_gui.widgets.palette import CommandPalette
 from gym_gui.widgets.toast import ToastStack
 
 _LAYOUT_ACTIONS = tuple(f"view.{name}" for name in LAYOUTS)
@@ -103,7 +100,7 @@ class MainWindow(QMainWindow):
         )
         self.status = StatusLine(services)
         self.setStatusBar(self.status)
-        self.palette_box = CommandPalette(self, services.themes)
+        self.palettes = Palettes(self)
         self.toasts = ToastStack(self, services.themes)
 
     def _make_tool_bar(self) -> None:
@@ -134,6 +131,8 @@ class MainWindow(QMainWindow):
         services.selection.changed.connect(self._refresh_context)
         services.notices.said.connect(self.toasts.show_notice)
         services.themes.changed.connect(self.binder.recolour)
+        self.runs_panel.views.changed.connect(self._refresh_context)
+        self.runs_panel.model.edited.connect(self._runs.edit)
         self.launch.submitted.connect(self.commands.submit)
         self.launch.play_wanted.connect(lambda: self.binder.trigger("play.start"))
         self.launch.actors_changed.connect(self._on_actors)
@@ -167,6 +166,7 @@ class MainWindow(QMainWindow):
 
     def _on_actors(self, actors: list[Actor]) -> None:
         self._presenters.set_actors(actors)
+        self.services.run_settings.set_actors(actors)
         self.play.set_actors(actors)
         self.run_panel.refresh()
 
@@ -181,6 +181,7 @@ class MainWindow(QMainWindow):
                 connected=self.services.link.state.usable,
                 selected=self.services.selected_runs(),
                 can_undo=self._runs.can_undo,
+                view=self.runs_panel.views.current,
             )
         )
 
@@ -231,46 +232,6 @@ class MainWindow(QMainWindow):
             lambda: save_window_settings(self.services.link.home, settings)
         )
 
-    # ------------------------------------------------------------ the palette
-
-    def open_palette(self) -> None:
-        """Everything that can be done."""
-        items = []
-        for action in ACTIONS:
-            made = self.binder.actions[action.id]
-            keys = made.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
-            title = f"{action.menu}: {action.title}" if action.menu else action.title
-            items.append(PaletteItem(action.id, title, keys, action.icon, made.isEnabled()))
-        self.palette_box.ask("What do you want to do?", items, self.binder.recent, self._choose)
-
-    def open_finder(self) -> None:
-        """Every run, by name."""
-        newest = sorted(
-            self.services.store.runs.values(), key=lambda run: run["created_at"], reverse=True
-        )
-        items = [
-            PaletteItem(
-                f"go:{run['run_id']}",
-                f"{title_of(run)} · {run['run_id'][-6:]}",
-                status_of(run).label,
-                status_of(run).icon,
-            )
-            for run in newest[:2000]
-        ]
-        environments = sorted(self.launch.form(TRAIN).env.names)
-        items += [PaletteItem(f"env:{name}", name, "environment", "robot") for name in environments]
-        self.palette_box.ask("Go to a run or an environment", items, (), self._choose)
-
-    def _choose(self, key: str) -> None:
-        kind, _, rest = key.partition(":")
-        if kind == "go":
-            self.runs_panel.show_run(rest)
-        elif kind == "env":
-            self.commands.new_run()
-            self.launch.form(TRAIN).env.set_text(rest)
-        else:
-            self.binder.trigger(key)
-
     # ------------------------------------------------------------ files dropped, state kept
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
@@ -303,8 +264,7 @@ class MainWindow(QMainWindow):
         state, notice = decode_state(stored)
         if state.geometry:
             self.restoreGeometry(QByteArray(state.geometry))
-        if state.table:
-            self.runs_panel.restore_columns(state.table)
+        self.runs_panel.restore_look(state.table)
         whole = self.docks.restore(state.docks or {}, state.layout)
         if not whole and not notice:
             notice = "The saved layout could not be used; showing the default"
@@ -321,7 +281,7 @@ class MainWindow(QMainWindow):
             self.docks.current,
             bytes(self.saveGeometry()),
             self.docks.states(),
-            self.runs_panel.columns_state(),
+            self.runs_panel.look(),
         )
         try:
             write_json(window_folder(self.services.link.home) / "window.json", encode_state(state))

@@ -8,6 +8,7 @@ from qtpy.QtCore import QObject, Signal
 
 from gym_gui.background.link import DaemonLink
 from gym_gui.background.metric_feed import FeedPool
+from gym_gui.background.run_settings import RunSettings
 from gym_gui.background.streams import StreamKeeper
 from gym_gui.background.worker_hooks import WorkerHooks
 from gym_gui.models.notices import Notices
@@ -59,6 +60,7 @@ class Services:
     feeds: FeedPool
     clock: ChartClock
     hooks: WorkerHooks
+    run_settings: RunSettings
 
     def selected_runs(self) -> tuple[Record, ...]:
         """The selected runs that still exist."""
@@ -68,7 +70,9 @@ class Services:
     def close(self) -> None:
         """Stop every thread and timer; the daemon and its runs go on."""
         self.clock.stop()
+        self.feeds.forget_resting()
         self.store.close()
+        self.run_settings.close()
         self.streams.close()
         self.link.close()
         self.themes.close()

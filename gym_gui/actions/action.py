@@ -15,6 +15,7 @@ class Context:
     connected: bool = False
     selected: tuple[Record, ...] = ()
     can_undo: bool = False
+    view: str = ""
 
     @property
     def one(self) -> Record | None:

@@ -37,6 +37,10 @@ def _several(context: Context) -> bool:
     return len(context.selected) >= 2
 
 
+def _has_view(context: Context) -> bool:
+    return bool(context.view)
+
+
 def _can_undo(context: Context) -> bool:
     return context.connected and context.can_undo
 
@@ -101,6 +105,11 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action("runs.filter", "Filter runs", "Analyse", "Ctrl+F", "search", separated=True),
     Action("runs.group", "Group by seed", "Analyse", "Ctrl+G", "layout", checkable=True),
+    Action("runs.columns", "Choose columns …", "Analyse", "Ctrl+Shift+K", "layout"),
+    Action("runs.views", "Saved views …", "Analyse", "Ctrl+Shift+V", "eye"),
+    Action("runs.save_view", "Save this view …", "Analyse", "Ctrl+Shift+S", "save"),
+    Action("runs.delete_view", "Delete the view in use", "Analyse", "", "trash", _has_view),
+    Action("runs.export_csv", "Export the table as CSV …", "Analyse", "Ctrl+Shift+E", "save"),
     Action("play.start", "Play an environment", "Play", "Ctrl+Shift+G", "gamepad"),
     Action("daemon.start", "Start the trainer daemon", "Daemon", "", "play"),
     Action("daemon.stop", "Stop the daemon, leave runs alone", "Daemon", "", "stop", _connected),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-STATE_VERSION = 1
+from gym_gui.models.saved_views import TableLook
+
+STATE_VERSION = 2
 LAUNCH, RUN, COMPARE, PLAY, NOTICES = "launch", "run", "compare", "play", "notices"
 DOCKS = (LAUNCH, RUN, COMPARE, PLAY, NOTICES)
 LEFT, RIGHT, BOTTOM = "left", "right", "bottom"
@@ -44,7 +46,7 @@ class WindowState:
     layout: str = "train"
     geometry: bytes = b""
     docks: Mapping[str, bytes] | None = None
-    table: bytes = b""
+    table: TableLook = field(default_factory=TableLook)
 
 
 def encode_state(state: WindowState) -> dict[str, Any]:
@@ -53,7 +55,7 @@ def encode_state(state: WindowState) -> dict[str, Any]:
         "version": STATE_VERSION,
         "layout": state.layout,
         "geometry": base64.b64encode(state.geometry).decode(),
-        "table": base64.b64encode(state.table).decode(),
+        "table": state.table.to_json(),
         "docks": {
             name: base64.b64encode(data).decode() for name, data in (state.docks or {}).items()
         },
@@ -72,7 +74,7 @@ def decode_state(document: Any) -> tuple[WindowState, str]:
         docks = {
             name: base64.b64decode(data, validate=True) for name, data in document["docks"].items()
         }
-        table = base64.b64decode(document["table"], validate=True)
+        table = TableLook.from_json(document["table"])
         return WindowState(layout, geometry, docks, table), ""
     except (KeyError, TypeError, ValueError, AttributeError, binascii.Error):
         return WindowState(), "The saved layout could not be read; using the default"

@@ -1,15 +1,17 @@
-"""The columns of the run table: what each shows and sorts by."""
+"""The columns of the run table: what each shows, sorts by and gives to a spreadsheet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import statistics
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from gym_gui.models import formatting
 from gym_gui.models.run_status import Record, newest_checkpoint, one_line, status_of, title_of
 
-_FIRST = float("-inf")
+METRIC, SETTING = "metric:", "setting:"
+SettingOf = Callable[[Record, str], Any]
 
 
 @dataclass(frozen=True)
@@ -19,105 +21,254 @@ class Column:
     Attributes:
         key: Stable name, used when a view is saved.
         title: What the header says.
-        text: What a cell shows.
-        sort: What it sorts by.
-        numeric: Right-aligned, in digits of equal width.
+        value: The plain value, for a spreadsheet; None when there is none.
+        text: What a cell shows; the value itself by default.
+        order: What it sorts by; the value by default.
+        numeric: Right-aligned; runs that differ in their seed show mean and spread.
         width: Pixels at the normal font size.
         tip: What the header's tool tip says.
+        lively: A change of a run's vital signs can move it when sorted by this.
+        editable: Can be changed in place.
+        shown: Part of the table before anybody chose columns.
     """
 
     key: str
     title: str
-    text: Callable[[Record], str]
-    sort: Callable[[Record], Any]
+    value: Callable[[Record], Any]
+    text: Callable[[Record], str] | None = None
+    order: Callable[[Record], Any] | None = None
     numeric: bool = False
     width: int = 100
     tip: str = ""
+    lively: bool = False
+    editable: bool = False
+    shown: bool = True
+
+    def show(self, run: Record) -> str:
+        """What a cell says."""
+        if self.text is not None:
+            return self.text(run)
+        return _shown(self.value(run))
+
+    def sort(self, run: Record) -> Any:
+        """What a row sorts by: nothing first, then numbers, then words."""
+        value = self.order(run) if self.order is not None else self.value(run)
+        if isinstance(value, (int, float)):
+            return (0, 0) if value != value else (1, value)
+        if value is None:
+            return (0, 0)
+        return (2, value if isinstance(value, str) else str(value))
 
 
-def _return(run: Record) -> float | None:
-    return run["metrics"].get("episodic_return")
-
-
-def _or_first(value: float | None) -> float:
-    return _FIRST if value is None else value
-
-
-def _eta(run: Record) -> str:
-    if run["state"] not in ("EXEC", "PAUSE") or run["progress"]["eta_s"] <= 0:
+def _shown(value: Any) -> str:
+    if value is None:
         return "—"
-    return formatting.duration(run["progress"]["eta_s"])
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return formatting.number(value) if isinstance(value, (int, float)) else str(value)
 
 
-def _checkpoint(run: Record) -> str:
+def _eta(run: Record) -> float | None:
+    running = run["state"] in ("EXEC", "PAUSE")
+    return run["progress"]["eta_s"] if running and run["progress"]["eta_s"] > 0 else None
+
+
+def _saved_at(run: Record) -> float | None:
     newest = newest_checkpoint(run)
-    return formatting.ago(newest["saved_at"]) if newest else "—"
+    return newest["saved_at"] if newest else None
 
 
-def _checkpoint_age(run: Record) -> float:
-    newest = newest_checkpoint(run)
-    return newest["saved_at"] if newest else _FIRST
-
-
-def _seed(run: Record) -> str:
-    return "—" if run["seed"] is None else str(run["seed"])
+def _spent(run: Record) -> float | None:
+    if not run["started_at"] or not run["finished_at"]:
+        return None
+    return float(run["finished_at"] - run["started_at"])
 
 
 COLUMNS: tuple[Column, ...] = (
-    Column("state", "State", lambda r: status_of(r).label, lambda r: status_of(r).rank, width=112),
-    Column("name", "Name", title_of, lambda r: title_of(r).lower(), width=210),
+    Column(
+        "state",
+        "State",
+        lambda r: status_of(r).label,
+        order=lambda r: status_of(r).rank,
+        width=112,
+        lively=True,
+    ),
+    Column("name", "Name", title_of, order=lambda r: title_of(r).lower(), width=210, editable=True),
     Column(
         "progress",
         "Progress",
-        lambda r: f"{r['progress']['fraction'] * 100:.0f} %",
         lambda r: r["progress"]["fraction"],
+        lambda r: f"{r['progress']['fraction'] * 100:.0f} %",
         width=120,
+        lively=True,
     ),
     Column(
         "return",
         "Return",
-        lambda r: formatting.number(_return(r)),
-        lambda r: _or_first(_return(r)),
-        True,
-        104,
-        "Newest mean episodic return",
+        lambda r: r["metrics"].get("episodic_return"),
+        numeric=True,
+        width=104,
+        tip="Newest mean episodic return",
+        lively=True,
     ),
     Column(
         "sps",
         "Steps/s",
+        lambda r: r["progress"]["sps"] or None,
         lambda r: formatting.number(round(r["progress"]["sps"])) if r["progress"]["sps"] else "—",
-        lambda r: r["progress"]["sps"],
-        True,
-        76,
+        numeric=True,
+        width=76,
+        lively=True,
     ),
     Column(
         "eta",
         "Time left",
         _eta,
-        lambda r: r["progress"]["eta_s"] if r["state"] == "EXEC" else _FIRST,
-        True,
-        96,
-        "Estimated from the speed so far",
+        lambda r: formatting.duration(_eta(r)),
+        numeric=True,
+        width=96,
+        tip="Estimated from the speed so far",
+        lively=True,
     ),
-    Column("algo", "Algorithm", lambda r: r["algo"] or "—", lambda r: r["algo"], width=140),
-    Column("env", "Environment", lambda r: r["env_id"] or "—", lambda r: r["env_id"], width=150),
-    Column("seed", "Seed", _seed, lambda r: _or_first(r["seed"]), True, 56),
+    Column("algo", "Algorithm", lambda r: r["algo"] or None, width=140),
+    Column("env", "Environment", lambda r: r["env_id"] or None, width=150),
+    Column("seed", "Seed", lambda r: r["seed"], numeric=True, width=56),
     Column(
         "checkpoint",
         "Checkpoint",
-        _checkpoint,
-        _checkpoint_age,
+        _saved_at,
+        lambda r: formatting.ago(_saved_at(r)),
         width=100,
         tip="Age of the newest checkpoint; a run with one can be continued",
+        lively=True,
     ),
     Column(
         "created",
         "Created",
-        lambda r: formatting.ago(r["created_at"]),
         lambda r: r["created_at"],
+        lambda r: formatting.ago(r["created_at"]),
         width=96,
     ),
-    Column("why", "Waiting for / reason", one_line, one_line, width=320),
-    Column("tags", "Tags", lambda r: ", ".join(r["tags"]), lambda r: r["tags"], width=110),
+    Column(
+        "why",
+        "Waiting for / reason",
+        lambda r: one_line(r) or None,
+        one_line,
+        width=320,
+        lively=True,
+    ),
+    Column(
+        "tags",
+        "Tags",
+        lambda r: ", ".join(r["tags"]) or None,
+        lambda r: ", ".join(r["tags"]),
+        width=110,
+        editable=True,
+    ),
+    Column(
+        "notes",
+        "Notes",
+        lambda r: r["notes"] or None,
+        lambda r: " ".join((r["notes"] or "").split()),
+        width=180,
+        editable=True,
+    ),
+    Column(
+        "steps",
+        "Steps",
+        lambda r: r["progress"]["step"],
+        numeric=True,
+        width=90,
+        lively=True,
+        shown=False,
+    ),
+    Column(
+        "spent",
+        "Took",
+        _spent,
+        lambda r: formatting.duration(_spent(r)),
+        numeric=True,
+        width=96,
+        tip="From start to end",
+        lively=True,
+        shown=False,
+    ),
+    Column("worker", "Worker", lambda r: r["worker"], width=110, shown=False),
+    Column("mode", "Mode", lambda r: r["mode"] or None, width=100, shown=False),
+    Column("id", "Run id", lambda r: r["run_id"], width=230, shown=False),
 )
 BY_KEY = {column.key: index for index, column in enumerate(COLUMNS)}
+_MOMENTS = frozenset({"checkpoint", "created"})
+_DURATIONS = frozenset({"eta", "spent"})
+
+
+def metric_column(name: str) -> Column:
+    """The newest value of a metric."""
+    return Column(
+        METRIC + name,
+        name,
+        lambda run: run["metrics"].get(name),
+        numeric=True,
+        width=120,
+        tip=f"Newest value of {name}",
+        lively=True,
+        shown=False,
+    )
+
+
+def setting_column(name: str, setting_of: SettingOf) -> Column:
+    """A value of the run's config, or the script's default when it was not given."""
+    return Column(
+        SETTING + name,
+        name.replace("_", " "),
+        lambda run: setting_of(run, name),
+        numeric=True,
+        width=110,
+        tip=f"{name} of the run's config; the script's default where none was given",
+        shown=False,
+    )
+
+
+def column_of(key: str, setting_of: SettingOf) -> Column | None:
+    """The column with this key; None when there is none."""
+    if key in BY_KEY:
+        return COLUMNS[BY_KEY[key]]
+    if key.startswith(METRIC) and len(key) > len(METRIC):
+        return metric_column(key[len(METRIC) :])
+    if key.startswith(SETTING) and len(key) > len(SETTING):
+        return setting_column(key[len(SETTING) :], setting_of)
+    return None
+
+
+def group_text(column: Column, runs: Iterable[Record]) -> str:
+    """What a column says about several runs: mean and spread, or what they have in common."""
+    members = list(runs)
+    values = [column.value(run) for run in members]
+    if column.key == "seed":
+        return f"{len(set(values))} seeds"
+    given = [value for value in values if value is not None]
+    if not given or column.key in _MOMENTS:
+        return ""
+    if len(given) == len(values) and all(value == given[0] for value in given):
+        return column.show(members[0])
+    if not column.numeric or not all(_is_number(value) for value in given):
+        return ""
+    mean = statistics.fmean(given)
+    if column.key in _DURATIONS:
+        return formatting.duration(mean)
+    spread = statistics.pstdev(given)
+    return (
+        f"{formatting.number(float(f'{mean:.4g}'))} ± {formatting.number(float(f'{spread:.2g}'))}"
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def cell_for_file(column: Column, run: Record) -> str:
+    """A cell for a spreadsheet: whole numbers and moments, nothing shortened."""
+    value = column.value(run)
+    if value is None:
+        return ""
+    return formatting.moment(value) if column.key in _MOMENTS else str(value)

@@ -1,22 +1,25 @@
 """The filter language of the run table.
 
 Words match anywhere in a run's name, id, algorithm, environment, tags and notes. `key:word`
-matches one field, `key>number` and its kind compare a number, `-` in front turns a term round::
+matches one field, `key>number` and its kind compare a number, `-` in front turns a term round.
+A field is one of the run's own, a setting of its config, or a metric::
 
-    algo:ppo env:cartpole state:running return>100 tag:baseline -seed:3
+    algo:ppo env:cartpole state:running return>100 tag:baseline -seed:3 learning_rate<0.001
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from gym_gui.models.run_status import Record, status_of
 from mosaic.config.suggest import did_you_mean
 
 Predicate = Callable[[Record], bool]
+# The value of a run's setting or metric by name, and the names there are.
+Lookup = Callable[[Record, str], Any]
 
 
 class FilterError(ValueError):
@@ -62,11 +65,18 @@ _COMPARE: Mapping[str, Callable[[float, float], bool]] = {
     "=": lambda a, b: a == b,
     ":": lambda a, b: a == b,
 }
-_TERM = re.compile(r"(-?)([A-Za-z_]+)(>=|<=|>|<|=|:)(.*)\Z")
+_TERM = re.compile(r"(-?)([A-Za-z_][\w./]*)(>=|<=|>|<|=|:)(.*)\Z")
 
 
-def compile_filter(text: str) -> Predicate | None:
+def compile_filter(
+    text: str, names: Collection[str] = (), value_of: Lookup | None = None
+) -> Predicate | None:
     """A function that says whether a run fits; None when everything does.
+
+    Args:
+        text: As typed.
+        names: Settings and metrics that can be asked for.
+        value_of: Gives the value of one of them.
 
     Raises:
         FilterError: With the part that is wrong and the nearest valid field.
@@ -75,18 +85,27 @@ def compile_filter(text: str) -> Predicate | None:
         words = shlex.split(text)
     except ValueError:
         words = text.split()
-    terms = [_term(word) for word in words]
+    terms = [_term(word, names, value_of) for word in words]
     if not terms:
         return None
     return lambda run: all(term(run) for term in terms)
 
 
-def _term(word: str) -> Predicate:
+def named_fields(text: str) -> set[str]:
+    """The fields in a filter that are none of a run's own."""
+    matches = (_TERM.match(word) for word in text.split())
+    return {match[2] for match in matches if match and match[2].lower() not in FIELDS}
+
+
+def _term(word: str, names: Collection[str], value_of: Lookup | None) -> Predicate:
     match = _TERM.match(word)
     if not match:
         return _plain(word)
     minus, key, operator, value = match.groups()
-    test = _field(key.lower(), operator, value)
+    if key.lower() not in FIELDS and key in names and value_of is not None:
+        test = _named(key, operator, value, value_of)
+    else:
+        test = _field(key.lower(), operator, value, names)
     return (lambda run: not test(run)) if minus else test
 
 
@@ -98,7 +117,28 @@ def _plain(word: str) -> Predicate:
     return lambda run: wanted in _text(run)
 
 
-def _field(key: str, operator: str, value: str) -> Predicate:
+def _named(key: str, operator: str, value: str, value_of: Lookup) -> Predicate:
+    """A setting or a metric: compared as a number where both are one, as a word otherwise."""
+    try:
+        wanted: float | None = float(value)
+    except ValueError:
+        wanted = None
+        if operator not in (":", "="):
+            raise FilterError(f"{key}{operator} needs a number, not {value!r}") from None
+    compare, word = _COMPARE[operator], value.lower()
+
+    def fits(run: Record) -> bool:
+        given = value_of(run, key)
+        if wanted is not None and isinstance(given, (int, float)):
+            return compare(float(given), wanted)
+        if given is None or operator not in (":", "="):
+            return False
+        return word in str(given).lower() if operator == ":" else word == str(given).lower()
+
+    return fits
+
+
+def _field(key: str, operator: str, value: str, names: Collection[str]) -> Predicate:
     if key in _NUMBERS:
         return _numeric(key, operator, value)
     if key in _WORDS:
@@ -108,7 +148,7 @@ def _field(key: str, operator: str, value: str) -> Predicate:
         if operator == "=":
             return lambda run: get(run).lower() == wanted
         return lambda run: wanted in get(run).lower()
-    raise FilterError(f"there is no field {key!r}{did_you_mean(key, FIELDS)}")
+    raise FilterError(f"there is no field {key!r}{did_you_mean(key, [*FIELDS, *names])}")
 
 
 def _numeric(key: str, operator: str, value: str) -> Predicate:

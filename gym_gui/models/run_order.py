@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gym_gui.models.run_columns import BY_KEY, COLUMNS
+from gym_gui.models.run_columns import BY_KEY, COLUMNS, Column
 from gym_gui.models.run_filter import Predicate
 from gym_gui.models.run_status import Record, is_live
 
@@ -37,18 +37,6 @@ class Group:
         """What the group's row says."""
         return f"{' · '.join(filter(None, self.key[:3]))}  ({len(self.runs)} runs)"
 
-    def returns(self) -> tuple[float, float] | None:
-        """Mean and standard deviation of the newest returns."""
-        values = [
-            run["metrics"]["episodic_return"]
-            for run in self.runs
-            if "episodic_return" in run["metrics"]
-        ]
-        if not values:
-            return None
-        spread = statistics.pstdev(values) if len(values) > 1 else 0.0
-        return statistics.fmean(values), spread
-
     @property
     def live(self) -> int:
         """How many have not ended."""
@@ -74,21 +62,27 @@ def group_key(run: Record) -> GroupKey:
     )
 
 
-def arrange(runs: Iterable[Record], fits: Predicate | None, view: View) -> list[Row]:
-    """The rows to show."""
+def arrange(
+    runs: Iterable[Record],
+    fits: Predicate | None,
+    view: View,
+    column: Column = COLUMNS[BY_KEY["created"]],
+    group_of: Callable[[Record], GroupKey] = group_key,
+) -> list[Row]:
+    """The rows to show, sorted by a column; runs of the same `group_of` differ in their seed."""
     chosen = [run for run in runs if fits is None or fits(run)]
-    column = COLUMNS[BY_KEY.get(view.sort, BY_KEY["created"])]
     chosen.sort(key=lambda run: run["created_at"], reverse=True)
-    chosen.sort(key=column.sort, reverse=view.descending)
+    if column.key != "created" or not view.descending:
+        chosen.sort(key=column.sort, reverse=view.descending)
     if view.pinned:
         chosen.sort(key=lambda run: run["run_id"] != view.pinned)
-    return _grouped(chosen, view) if view.grouped else list(chosen)
+    return _grouped(chosen, view, group_of) if view.grouped else list(chosen)
 
 
-def _grouped(runs: list[Record], view: View) -> list[Row]:
+def _grouped(runs: list[Record], view: View, group_of: Callable[[Record], GroupKey]) -> list[Row]:
     groups: dict[GroupKey, list[Record]] = {}
     for run in runs:
-        groups.setdefault(group_key(run), []).append(run)
+        groups.setdefault(group_of(run), []).append(run)
     rows: list[Row] = []
     for key, members in groups.items():
         if len(members) > 1:

@@ -2,50 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from qtpy.QtCore import QAbstractTableModel, QModelIndex, QObject, Qt, Signal
 
+from gym_gui.background.run_settings import RunSettings
 from gym_gui.models import formatting
-from gym_gui.models.run_columns import BY_KEY, COLUMNS
-from gym_gui.models.run_filter import FilterError, Predicate, compile_filter
-from gym_gui.models.run_order import Group, GroupKey, Row, View, arrange
-from gym_gui.models.run_status import Record, one_line, status_of
+from gym_gui.models.run_columns import (
+    BY_KEY,
+    COLUMNS,
+    SETTING,
+    Column,
+    column_of,
+    group_text,
+)
+from gym_gui.models.run_filter import FilterError, Predicate, compile_filter, named_fields
+from gym_gui.models.run_order import Group, GroupKey, Row, View, arrange, group_key
+from gym_gui.models.run_status import Record, is_real, one_line, status_of
 from gym_gui.models.run_store import RunStore
 
 ROW_ROLE = Qt.ItemDataRole.UserRole + 1
-# Which columns a change of a run's vital signs can move; sorting by others survives it.
-_LIVELY = {"state", "progress", "eta", "return", "sps", "checkpoint", "why"}
 
 
 class RunTableModel(QAbstractTableModel):
     """Shows a `RunStore` through a `View` and a filter.
 
+    The columns of every run come first; metrics and settings that somebody chose follow.
+
     Signals:
         filter_problem: What is wrong with the filter; empty when it is fine again.
         arranged: The rows are others than before, or in another order.
+        edited: A run's id, the column's key and the text that was typed into the cell.
     """
 
     filter_problem = Signal(str)
     arranged = Signal()
+    edited = Signal(str, str, str)
 
-    def __init__(self, store: RunStore, parent: QObject | None = None) -> None:
+    def __init__(
+        self, store: RunStore, settings: RunSettings, parent: QObject | None = None
+    ) -> None:
         super().__init__(parent)
         self._store = store
+        self._settings = settings
         self._rows: list[Row] = []
         self._places: dict[str, int] = {}
+        self._filter = ""
         self._fits: Predicate | None = None
+        self.columns: list[Column] = list(COLUMNS)
         self.view = View()
         store.changed.connect(self._on_changed)
+        settings.arrived.connect(self._on_settings)
         self._rearrange()
 
     # ------------------------------------------------------------ looking at it
 
     def set_filter(self, text: str) -> None:
         """Show only the runs that fit; a filter that cannot be read changes nothing."""
+        self._filter = text
+        self._want_settings()
         try:
-            self._fits = compile_filter(text)
+            self._fits = compile_filter(text, self._names(), self._value_of)
         except FilterError as error:
             self.filter_problem.emit(str(error))
             return
@@ -55,7 +74,29 @@ class RunTableModel(QAbstractTableModel):
     def set_view(self, **changes: Any) -> None:
         """Change how the table is looked at."""
         self.view = replace(self.view, **changes)
+        self._want_settings()
         self._rearrange()
+
+    def set_more_columns(self, keys: Sequence[str]) -> None:
+        """Have these metrics and settings as columns after those of every run."""
+        before = len(self.columns)
+        if before > len(COLUMNS):
+            self.beginRemoveColumns(QModelIndex(), len(COLUMNS), before - 1)
+            self.columns = list(COLUMNS)
+            self.endRemoveColumns()
+        wanted = [key for key in dict.fromkeys(keys) if key not in BY_KEY]
+        made = [column_of(key, self._settings.value) for key in wanted]
+        more = [column for column in made if column is not None]
+        if more:
+            self.beginInsertColumns(QModelIndex(), len(COLUMNS), len(COLUMNS) + len(more) - 1)
+            self.columns = [*COLUMNS, *more]
+            self.endInsertColumns()
+        self._want_settings()
+
+    def place_of(self, key: str) -> int:
+        """Where a column is, -1 when it is not there."""
+        keys = (column.key for column in self.columns)
+        return next((place for place, known in enumerate(keys) if known == key), -1)
 
     def toggle_group(self, key: GroupKey) -> None:
         """Fold or unfold a group."""
@@ -63,8 +104,9 @@ class RunTableModel(QAbstractTableModel):
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
         """Sort by a column (Qt's own entry point)."""
-        descending = order == Qt.SortOrder.DescendingOrder
-        self.set_view(sort=COLUMNS[column].key, descending=descending)
+        if 0 <= column < len(self.columns):
+            descending = order == Qt.SortOrder.DescendingOrder
+            self.set_view(sort=self.columns[column].key, descending=descending)
 
     def row_at(self, row: int) -> Row | None:
         """What is in a row."""
@@ -75,8 +117,12 @@ class RunTableModel(QAbstractTableModel):
         return self._places.get(run_id, -1)
 
     def runs_shown(self) -> list[Record]:
-        """The runs of the rows, without the groups."""
-        return [row for row in self._rows if not isinstance(row, Group)]
+        """The runs of the rows, without the groups; of a folded group too."""
+        found: dict[str, Record] = {}
+        for row in self._rows:
+            for run in row.runs if isinstance(row, Group) else (row,):
+                found.setdefault(run["run_id"], run)
+        return list(found.values())
 
     # ------------------------------------------------------------ Qt's questions
 
@@ -84,14 +130,14 @@ class RunTableModel(QAbstractTableModel):
         return 0 if parent.isValid() else len(self._rows)
 
     def columnCount(self, parent: QModelIndex = QModelIndex()) -> int:  # noqa: N802, B008
-        return 0 if parent.isValid() else len(COLUMNS)
+        return 0 if parent.isValid() else len(self.columns)
 
     def headerData(  # noqa: N802
         self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
     ) -> Any:
-        if orientation != Qt.Orientation.Horizontal:
+        if orientation != Qt.Orientation.Horizontal or section >= len(self.columns):
             return None
-        column = COLUMNS[section]
+        column = self.columns[section]
         if role == Qt.ItemDataRole.DisplayRole:
             return column.title
         if role == Qt.ItemDataRole.ToolTipRole:
@@ -100,50 +146,79 @@ class RunTableModel(QAbstractTableModel):
             return _alignment(column.numeric)
         return None
 
+    def flags(self, index: QModelIndex) -> Qt.ItemFlag:
+        flags = super().flags(index)
+        row = self.row_at(index.row())
+        if row is None or isinstance(row, Group) or not self.columns[index.column()].editable:
+            return flags
+        # A note of several lines would be flattened by a one-line editor.
+        several_lines = "\n" in (row["notes"] or "") and self.columns[index.column()].key == "notes"
+        return flags | Qt.ItemFlag.ItemIsEditable if is_real(row) and not several_lines else flags
+
     def data(self, index: QModelIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         row = self.row_at(index.row())
         if row is None:
             return None
-        column = COLUMNS[index.column()]
+        column = self.columns[index.column()]
         if role == ROW_ROLE:
             return row
         if role == Qt.ItemDataRole.TextAlignmentRole:
             return _alignment(column.numeric)
         if isinstance(row, Group):
-            return _group_cell(row, column.key) if role == Qt.ItemDataRole.DisplayRole else None
+            return _group_cell(row, column) if role in _TEXTS else None
         if role == Qt.ItemDataRole.DisplayRole:
-            return column.text(row)
+            return column.show(row)
+        if role == Qt.ItemDataRole.EditRole:
+            return row["run_name"] if column.key == "name" else column.show(row)
         if role == Qt.ItemDataRole.ToolTipRole:
-            return _tip(row, column.key)
+            return _tip(row, column)
         if role == Qt.ItemDataRole.AccessibleTextRole:
-            return f"{column.title}: {column.text(row)}"
+            return f"{column.title}: {column.show(row)}"
         return None
+
+    def setData(  # noqa: N802
+        self, index: QModelIndex, value: Any, role: int = Qt.ItemDataRole.EditRole
+    ) -> bool:
+        row = self.row_at(index.row())
+        if role != Qt.ItemDataRole.EditRole or row is None or isinstance(row, Group):
+            return False
+        text = str(value).strip()
+        if text != self.data(index, role):
+            self.edited.emit(row["run_id"], self.columns[index.column()].key, text)
+        return True
 
     # ------------------------------------------------------------ changes
 
     def _on_changed(self, ids: set[str]) -> None:
+        self._want_settings(run for key in ids if (run := self._store.get(key)) is not None)
         if self._keeps_order(ids):
             for run_id in ids:
                 row = self._places[run_id]
                 self._rows[row] = self._store.runs[run_id]
-                self.dataChanged.emit(self.index(row, 0), self.index(row, len(COLUMNS) - 1))
+                self.dataChanged.emit(self.index(row, 0), self.index(row, len(self.columns) - 1))
         else:
             self._rearrange()
 
     def _keeps_order(self, ids: set[str]) -> bool:
-        if self.view.grouped or self.view.sort in _LIVELY or self._fits is not None:
+        if self.view.grouped or self._sorted_by().lively or self._fits is not None:
             return False
         return all(run_id in self._places and run_id in self._store.runs for run_id in ids)
 
+    def _sorted_by(self) -> Column:
+        place = self.place_of(self.view.sort)
+        return self.columns[place if place >= 0 else BY_KEY["created"]]
+
     def _rearrange(self) -> None:
-        rows = arrange(self._store.runs.values(), self._fits, self.view)
+        rows = arrange(
+            self._store.runs.values(), self._fits, self.view, self._sorted_by(), self._group_of
+        )
         same_shape = len(rows) == len(self._rows) and all(
             _identity(new) == _identity(old) for new, old in zip(rows, self._rows, strict=True)
         )
         if same_shape:
             self._rows = rows
             if rows:
-                last = self.index(len(rows) - 1, len(COLUMNS) - 1)
+                last = self.index(len(rows) - 1, len(self.columns) - 1)
                 self.dataChanged.emit(self.index(0, 0), last)
             return
         self.layoutAboutToBeChanged.emit()
@@ -159,6 +234,43 @@ class RunTableModel(QAbstractTableModel):
         self.layoutChanged.emit()
         self.arranged.emit()
 
+    # ------------------------------------------------------------ settings of runs
+
+    def _group_of(self, run: Record) -> GroupKey:
+        return (*group_key(run), self._settings.fingerprint(run))
+
+    def _names(self) -> set[str]:
+        if not named_fields(self._filter):
+            return set()
+        return {*self._settings.names(), *metric_names(self._store)}
+
+    def _value_of(self, run: Record, name: str) -> Any:
+        value = run["metrics"].get(name)
+        return self._settings.value(run, name) if value is None else value
+
+    def _needs_settings(self) -> bool:
+        chosen = any(column.key.startswith(SETTING) for column in self.columns)
+        return chosen or self.view.grouped or bool(named_fields(self._filter))
+
+    def _want_settings(self, runs: Iterable[Record] | None = None) -> None:
+        """Settings are read when a column, the grouping or the filter looks at them."""
+        if self._needs_settings():
+            self._settings.want(list(self._store.runs.values() if runs is None else runs))
+
+    def _on_settings(self) -> None:
+        if named_fields(self._filter):
+            self.set_filter(self._filter)
+        elif self._needs_settings():
+            self._rearrange()
+
+
+_TEXTS = (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole)
+
+
+def metric_names(store: RunStore) -> list[str]:
+    """Every metric that a run has reported."""
+    return sorted({name for run in store.runs.values() for name in run["metrics"]})
+
 
 def _identity(row: Row) -> str:
     return "group:" + "|".join(row.key) if isinstance(row, Group) else str(row["run_id"])
@@ -169,25 +281,25 @@ def _alignment(numeric: bool) -> int:
     return int(side | Qt.AlignmentFlag.AlignVCenter)
 
 
-def _group_cell(group: Group, key: str) -> str:
-    if key == "name":
+def _group_cell(group: Group, column: Column) -> str:
+    if column.key == "name":
         return group.title
-    if key == "state":
+    if column.key == "state":
         return f"{group.live} live" if group.live else "ended"
-    if key == "return":
-        returns = group.returns()
-        return f"{returns[0]:.1f} ± {returns[1]:.1f}" if returns else "—"
-    if key == "progress":
+    if column.key == "progress":
         return f"{group.progress * 100:.0f} %"
-    return ""
+    return group_text(column, group.runs)
 
 
-def _tip(run: Record, key: str) -> str:
-    if key in ("state", "why"):
+def _tip(run: Record, column: Column) -> str:
+    if column.key in ("state", "why"):
         return one_line(run) or status_of(run).label
-    if key == "created":
+    if column.key == "created":
         return formatting.moment(run["created_at"])
-    if key == "progress":
+    if column.key == "progress":
         progress = run["progress"]
         return f"{progress['step']:,} of {progress['total']:,} steps"
-    return COLUMNS[BY_KEY[key]].text(run)
+    text = str(run["notes"] or "") if column.key == "notes" else column.show(run)
+    if column.editable and column.key != "name":
+        return f"{text}\n\nDouble-click to edit (F2)".strip()
+    return text

@@ -14,6 +14,7 @@ from qtpy.QtWidgets import (
     QDialogButtonBox,
     QFileDialog,
     QGridLayout,
+    QInputDialog,
     QLineEdit,
     QMessageBox,
     QPlainTextEdit,
@@ -24,7 +25,9 @@ from gym_gui.actions.catalog import ACTIONS, MENUS
 from gym_gui.forms.base import form_layout
 from gym_gui.models import formatting
 from gym_gui.models.run_status import Record, can_cancel, title_of
+from gym_gui.panels.column_dialog import ColumnDialog
 from gym_gui.panels.settings_dialog import SettingsDialog
+from gym_gui.presenters.run_commands import split_tags
 from gym_gui.presenters.support_bundle import write_bundle
 from gym_gui.widgets.basics import column, label, row, scrolled
 
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     from gym_gui.main_window import MainWindow
 
 Cancel = Callable[[Iterable[Record]], None]
-Update = Callable[[str, str, str, list[str]], None]
+Update = Callable[..., None]
 
 
 class Dialogs:
@@ -84,13 +87,49 @@ class Dialogs:
         form.addRow("Notes", notes)
 
         def store() -> None:
-            words = [word.strip() for word in tags.text().split(",") if word.strip()]
-            update(run["run_id"], name.text().strip(), notes.toPlainText().strip(), words)
+            update(
+                run["run_id"],
+                run_name=name.text().strip(),
+                notes=notes.toPlainText().strip(),
+                tags=split_tags(tags.text()),
+            )
             dialog.accept()
 
         buttons = _ok_cancel(dialog, store)
         dialog.setLayout(column(form, buttons, margin=16))
         dialog.resize(460, 320)
+        _open(dialog)
+
+    def ask_name(self, title: str, text: str, name: str, done: Callable[[str], None]) -> None:
+        """Ask for a name; `done` gets it, unless it is empty."""
+        dialog = QInputDialog(self._window)
+        dialog.setWindowTitle(title)
+        dialog.setLabelText(text)
+        dialog.setTextValue(name)
+        dialog.textValueSelected.connect(
+            lambda typed: done(typed.strip()) if typed.strip() else None
+        )
+        _open(dialog)
+
+    def choose_columns(self) -> None:
+        """Which columns the run table has."""
+        _open(ColumnDialog(self._window, self._window.services, self._window.runs_panel.table))
+
+    def export_table(self) -> None:
+        """Write the runs that are shown, with the columns that are shown, into a file."""
+        services = self._window.services
+        dialog = QFileDialog(self._window, "Export the table", "runs.csv", "Tables (*.csv)")
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+
+        def write(chosen: str) -> None:
+            path, make = Path(chosen), self._window.runs_panel.csv_text()
+            services.link.calls.run(
+                lambda: path.write_text(make(), encoding="utf-8", newline=""),
+                lambda _size: services.notices.info(f"Table written to {path.name}"),
+                lambda error: services.notices.error("The table was not written", error),
+            )
+
+        dialog.fileSelected.connect(write)
         _open(dialog)
 
     def save_bundle(self, run: Record | None) -> None:

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from qtpy.QtCore import QByteArray, QItemSelectionModel, QModelIndex, QPoint, Qt, QTimer
-from qtpy.QtGui import QKeySequence, QShortcut
-from qtpy.QtWidgets import (
-    QAbstractItemView,
-    QHeaderView,
-    QLineEdit,
-    QMenu,
-    QStackedWidget,
-    QTableView,
-    QToolButton,
-    QWidget,
-)
+from collections.abc import Callable
+
+from qtpy.QtCore import QItemSelectionModel, QPoint, Qt, QTimer
+from qtpy.QtWidgets import QLineEdit, QMenu, QStackedWidget, QToolButton, QWidget
 
 from gym_gui.actions.binding import ActionBinder
-from gym_gui.models.run_columns import BY_KEY, COLUMNS
+from gym_gui.models.run_csv import table_csv
 from gym_gui.models.run_filter import FIELDS
 from gym_gui.models.run_order import Group, Row, summary
 from gym_gui.models.run_table import RunTableModel
+from gym_gui.models.saved_views import TableLook
+from gym_gui.panels.saved_views import SavedViews
 from gym_gui.services import Services
 from gym_gui.widgets.basics import EmptyState, as_panel, column, label, restyle, row
-from gym_gui.widgets.delegates import ProgressDelegate, StateDelegate, ThemedDelegate
+from gym_gui.widgets.run_table_view import RunTableView
 
 _TOOLS = ("run.pause", "run.resume", "run.cancel", "run.clone", "run.retry", "analyse.compare")
 _MENU = (
@@ -44,13 +38,16 @@ class RunsPanel(QWidget):
         self._actions = actions
         self._wanted = ""
         self._choosing = False
-        self.model = RunTableModel(services.store, self)
+        self.model = RunTableModel(services.store, services.run_settings, self)
+        self.views = SavedViews(services)
         self.filter = QLineEdit()
         self.filter.setPlaceholderText("Filter:  algo:ppo  env:cart  state:running  return>100")
         self.filter.setClearButtonEnabled(True)
         self.filter.setAccessibleName("Filter runs")
         self.filter.setToolTip(
-            "Words, or field:word and field>number. Fields: " + ", ".join(FIELDS)
+            "Words, or field:word and field>number. Fields: "
+            + ", ".join(FIELDS)
+            + ", and any setting or metric, such as learning_rate<0.001"
         )
         self._problem = label("", "error", wrap=True)
         self._problem.hide()
@@ -72,6 +69,9 @@ class RunsPanel(QWidget):
         services.store.changed.connect(lambda _ids: self._show_count())
         services.selection.current_changed.connect(self._follow)
         services.selection.changed.connect(lambda: self._follow(services.selection.current))
+        self.views.chosen.connect(self.apply_look)
+        self.views.changed.connect(self._show_view)
+        self._show_view()
         self._show_count()
 
     def show_run(self, run_id: str) -> None:
@@ -90,13 +90,31 @@ class RunsPanel(QWidget):
         """Gather runs that differ only in their seed."""
         self.model.set_view(grouped=grouped)
 
-    def columns_state(self) -> bytes:
-        """Order, width and visibility of the columns, for storing."""
-        return bytes(self.table.horizontalHeader().saveState())
+    def look(self) -> TableLook:
+        """How the table is looked at now."""
+        return self.table.look(self.filter.text().strip())
 
-    def restore_columns(self, state: bytes) -> None:
-        """Bring the columns back; a state that does not fit is ignored."""
-        self.table.horizontalHeader().restoreState(QByteArray(state))
+    def apply_look(self, look: TableLook) -> None:
+        """Look at the table in another way."""
+        self.filter.setText(look.filter)
+        self._delay.stop()
+        self.table.apply_look(look)
+        self.model.set_filter(look.filter)
+        self._actions.actions["runs.group"].setChecked(look.grouped)
+
+    def restore_look(self, look: TableLook) -> None:
+        """The look of the last window; a saved view that it equals is the one in use."""
+        self.apply_look(look)
+        self.views.recognise(self.look())
+
+    def csv_text(self) -> Callable[[], str]:
+        """Makes the CSV of the rows and columns that are shown now; call it off the GUI thread."""
+        runs, columns = self.model.runs_shown(), self.table.visible_columns()
+        return lambda: table_csv(columns, runs)
+
+    def edit_in_place(self) -> bool:
+        """Edit the cell the keyboard is on; False when it is none that can be edited."""
+        return self.table.hasFocus() and self.table.edit_current()
 
     def focus_filter(self) -> None:
         """Put the cursor into the filter."""
@@ -113,47 +131,26 @@ class RunsPanel(QWidget):
             tool.setDefaultAction(self._actions.actions[name])
             tool.setAccessibleName(self._actions.actions[name].text())
             tools.addWidget(tool)
+        self._view_button = QToolButton()
+        self._view_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self._view_button.setAccessibleName("Views and columns of the table")
+        menu = QMenu(self._view_button)
+        menu.aboutToShow.connect(lambda: self.views.fill(menu, self._actions))
+        self._view_button.setMenu(menu)
+        tools.addWidget(self._view_button)
         tools.addStretch(1)
         tools.addWidget(self._count)
         bar.setLayout(column(self.filter, tools, spacing=6))
         return bar
 
-    def _make_table(self) -> QTableView:
-        table = QTableView()
-        table.setModel(self.model)
-        table.setAccessibleName("Runs")
-        table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        table.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
-        table.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        table.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        table.setShowGrid(False)
-        table.setWordWrap(False)
-        table.verticalHeader().hide()
-        table.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
-        table.verticalHeader().setDefaultSectionSize(30)
-        header = table.horizontalHeader()
-        header.setSectionsMovable(True)
-        header.setHighlightSections(False)
-        header.setStretchLastSection(True)
-        header.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-        header.customContextMenuRequested.connect(self._choose_columns)
-        themes = self._services.themes
-        table.setItemDelegate(ThemedDelegate(themes, table))
-        table.setItemDelegateForColumn(BY_KEY["state"], StateDelegate(themes, table))
-        table.setItemDelegateForColumn(BY_KEY["progress"], ProgressDelegate(themes, table))
-        for place, item in enumerate(COLUMNS):
-            table.setColumnWidth(place, item.width)
-        table.setSortingEnabled(True)
-        table.sortByColumn(BY_KEY["created"], Qt.SortOrder.DescendingOrder)
+    def _make_table(self) -> RunTableView:
+        table = RunTableView(self.model, self._services.themes)
         table.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         table.customContextMenuRequested.connect(self._open_menu)
         table.selectionModel().selectionChanged.connect(lambda *_: self._on_selection())
         table.selectionModel().currentChanged.connect(lambda *_: self._on_selection())
-        table.doubleClicked.connect(self._on_double_click)
-        for key in ("Return", "Enter"):
-            shortcut = QShortcut(QKeySequence(key), table)
-            shortcut.setContext(Qt.ShortcutContext.WidgetShortcut)
-            shortcut.activated.connect(lambda: self._on_double_click(table.currentIndex()))
+        table.opened.connect(lambda: self._actions.trigger("view.watch"))
+        table.columns_wanted.connect(lambda: self._actions.trigger("runs.columns"))
         return table
 
     # ------------------------------------------------------------ reacting
@@ -202,13 +199,6 @@ class RunsPanel(QWidget):
                 chooser.select(self.model.index(row_of_other, 0), flags.Select | flags.Rows)
         self._choosing = False
 
-    def _on_double_click(self, index: QModelIndex) -> None:
-        item = self.model.row_at(index.row())
-        if isinstance(item, Group):
-            self.model.toggle_group(item.key)
-        elif item is not None:
-            self._actions.trigger("view.watch")
-
     def _open_menu(self, position: QPoint) -> None:
         menu = QMenu(self)
         for name in _MENU:
@@ -219,22 +209,14 @@ class RunsPanel(QWidget):
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.popup(self.table.viewport().mapToGlobal(position))
 
-    def _choose_columns(self, position: QPoint) -> None:
-        header = self.table.horizontalHeader()
-        menu = QMenu(self)
-        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        for place, item in enumerate(COLUMNS):
-            entry = menu.addAction(item.title)
-            entry.setCheckable(True)
-            entry.setChecked(not header.isSectionHidden(place))
-            entry.setEnabled(item.key != "name")
-            entry.toggled.connect(lambda on, at=place: header.setSectionHidden(at, not on))
-        menu.popup(header.mapToGlobal(position))
-
     def _show_problem(self, text: str) -> None:
         self._problem.setText(text)
         self._problem.setVisible(bool(text))
         restyle(self.filter, "problem", "true" if text else "false")
+
+    def _show_view(self) -> None:
+        self._view_button.setText(f"{self.views.current or 'View'}  ▾")
+        self._view_button.setToolTip("Saved views, columns, grouping, export")
 
     def _show_count(self) -> None:
         counts = summary(self._services.store.runs)

@@ -96,14 +96,21 @@ class RunCommands:
         """End."""
         self._each("cancel", "Cancelling", filter(can_cancel, runs))
 
-    def update(self, run_id: str, name: str, notes: str, tags: list[str]) -> None:
-        """Change what people wrote about a run."""
+    def edit(self, run_id: str, what: str, text: str) -> None:
+        """Change one thing that people wrote about a run: its name, tags or notes."""
+        if what == "tags":
+            self.update(run_id, tags=split_tags(text))
+        elif what == "notes":
+            self.update(run_id, notes=text)
+        else:
+            self.update(run_id, run_name=text)
+
+    def update(self, run_id: str, **changes: Any) -> None:
+        """Change what people wrote about a run: `run_name`, `notes`, `tags`."""
         self._services.link.call(
             "update",
             run_id,
-            run_name=name,
-            notes=notes,
-            tags=tags,
+            **changes,
             done=self._services.store.put,
             failed=lambda error: self._services.notices.error("Not stored", error),
         )
@@ -151,6 +158,11 @@ class RunCommands:
                 done=self._services.store.put,
                 failed=lambda error: self._services.notices.error(doing, error),
             )
+
+
+def split_tags(text: str) -> list[str]:
+    """Tags as people type them: with commas between."""
+    return list(dict.fromkeys(word for part in text.split(",") if (word := part.strip())))
 
 
 def read_config(path: Path) -> dict[str, Any]:

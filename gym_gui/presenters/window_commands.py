@@ -27,6 +27,7 @@ class WindowCommands:
         self._window = window
         self._services = window.services
         self._runs = runs
+        self._views = window.runs_panel.views
         self._table: dict[str, Callable[[], object]] = {
             "run.new": self.new_run,
             "run.train_cartpole": self.train_cartpole,
@@ -59,11 +60,16 @@ class WindowCommands:
             "analyse.tensorboard": lambda: self._open_tab("tensorboard"),
             "runs.filter": window.runs_panel.focus_filter,
             "runs.group": window.toggle_grouping,
+            "runs.columns": window.dialogs.choose_columns,
+            "runs.views": window.palettes.views,
+            "runs.save_view": self._save_view,
+            "runs.delete_view": lambda: self._views.delete(self._views.current),
+            "runs.export_csv": window.dialogs.export_table,
             "play.start": lambda: window.show_layout("play"),
             "daemon.start": self._services.link.start_daemon,
             "daemon.stop": self._stop_daemon,
-            "app.palette": window.open_palette,
-            "app.find": window.open_finder,
+            "app.palette": window.palettes.actions,
+            "app.find": window.palettes.places,
             "app.shortcuts": window.dialogs.show_shortcuts,
             "app.welcome": window.show_welcome,
             "app.settings": window.dialogs.show_settings,
@@ -167,9 +173,18 @@ class WindowCommands:
             self._window.show_layout("watch")
         self._window.run_panel.open_tab(name)
 
+    def _save_view(self) -> None:
+        panel = self._window.runs_panel
+        self._window.dialogs.ask_name(
+            "Save this view",
+            "Filter, order, grouping and columns, under the name:",
+            self._views.current,
+            lambda name: self._views.save(name, panel.look()),
+        )
+
     def _edit_tags(self) -> None:
         run = self._one()
-        if run is not None:
+        if run is not None and not self._window.runs_panel.edit_in_place():
             self._window.dialogs.edit_run(run, self._runs.update)
 
     def _pin(self) -> None:

@@ -1,10 +1,16 @@
-"""How state and progress are painted in the run table."""
+"""How cells of the run table are painted and edited."""
 
 from __future__ import annotations
 
 from qtpy.QtCore import QModelIndex, QRect, QRectF, QSize, Qt
 from qtpy.QtGui import QColor, QPainter
-from qtpy.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from qtpy.QtWidgets import (
+    QLineEdit,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QWidget,
+)
 
 from gym_gui.models.run_order import Group
 from gym_gui.models.run_status import status_of
@@ -16,7 +22,7 @@ ROW_HEIGHT = 30
 
 
 class ThemedDelegate(QStyledItemDelegate):
-    """A cell without focus rectangle; groups are set in bold on a raised ground."""
+    """A cell with a thin frame when the keyboard is on it; groups are bold on a raised ground."""
 
     def __init__(self, themes: ThemeManager, parent: QWidget) -> None:
         super().__init__(parent)
@@ -33,14 +39,38 @@ class ThemedDelegate(QStyledItemDelegate):
             option.font.setBold(True)
             option.backgroundBrush = self.themes.colour("raised")
 
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex) -> None:
+        focused = bool(option.state & QStyle.StateFlag.State_HasFocus)
+        box = QRectF(option.rect).adjusted(0.5, 0.5, -0.5, -0.5)
+        self.paint_cell(painter, option, index)
+        if focused:
+            painter.save()
+            painter.setPen(self.themes.colour("accent"))
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.drawRect(box)
+            painter.restore()
+
+    def paint_cell(
+        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex
+    ) -> None:
+        """Paint what is in the cell."""
+        super().paint(painter, option, index)
+
+    def setEditorData(self, editor: QWidget, index: QModelIndex) -> None:  # noqa: N802
+        # News of a run must not overwrite what is being typed about it.
+        if not (isinstance(editor, QLineEdit) and editor.isModified()):
+            super().setEditorData(editor, index)
+
 
 class StateDelegate(ThemedDelegate):
     """An icon and a word in the state's colour."""
 
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex) -> None:
+    def paint_cell(
+        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex
+    ) -> None:
         run = index.data(ROW_ROLE)
         if run is None or isinstance(run, Group):
-            super().paint(painter, option, index)
+            super().paint_cell(painter, option, index)
             return
         self.initStyleOption(option, index)
         option.text = ""
@@ -64,10 +94,12 @@ class StateDelegate(ThemedDelegate):
 class ProgressDelegate(ThemedDelegate):
     """A thin bar with the share beside it."""
 
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex) -> None:
+    def paint_cell(
+        self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex
+    ) -> None:
         row = index.data(ROW_ROLE)
         if row is None:
-            super().paint(painter, option, index)
+            super().paint_cell(painter, option, index)
             return
         self.initStyleOption(option, index)
         text, option.text = option.text, ""

@@ -19,8 +19,10 @@ from gym_gui.models.form_fields import Field, FieldError
 from gym_gui.models.layouts import WindowState, decode_state, encode_state
 from gym_gui.models.manifest import read_manifest
 from gym_gui.models.palette_items import PaletteItem, rank
+from gym_gui.models.run_columns import BY_KEY, COLUMNS, group_text
 from gym_gui.models.run_filter import FilterError, compile_filter
 from gym_gui.models.run_order import Group, View, arrange
+from gym_gui.models.saved_views import TableLook
 from gym_gui.models.script_header import read_header
 from gym_gui.models.train_draft import TrainDraft
 from gym_gui.presenters.support_bundle import redact, redact_text
@@ -80,7 +82,9 @@ def test_groups_gather_seeds_with_mean_and_spread() -> None:
     rows = arrange(runs, None, View(grouped=True))
     assert sum(isinstance(row, Group) for row in rows) == 1
     group = next(row for row in rows if isinstance(row, Group) and len(row.runs) == 3)
-    assert group.returns() == (20.0, pytest.approx(8.165, abs=0.01))
+    assert group_text(COLUMNS[BY_KEY["return"]], group.runs) == "20 ± 8.20"
+    assert group_text(COLUMNS[BY_KEY["seed"]], group.runs) == "3 seeds"
+    assert group_text(COLUMNS[BY_KEY["env"]], group.runs) == "CartPole-v1"
     folded = arrange(runs, None, View(grouped=True, collapsed=frozenset([group.key])))
     assert len(folded) == len(rows) - 3
 
@@ -223,7 +227,7 @@ def test_differences_come_first() -> None:
 
 @pytest.mark.parametrize(
     "stored",
-    ["garbage", 5, {}, {"version": 99}, {"version": 1, "layout": "train", "geometry": "%%%"}],
+    ["garbage", 5, {}, {"version": 99}, {"version": 2, "layout": "train", "geometry": "%%%"}],
 )
 def test_stored_layout_that_makes_no_sense_gives_the_default(stored: Any) -> None:
     """A layout that is corrupt or of another version gives the default and one notice."""
@@ -234,7 +238,7 @@ def test_stored_layout_that_makes_no_sense_gives_the_default(stored: Any) -> Non
 
 def test_stored_layout_comes_back() -> None:
     """What was stored is restored byte for byte."""
-    state = WindowState("watch", b"\x00\xff", {"watch": b"\x01"}, b"\x02")
+    state = WindowState("watch", b"\x00\xff", {"watch": b"\x01"}, TableLook("algo:ppo", "name"))
     assert decode_state(json.loads(json.dumps(encode_state(state)))) == (state, "")
 
 

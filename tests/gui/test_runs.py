@@ -102,13 +102,13 @@ def test_palette_does_what_is_typed(driver: Driver, qapp: object) -> None:
     """Ctrl+Shift+P, a few letters and Return do anything; Escape does nothing."""
     window = driver.window
     window.binder.trigger("app.palette")
-    assert window.palette_box.isVisible()
-    QTest.keyClicks(window.palette_box.line, "layout watch")
-    QTest.keyClick(window.palette_box.line, Qt.Key.Key_Return)
+    assert window.palettes.box.isVisible()
+    QTest.keyClicks(window.palettes.box.line, "layout watch")
+    QTest.keyClick(window.palettes.box.line, Qt.Key.Key_Return)
     driver.until(lambda: window.docks.current == "watch", "the layout")
     window.binder.trigger("app.palette")
-    QTest.keyClick(window.palette_box.line, Qt.Key.Key_Escape)
-    assert not window.palette_box.isVisible()
+    QTest.keyClick(window.palettes.box.line, Qt.Key.Key_Escape)
+    assert not window.palettes.box.isVisible()
 
 
 def test_finder_goes_to_a_run(driver: Driver) -> None:
@@ -117,8 +117,8 @@ def test_finder_goes_to_a_run(driver: Driver) -> None:
     run_id = driver.submit(config)
     driver.reaches(run_id, "TERM")
     driver.window.binder.trigger("app.find")
-    QTest.keyClicks(driver.window.palette_box.line, "needle")
-    QTest.keyClick(driver.window.palette_box.line, Qt.Key.Key_Return)
+    QTest.keyClicks(driver.window.palettes.box.line, "needle")
+    QTest.keyClick(driver.window.palettes.box.line, Qt.Key.Key_Return)
     driver.until(lambda: driver.services.selection.current == run_id, "the run is selected")
 
 
@@ -126,7 +126,7 @@ def test_tags_and_notes_are_kept_by_the_daemon(driver: Driver) -> None:
     """What people write about a run is stored with it, not in the window."""
     run_id = driver.submit(config_of(total_timesteps=2, extras={"step_ms": 1}))
     driver.reaches(run_id, "TERM")
-    driver.window._runs.update(run_id, "renamed", "remember", ["paper"])
+    driver.window._runs.update(run_id, run_name="renamed", notes="remember", tags=["paper"])
     driver.until(lambda: driver.run(run_id)["tags"] == ["paper"], "the tag")
     assert driver.run(run_id)["notes"] == "remember"
     _shows(driver, run_id, "name", "renamed")

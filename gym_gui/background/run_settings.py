@@ -1,0 +1,125 @@
+"""The settings of runs, read from their configs in the background when somebody wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from qtpy.QtCore import QObject, QTimer, Signal
+
+from gym_gui.background.calls import Calls
+from gym_gui.background.worker_hooks import WorkerHooks
+from gym_gui.models.actors import Actor
+from gym_gui.models.json_files import read_object
+from gym_gui.models.run_settings import defaults_of, fingerprint, flat_settings
+from gym_gui.models.run_status import Record, is_real
+
+_AT_ONCE = 250
+_COALESCE_MS = 120
+_NOTHING: Mapping[str, Any] = {}
+
+
+class RunSettings(QObject):
+    """What each run was asked to do; empty until it has been read.
+
+    Signals:
+        arrived: Settings of more runs, or defaults of more scripts, are known.
+    """
+
+    arrived = Signal()
+
+    def __init__(self, calls: Calls, hooks: WorkerHooks) -> None:
+        super().__init__()
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(_COALESCE_MS)
+        self._timer.timeout.connect(self.arrived)
+        self._calls = calls
+        self._hooks = hooks
+        self._known: dict[str, Mapping[str, Any]] = {}
+        self._prints: dict[str, str] = {}
+        self._asked: set[str] = set()
+        self._defaults: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self._scripts: set[tuple[str, str]] = set()
+        self._described: set[tuple[str, str]] = set()
+        self._actors: dict[str, Actor] = {}
+
+    def set_actors(self, actors: Iterable[Actor]) -> None:
+        """Who can be asked for a script's defaults."""
+        self._actors = {actor.worker_type: actor for actor in actors}
+        self._want_defaults(set(self._scripts))
+
+    def value(self, run: Record, name: str) -> Any:
+        """A setting of a run, its script's default when it was not given, or None."""
+        given = self._known.get(run["run_id"])
+        if given is None:
+            return None
+        if name in given:
+            return given[name]
+        return self._defaults.get((run["worker"], run["algo"]), _NOTHING).get(name)
+
+    def fingerprint(self, run: Record) -> str:
+        """The same for runs that were asked for the same thing; empty while not read."""
+        return self._prints.get(run["run_id"], "")
+
+    def names(self) -> list[str]:
+        """Every setting that a run read so far has."""
+        found: set[str] = set()
+        for given in self._known.values():
+            found.update(given)
+        for defaults in self._defaults.values():
+            found.update(defaults)
+        return sorted(found)
+
+    def want(self, runs: Sequence[Record]) -> None:
+        """Read the settings of these runs, a few hundred at a time; what is known is not read."""
+        new = [run for run in runs if run["run_id"] not in self._asked and run["run_dir"]]
+        missing = [(run["run_id"], run["run_dir"]) for run in new if is_real(run)]
+        self._asked.update(run_id for run_id, _ in missing)
+        self._want_defaults({(run["worker"], run["algo"]) for run in new})
+        for start in range(0, len(missing), _AT_ONCE):
+            part = missing[start : start + _AT_ONCE]
+            self._calls.run(lambda part=part: _read_all(part), self._take)
+
+    def close(self) -> None:
+        """Announce nothing more."""
+        self._timer.stop()
+        self.blockSignals(True)
+
+    def _want_defaults(self, scripts: set[tuple[str, str]]) -> None:
+        """Ask for the defaults of these (worker, algorithm) pairs."""
+        for worker, algo in scripts - self._described:
+            actor = self._actors.get(worker)
+            self._scripts.add((worker, algo))
+            if actor is None or actor.capabilities is None or not actor.trains_algorithms:
+                continue
+            self._described.add((worker, algo))
+            self._hooks.describe(
+                actor.capabilities,
+                algo,
+                lambda description, key=(worker, algo): self._take_defaults(key, description),
+                lambda _error: None,  # an algorithm of another version has no defaults to show
+            )
+
+    def _take(self, found: dict[str, tuple[Mapping[str, Any], str]]) -> None:
+        for run_id, (settings, mark) in found.items():
+            self._known[run_id] = settings
+            self._prints[run_id] = mark
+        self._timer.start()
+
+    def _take_defaults(self, key: tuple[str, str], description: Mapping[str, Any]) -> None:
+        self._defaults[key] = defaults_of(description)
+        self._timer.start()
+
+
+def _read_all(folders: list[tuple[str, str]]) -> dict[str, tuple[Mapping[str, Any], str]]:
+    """Runs on a thread; a config that cannot be read has no settings."""
+    found: dict[str, tuple[Mapping[str, Any], str]] = {}
+    for run_id, folder in folders:
+        try:
+            settings = flat_settings(read_object(Path(folder) / "config.json"))
+        except (KeyError, TypeError, AttributeError, ValueError):
+            settings = {}
+        found[run_id] = (settings, fingerprint(settings))
+    return found

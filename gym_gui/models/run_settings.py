@@ -1,0 +1,55 @@
+"""What a run was asked to do, as flat names and values: what columns and filters look at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from mosaic.config.secrets import looks_secret
+
+# Columns of their own, or different for every run of a group.
+_ELSEWHERE = frozenset({"run_id", "algo", "env_id", "seed", "notes", "mode"})
+
+
+def flat_settings(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a nested config by their plain names; never a secret.
+
+    Raises:
+        KeyError, TypeError, AttributeError: It is no config.
+    """
+    config = dict(document["metadata"]["worker"]["config"])
+    extras = dict(config.pop("extras", None) or {})
+    parameters = extras.pop("algo_params", None) or {}
+    found: dict[str, Any] = {}
+    resources = document.get("resources") or {}
+    for name, path in (("cpus", "cpus"), ("gpus", "gpus")):
+        requested = (resources.get(path) or {}).get("requested")
+        if requested:
+            found[name] = requested
+    limit = (document.get("limits") or {}).get("max_wallclock_minutes")
+    if limit is not None:
+        found["max_minutes"] = limit
+    for part in (config, extras, parameters):
+        for name, value in part.items():
+            if name not in _ELSEWHERE and value is not None and not looks_secret(name):
+                found[name] = value if isinstance(value, (bool, int, float, str)) else _text(value)
+    return found
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def fingerprint(settings: Mapping[str, Any]) -> str:
+    """The same for runs that were asked for the same thing."""
+    return json.dumps(sorted(settings.items())) if settings else ""
+
+
+def defaults_of(description: Mapping[str, Any]) -> dict[str, Any]:
+    """What a script takes when nothing is given, from its `describe()`."""
+    return {
+        argument["name"]: argument["default"]
+        for argument in description.get("arguments", ())
+        if argument["name"] not in _ELSEWHERE and argument["default"] is not None
+    }

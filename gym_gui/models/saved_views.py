@@ -1,0 +1,91 @@
+"""How the run table is looked at, as something that can be named, stored and brought back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gym_gui.models.run_columns import COLUMNS
+
+_VERSION = 1
+_WIDEST = 2000
+
+
+@dataclass(frozen=True)
+class TableLook:
+    """Filter, order, grouping and columns of the table.
+
+    Attributes:
+        filter: As typed.
+        sort: Key of the column it is sorted by.
+        descending: The largest first.
+        grouped: Runs that differ only in their seed stand together.
+        columns: Keys and widths of the visible columns, from left to right.
+    """
+
+    filter: str = ""
+    sort: str = "created"
+    descending: bool = True
+    grouped: bool = False
+    columns: tuple[tuple[str, int], ...] = tuple(
+        (column.key, column.width) for column in COLUMNS if column.shown
+    )
+
+    def to_json(self) -> dict[str, Any]:
+        """For storing."""
+        return {
+            "filter": self.filter,
+            "sort": self.sort,
+            "descending": self.descending,
+            "grouped": self.grouped,
+            "columns": [list(column) for column in self.columns],
+        }
+
+    @classmethod
+    def from_json(cls, document: Any) -> TableLook:
+        """What was stored.
+
+        Raises:
+            ValueError: It is something else.
+        """
+        try:
+            columns = tuple(
+                (str(key), min(_WIDEST, max(20, int(width)))) for key, width in document["columns"]
+            )
+            if not columns:
+                raise ValueError("a view has at least one column")
+            return cls(
+                str(document["filter"]),
+                str(document["sort"]),
+                bool(document["descending"]),
+                bool(document["grouped"]),
+                columns,
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"this is no stored view of the table: {error}") from None
+
+
+def encode_views(views: Mapping[str, TableLook]) -> dict[str, Any]:
+    """For storing."""
+    return {"version": _VERSION, "views": {name: look.to_json() for name, look in views.items()}}
+
+
+def decode_views(document: Any) -> tuple[dict[str, TableLook], str]:
+    """The views that can be read, and a notice when some could not."""
+    if document is None:
+        return {}, ""
+    try:
+        if document["version"] != _VERSION:
+            return {}, "The saved views of the run table are from another version; none are shown"
+        stored = dict(document["views"])
+    except (KeyError, TypeError, ValueError):
+        return {}, "The saved views of the run table could not be read"
+    views: dict[str, TableLook] = {}
+    notice = ""
+    for name, look in stored.items():
+        try:
+            views[str(name)] = TableLook.from_json(look)
+        except ValueError:
+            notice = f"The saved view {name!r} could not be read"
+    return views, notice

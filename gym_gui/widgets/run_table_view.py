@@ -1,0 +1,156 @@
+"""The table of runs: how it looks, which columns it has, and what is typed into its cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from qtpy.QtCore import QModelIndex, QPoint, Qt, Signal
+from qtpy.QtGui import QKeySequence, QShortcut
+from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableView
+
+from gym_gui.models.run_columns import BY_KEY, COLUMNS, Column
+from gym_gui.models.run_order import Group
+from gym_gui.models.run_table import RunTableModel
+from gym_gui.models.saved_views import TableLook
+from gym_gui.resources.theming import ThemeManager
+from gym_gui.widgets.delegates import ProgressDelegate, StateDelegate, ThemedDelegate
+
+_ROW_HEIGHT = 30
+
+
+class RunTableView(QTableView):
+    """Rows of runs.
+
+    Signals:
+        opened: A run was double-clicked, or Return was pressed on it.
+        columns_wanted: The user asks for more columns than the header's menu has.
+    """
+
+    opened = Signal()
+    columns_wanted = Signal()
+
+    def __init__(self, model: RunTableModel, themes: ThemeManager) -> None:
+        super().__init__()
+        self._model = model
+        self.setModel(model)
+        self.setAccessibleName("Runs")
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setTabKeyNavigation(False)
+        self.setShowGrid(False)
+        self.setWordWrap(False)
+        self.verticalHeader().hide()
+        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        self.verticalHeader().setDefaultSectionSize(_ROW_HEIGHT)
+        header = self.horizontalHeader()
+        header.setSectionsMovable(True)
+        header.setHighlightSections(False)
+        header.setStretchLastSection(True)
+        header.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        header.customContextMenuRequested.connect(self._open_header_menu)
+        self.setItemDelegate(ThemedDelegate(themes, self))
+        self.setItemDelegateForColumn(BY_KEY["state"], StateDelegate(themes, self))
+        self.setItemDelegateForColumn(BY_KEY["progress"], ProgressDelegate(themes, self))
+        self.setSortingEnabled(True)
+        self.doubleClicked.connect(self._on_double_click)
+        for key in ("Return", "Enter"):
+            shortcut = QShortcut(QKeySequence(key), self)
+            shortcut.setContext(Qt.ShortcutContext.WidgetShortcut)
+            shortcut.activated.connect(lambda: self._open(self.currentIndex()))
+        self.apply_look(TableLook())
+
+    # ------------------------------------------------------------ columns
+
+    def visible_columns(self) -> list[Column]:
+        """The columns in sight, from left to right."""
+        header = self.horizontalHeader()
+        places = [header.logicalIndex(visual) for visual in range(header.count())]
+        return [self._model.columns[at] for at in places if not header.isSectionHidden(at)]
+
+    def show_columns(self, columns: Sequence[tuple[str, int]]) -> None:
+        """Show these columns, in this order, each with its width, and no others."""
+        header = self.horizontalHeader()
+        header.setStretchLastSection(False)
+        if all(key != "name" for key, _ in columns):  # without names it would be of no use
+            columns = [("name", COLUMNS[BY_KEY["name"]].width), *columns]
+        self._model.set_more_columns([key for key, _ in columns])
+        widths = {self._model.place_of(key): width for key, width in columns}
+        widths.pop(-1, None)
+        for place in range(header.count()):
+            header.setSectionHidden(place, place not in widths)
+        for visual, (place, width) in enumerate(widths.items()):
+            header.moveSection(header.visualIndex(place), visual)
+            header.resizeSection(place, width)
+        header.setStretchLastSection(True)
+
+    def toggle_column(self, key: str, shown: bool) -> None:
+        """Show a column at the right end, or hide it."""
+        chosen = [(c.key, self._width(c)) for c in self.visible_columns() if c.key != key]
+        if shown:
+            column = next((c for c in self._model.columns if c.key == key), None)
+            chosen.append((key, column.width if column else 120))
+        self.show_columns(chosen)
+
+    def _width(self, column: Column) -> int:
+        """How wide a column is; one that merely fills the rest keeps its own width."""
+        header = self.horizontalHeader()
+        place = self._model.place_of(column.key)
+        last = header.visualIndex(place) == header.count() - header.hiddenSectionCount() - 1
+        return min(header.sectionSize(place), column.width) if last else header.sectionSize(place)
+
+    # ------------------------------------------------------------ the whole look
+
+    def look(self, filter_text: str) -> TableLook:
+        """How the table is looked at now, for storing."""
+        view = self._model.view
+        columns = tuple((c.key, self._width(c)) for c in self.visible_columns())
+        return TableLook(filter_text, view.sort, view.descending, view.grouped, columns)
+
+    def apply_look(self, look: TableLook) -> None:
+        """Columns, order and grouping as stored; the filter is the panel's."""
+        self.show_columns(look.columns)
+        place = self._model.place_of(look.sort)
+        down, up = Qt.SortOrder.DescendingOrder, Qt.SortOrder.AscendingOrder
+        self._model.set_view(grouped=look.grouped)
+        self.sortByColumn(
+            place if place >= 0 else BY_KEY["created"], down if look.descending else up
+        )
+
+    # ------------------------------------------------------------ using it
+
+    def edit_current(self, keys: Sequence[str] = ()) -> bool:
+        """Edit the cell the keyboard is on, if it can be; False when it cannot."""
+        index = self.currentIndex()
+        editable = bool(index.isValid() and index.flags() & Qt.ItemFlag.ItemIsEditable)
+        if editable and (not keys or self._model.columns[index.column()].key in keys):
+            self.edit(index)
+            return True
+        return False
+
+    def _on_double_click(self, index: QModelIndex) -> None:
+        if not self.edit_current(("tags", "notes")):
+            self._open(index)
+
+    def _open(self, index: QModelIndex) -> None:
+        item = self._model.row_at(index.row())
+        if isinstance(item, Group):
+            self._model.toggle_group(item.key)
+        elif item is not None:
+            self.opened.emit()
+
+    def _open_header_menu(self, position: QPoint) -> None:
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        shown = {column.key for column in self.visible_columns()}
+        for column in self._model.columns:
+            entry = menu.addAction(column.title)
+            entry.setCheckable(True)
+            entry.setChecked(column.key in shown)
+            entry.setEnabled(column.key != "name")
+            entry.toggled.connect(lambda on, key=column.key: self.toggle_column(key, on))
+        menu.addSeparator()
+        menu.addAction("Metrics and settings …").triggered.connect(self.columns_wanted)
+        menu.popup(self.horizontalHeader().mapToGlobal(position))
