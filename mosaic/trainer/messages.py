@@ -7,6 +7,16 @@ from mosaic.trainer.states import State
 from mosaic.wire import trainer_pb2 as pb
 
 
+def _fraction(stored: StoredRun, total: int) -> float:
+    """How much is done. A completed run has done everything it was asked to do.
+
+    Its last step may lie below the total, which need not be a multiple of the batch.
+    """
+    if stored.run.outcome == "completed":
+        return 1.0
+    return min(1.0, stored.vitals.step / total) if total else 0.0
+
+
 def run_message(stored: StoredRun, run_dir: str, wait_reason: str = "") -> pb.Run:
     """A run as clients see it."""
     run, vitals = stored.run, stored.vitals
@@ -30,7 +40,7 @@ def run_message(stored: StoredRun, run_dir: str, wait_reason: str = "") -> pb.Ru
         progress=pb.Progress(
             step=vitals.step,
             total=total,
-            fraction=min(1.0, vitals.step / total) if total else 0.0,
+            fraction=_fraction(stored, total),
             sps=sps,
             eta_s=vitals.eta_s if running else 0.0,
         ),

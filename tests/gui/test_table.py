@@ -192,6 +192,17 @@ def test_tags_and_notes_are_edited_in_place(driver: Driver) -> None:
     assert driver.run(run_id)["notes"] == "looks good"
 
 
+def test_completed_run_shows_all_of_its_progress(driver: Driver) -> None:
+    """Completed is 100 %, also when the total is no multiple of the batch."""
+    run_id = driver.submit(
+        config_of("ppo", "cleanrl", env_id="CartPole-v1", total_timesteps=700, extras={})
+    )
+    run = driver.reaches(run_id, "TERM")
+    assert run["outcome"] == "completed"
+    assert run["progress"]["step"] < 700
+    driver.until(lambda: _cell(driver, run_id, "progress") == "100 %", "all of it")
+
+
 def test_groups_are_of_runs_that_differ_in_their_seed_alone(driver: Driver) -> None:
     """Another setting is another group, with its own mean."""
     for seed in (1, 2):
