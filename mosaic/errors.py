@@ -94,6 +94,14 @@ class StorageError(MosaicError):
     """The disk refused: full, read-only, or gone."""
 
 
+class ArchiveError(MosaicError):
+    """An archive cannot be written, or is damaged, hostile or not ours; nothing was changed."""
+
+
+class RunExistsError(ArchiveError):
+    """An archive holds a run whose id another run of this home has."""
+
+
 class WorkerContractError(MosaicError):
     """A worker broke the contract."""
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 import zipfile
 from pathlib import Path
-from typing import Any
 
 from mosaic.config.paths import confine
-from mosaic.config.secrets import looks_secret
+from mosaic.config.redaction import redact, redact_text
 from mosaic.errors import ConfinementError
 
 _DOCUMENTS = (
@@ -21,29 +19,6 @@ _DOCUMENTS = (
 )
 _TEXTS = ("events.jsonl", "logs/stdout.log", "logs/stderr.log")
 _TAIL_BYTES = 512 * 1024
-_HIDDEN = "[removed]"
-_ASSIGNMENT = re.compile(
-    r"(?i)((?:api[_-]?key|secret|passw(?:or)?d|token|authorization)[\"']?\s*[:=]\s*[\"']?)"
-    r"([^\s\"',}]+)"
-)
-_LONG_HEX = re.compile(r"\b[0-9a-f]{40}\b")
-
-
-def redact_text(text: str) -> str:
-    """Lines without what looks like a secret."""
-    hidden = _ASSIGNMENT.sub(lambda match: match[1] + _HIDDEN, text)
-    return _LONG_HEX.sub(_HIDDEN, hidden)
-
-
-def redact(value: Any, name: str = "") -> Any:
-    """A document without what looks like a secret."""
-    if looks_secret(name) and value not in (None, "", True, False):
-        return _HIDDEN
-    if isinstance(value, dict):
-        return {key: redact(item, str(key)) for key, item in value.items()}
-    if isinstance(value, list):
-        return [redact(item) for item in value]
-    return value
 
 
 def write_bundle(run_dir: Path, target: Path) -> int:

@@ -10,6 +10,7 @@ import click
 from mosaic import __version__
 from mosaic.errors import (
     AmbiguousRunError,
+    ArchiveError,
     BindRefusedError,
     DaemonNotRunningError,
     DaemonRunningError,
@@ -41,6 +42,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "clone": ("train", "clone", "Submit a run's configuration again."),
     "delete": ("runs", "delete", "Move an ended run to the trash."),
     "restore": ("runs", "restore", "Take a run back out of the trash."),
+    "export": ("archive", "export", "Write ended runs into one file."),
+    "import": ("archive", "import_", "Take the runs of such a file into this home."),
     "play": ("play", "play", "Play an environment yourself; it is recorded."),
     "replay": ("play", "replay", "Give a recorded episode back."),
     "workers": ("workers", "workers", "List workers and their algorithms."),
@@ -119,6 +122,7 @@ def exit_code(error: MosaicError) -> int:
         InvalidRunIdError,
         RunNotFoundError,
         AmbiguousRunError,
+        ArchiveError,
         BindRefusedError,
     )
     return EXIT_REFUSED if isinstance(error, refused) else EXIT_FAILED

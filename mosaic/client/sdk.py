@@ -10,20 +10,23 @@ with TrainerClient.connect() as trainer:
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import grpc
 
-from mosaic.client import connection
+from mosaic.client import archives, connection
 from mosaic.client.records import change_record, run_record
 from mosaic.config.paths import Home
 from mosaic.errors import (
     AmbiguousRunError,
+    ArchiveError,
     DaemonNotRunningError,
     InvalidConfigError,
     InvalidTransitionError,
     MosaicError,
     Problem,
+    RunExistsError,
     RunNotFoundError,
     StorageError,
 )
@@ -246,13 +249,55 @@ class TrainerClient:
                 raise TimeoutError(f"run {run_id} is still {record['state']}")
             time.sleep(0.1)
 
+    # ------------------------------------------------------------ archives
+
+    def export_runs(
+        self,
+        run_ids: Sequence[str],
+        target: Path,
+        *,
+        checkpoints: bool = True,
+        overwrite: bool = False,
+    ) -> dict[str, Any]:
+        """Write ended runs into one file; its `size`, `sha256` and `manifest`.
+
+        Raises:
+            ArchiveError: A run has not ended, or the file exists.
+        """
+        request = pb.ExportRunsRequest(run_ids=run_ids, without_checkpoints=not checkpoints)
+        return archives.write(self._stream("ExportRuns", request), target, overwrite)
+
+    def import_runs(self, file: Path, *, as_new: bool = False) -> list[dict[str, Any]]:
+        """Take the runs of an archive in: for each its record and whether it is new here.
+
+        Raises:
+            ArchiveError: The file is damaged, hostile or not ours; nothing was changed.
+            RunExistsError: The home has other runs with these ids.
+        """
+        with archives.open_archive(file) as content:
+            chunks = archives.send(content, as_new)
+            reply = self._call("ImportRuns", chunks, timeout_s=None)
+        return [
+            {
+                "run": run_record(item.run),
+                "original_id": item.original_id,
+                "created": item.created,
+                "files": item.files,
+                "bytes": item.bytes,
+            }
+            for item in reply.runs
+        ]
+
     # ------------------------------------------------------------ streams
 
     def logs(self, run_id: str, **options: Any) -> Iterator[tuple[str, str]]:
         """Log text as (stream, whole lines); `follow`, `grep`, `tail_lines`, `stream`."""
-        request = pb.StreamRunLogsRequest(run_id=run_id, **options)
-        for chunk in self._stream("StreamRunLogs", request):
+        for chunk in self.log_chunks(run_id, **options):
             yield chunk.stream, chunk.text
+
+    def log_chunks(self, run_id: str, **options: Any) -> Iterator[pb.LogChunk]:
+        """The same with the bytes each chunk comes from; `offset`, `progress` besides."""
+        yield from self._stream("StreamRunLogs", pb.StreamRunLogsRequest(run_id=run_id, **options))
 
     def metrics(self, run_id: str, **options: Any) -> Iterator[dict[str, Any]]:
         """Scalar curves in batches; `tags`, `follow`, `max_points`."""
@@ -285,7 +330,7 @@ class TrainerClient:
 
     # ------------------------------------------------------------ inside
 
-    def _call(self, method: str, request: Any, timeout_s: float = _CALL_S) -> Any:
+    def _call(self, method: str, request: Any, timeout_s: float | None = _CALL_S) -> Any:
         try:
             return getattr(self._stub, method)(request, metadata=self._metadata, timeout=timeout_s)
         except grpc.RpcError as error:
@@ -316,6 +361,10 @@ def translate(error: grpc.RpcError) -> MosaicError:
         return AmbiguousRunError(text)
     if code is grpc.StatusCode.FAILED_PRECONDITION:
         return InvalidTransitionError(text)
+    if code is grpc.StatusCode.ALREADY_EXISTS:
+        return RunExistsError(text)
+    if code is grpc.StatusCode.DATA_LOSS:
+        return ArchiveError(text)
     if code is grpc.StatusCode.UNAVAILABLE:
         gone = "connect" in text.lower() or "socket" in text.lower()
         return DaemonNotRunningError(f"the daemon is gone: {text}") if gone else StorageError(text)

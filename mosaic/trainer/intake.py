@@ -92,17 +92,22 @@ def take_in(
         1, "submitted", time.time(), time.monotonic(), first_event(submission, config, workers)
     )
     run = evolve(Run(run_id), event)
-    staging = RunDirectory(home.runs / f"{_STAGING}{run_id}")
+    unseen = staging(home, run_id)
     try:
-        staging.create()
-        _write_config(home, run_id, staging, submission, config)
-        eventlog.append(staging.path, [eventlog.LogLine(**asdict(event))])
-        os.rename(staging.path, home.run_dir(run_id))
+        unseen.create()
+        _write_config(home, run_id, unseen, submission, config)
+        eventlog.append(unseen.path, [eventlog.LogLine(**asdict(event))])
+        os.rename(unseen.path, home.run_dir(run_id))
     except BaseException:
-        remove_files(home, run_id, staging.path)
+        remove_files(home, run_id, unseen.path)
         raise
     atomic.sync_folder(home.runs)
     return run
+
+
+def staging(home: Home, run_id: str) -> RunDirectory:
+    """Where a run is put together, out of sight; the next daemon removes what is left there."""
+    return RunDirectory(home.runs / f"{_STAGING}{run_id}")
 
 
 def remove_half_made(home: Home) -> None:

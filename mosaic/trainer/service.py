@@ -12,15 +12,18 @@ import grpc
 from mosaic import __version__
 from mosaic.errors import (
     AmbiguousRunError,
+    ArchiveError,
     InvalidConfigError,
     InvalidRunIdError,
     InvalidTransitionError,
     MosaicError,
+    RunExistsError,
     RunNotFoundError,
     StorageError,
 )
 from mosaic.runs import eventlog
 from mosaic.trainer import auth, hardware, intake, slots
+from mosaic.trainer.archive_service import ArchiveHandlers
 from mosaic.trainer.broadcast import Missed
 from mosaic.trainer.engine import Engine
 from mosaic.trainer.messages import run_message
@@ -48,6 +51,8 @@ _CODES: tuple[tuple[type[MosaicError], grpc.StatusCode], ...] = (
     (RunNotFoundError, grpc.StatusCode.NOT_FOUND),
     (InvalidTransitionError, grpc.StatusCode.FAILED_PRECONDITION),
     (StorageError, grpc.StatusCode.UNAVAILABLE),
+    (RunExistsError, grpc.StatusCode.ALREADY_EXISTS),
+    (ArchiveError, grpc.StatusCode.DATA_LOSS),
 )
 PROBLEMS_TRAILER = "mosaic-problems-bin"
 # gRPC carries both in headers, whose sum must stay below 8 KB; text is percent-encoded there.
@@ -69,8 +74,8 @@ class ErrorTranslator(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         handler = await continuation(details)
         if handler is None:
             return None
-        if handler.unary_unary:
-            inner = handler.unary_unary
+        inner = handler.unary_unary or handler.stream_unary
+        if inner:
 
             async def call(request: Any, context: grpc.aio.ServicerContext) -> Any:
                 try:
@@ -78,9 +83,12 @@ class ErrorTranslator(grpc.aio.ServerInterceptor):  # type: ignore[misc]
                 except (MosaicError, OSError) as error:
                     await _abort(context, error)
 
-            return grpc.unary_unary_rpc_method_handler(
-                call, handler.request_deserializer, handler.response_serializer
+            make = (
+                grpc.unary_unary_rpc_method_handler
+                if handler.unary_unary
+                else grpc.stream_unary_rpc_method_handler
             )
+            return make(call, handler.request_deserializer, handler.response_serializer)
         if handler.unary_stream:
             source = handler.unary_stream
 
@@ -135,6 +143,7 @@ def _problem_messages(error: InvalidConfigError) -> list[pb.Problem]:
 
 class TrainerService(
     StreamHandlers,
+    ArchiveHandlers,
     WorkerHandlers,
     ObservationHandlers,
     trainer_pb2_grpc.TrainerServicer,

@@ -1,0 +1,101 @@
+"""`mosaic export` and `mosaic import`: runs as one file that another home can trust."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mosaic.cli import output
+from mosaic.cli.options import complete_runs, json_option
+from mosaic.client import TrainerClient
+from mosaic.client.archives import SUFFIX
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=complete_runs)
+@click.option(
+    "--output", "-o", "target", type=click.Path(path_type=Path, dir_okay=False),
+    help=f"The file to write; RUN{SUFFIX} by default.",
+)  # fmt: skip
+@click.option("--checkpoints/--no-checkpoints", default=True, help="Take checkpoints along.")
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@json_option
+def export(
+    runs: tuple[str, ...], target: Path | None, checkpoints: bool, force: bool, as_json: bool
+) -> int:
+    """Write ended runs into one file with a checksum of everything in it. No secret leaves."""
+    with TrainerClient.connect() as trainer:
+        ids = list(dict.fromkeys(trainer.get(run)["run_id"] for run in runs))
+        path = target or Path(_name(ids))
+        done = trainer.export_runs(ids, path.absolute(), checkpoints=checkpoints, overwrite=force)
+    archived = done["manifest"]["runs"]
+    if as_json:
+        output.print_json(
+            {
+                "file": done["file"],
+                "size": done["size"],
+                "sha256": done["sha256"],
+                "runs": [
+                    {
+                        "run_id": run["run_id"],
+                        "files": len(run["files"]),
+                        "bytes": sum(file["size"] for file in run["files"]),
+                        "left_out": run["left_out"],
+                        "redacted": run["redacted"],
+                    }
+                    for run in archived
+                ],
+            }
+        )
+        return 0
+    for run in archived:
+        _tell(run)
+    print(f"{path} ({_size(done['size'])}); take it in elsewhere: mosaic import {path}")
+    return 0
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--as-new", is_flag=True, help="Give the runs new ids instead of their own.")
+@json_option
+def import_(file: Path, as_new: bool, as_json: bool) -> int:
+    """Check a file written by `mosaic export`, then take its runs into this home."""
+    with TrainerClient.connect() as trainer:
+        runs = trainer.import_runs(file, as_new=as_new)
+    if as_json:
+        shown = ("original_id", "created", "files", "bytes")
+        output.print_json(
+            {
+                "runs": [
+                    {"run_id": run["run"]["run_id"], **{name: run[name] for name in shown}}
+                    for run in runs
+                ]
+            }
+        )
+        return 0
+    for run in runs:
+        run_id = run["run"]["run_id"]
+        if not run["created"]:
+            print(f"{run_id} is in this home already, the same to the last byte; nothing done")
+            continue
+        origin = f", a copy of {run['original_id']}" if run_id != run["original_id"] else ""
+        print(f"{run_id} imported: {run['files']} files, {_size(run['bytes'])}{origin}")
+    return 0
+
+
+def _name(ids: list[str]) -> str:
+    more = f"-and-{len(ids) - 1}-more" if len(ids) > 1 else ""
+    return f"{ids[0]}{more}{SUFFIX}"
+
+
+def _tell(run: dict[str, Any]) -> None:
+    total = sum(file["size"] for file in run["files"])
+    print(f"{run['run_id']} {run['run_name']}: {len(run['files'])} files, {_size(total)}")
+    for item in run["left_out"]:
+        print(f"  left out: {item['path']} ({item['why']})")
+    for name in run["redacted"]:
+        print(f"  something that looks like a secret was taken out of {name}")
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**20:,.1f} MB" if count >= 2**20 else f"{count / 2**10:,.1f} kB"

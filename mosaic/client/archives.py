@@ -1,0 +1,83 @@
+"""Archives on the client's side: a file written whole or not at all, and one sent off in pieces."""
+
+import hashlib
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from mosaic.errors import ArchiveError
+from mosaic.runs import atomic
+from mosaic.wire import trainer_pb2 as pb
+
+SUFFIX = ".mosaic.tar.gz"
+_PIECE = 2**20
+
+
+def write(chunks: Iterable[pb.ArchiveChunk], target: Path, overwrite: bool) -> dict[str, Any]:
+    """Keep what the daemon sends; what is in it.
+
+    Raises:
+        ArchiveError: The file is there already, or cannot be written there.
+    """
+    if target.exists() and not overwrite:
+        raise ArchiveError(
+            f"{target} exists; choose another name with --output or replace it with --force"
+        )
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    except OSError as error:
+        raise ArchiveError(f"cannot write to {target.parent}: {error.strerror}") from None
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            manifest, size, digest = _copy(chunks, file)
+            os.fchmod(file.fileno(), 0o644)
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException as error:
+        Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise ArchiveError(f"cannot write {target}: {error.strerror}") from None
+        raise
+    atomic.sync_folder(target.parent)
+    return {"file": str(target), "size": size, "sha256": digest, "manifest": manifest}
+
+
+def _copy(chunks: Iterable[pb.ArchiveChunk], file: BinaryIO) -> tuple[dict[str, Any], int, str]:
+    manifest: dict[str, Any] = {}
+    size, digest = 0, hashlib.sha256()
+    for chunk in chunks:
+        if chunk.manifest_json:
+            manifest = json.loads(chunk.manifest_json)
+        file.write(chunk.data)
+        digest.update(chunk.data)
+        size += len(chunk.data)
+    file.flush()
+    return manifest, size, digest.hexdigest()
+
+
+def open_archive(file: Path) -> BinaryIO:
+    """A file to be sent.
+
+    Raises:
+        ArchiveError: There is no such file.
+    """
+    try:
+        return file.open("rb")
+    except OSError as error:
+        raise ArchiveError(f"cannot read {file}: {error.strerror}") from None
+
+
+def send(content: BinaryIO, as_new: bool) -> Iterator[pb.ImportChunk]:
+    """A file in pieces, after what is to be done with it."""
+    facts = os.fstat(content.fileno())
+    size = facts.st_size if stat.S_ISREG(facts.st_mode) else 0
+    yield pb.ImportChunk(options=pb.ImportOptions(size=size, as_new=as_new))
+    # A daemon that refuses early ends the call, and its caller closes the file under us.
+    with suppress(ValueError):
+        while piece := content.read(_PIECE):
+            yield pb.ImportChunk(data=piece)

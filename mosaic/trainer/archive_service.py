@@ -1,0 +1,248 @@
+"""The gRPC handlers of archives: runs out of this home as one file, and into it."""
+
+import asyncio
+import concurrent.futures
+import json
+import os
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from mosaic.archive import manifest as manifests
+from mosaic.archive.content import Cleaner
+from mosaic.archive.manifest import ArchivedRun, Manifest
+from mosaic.archive.pack import Source, pack, survey
+from mosaic.archive.reader import ArchiveReader
+from mosaic.archive.unpack import check_size, read_manifest, rename_run, sync, unpack
+from mosaic.config.secrets import SecretStore
+from mosaic.errors import ArchiveError, RunExistsError
+from mosaic.runs import atomic
+from mosaic.runs.directory import remove_tree
+from mosaic.runs.ids import new_run_id
+from mosaic.trainer import arrivals, auth, hardware, housekeeping, intake
+from mosaic.trainer.engine import Engine
+from mosaic.trainer.messages import run_message
+from mosaic.trainer.registry import StoredRun, Vitals
+from mosaic.trainer.resolve import resolve_run
+from mosaic.trainer.states import Run
+from mosaic.wire import trainer_pb2 as pb
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A run of an archive and what becomes of it here; no `place` when it is here already."""
+
+    archived: ArchivedRun
+    run_id: str
+    place: Path | None
+
+
+class ArchiveHandlers:
+    """ExportRuns and ImportRuns."""
+
+    engine: Engine
+    token: bytes
+
+    async def ExportRuns(  # noqa: N802
+        self, request: pb.ExportRunsRequest, _: Any
+    ) -> AsyncIterator[pb.ArchiveChunk]:
+        """A manifest, then the archive it describes."""
+        stored = [await resolve_run(self.engine, text) for text in request.run_ids]
+        sources = [
+            self._source(item) for item in {each.run.run_id: each for each in stored}.values()
+        ]
+        if not sources:
+            raise ArchiveError("name at least one run to export")
+        manifest = await asyncio.to_thread(_describe, sources, not request.without_checkpoints)
+        yield pb.ArchiveChunk(manifest_json=json.dumps(manifest.model_dump()))
+        pieces = pack(manifest, sources)
+        while piece := await asyncio.to_thread(next, pieces, b""):
+            yield pb.ArchiveChunk(data=piece)
+
+    async def ImportRuns(  # noqa: N802
+        self, requests: AsyncIterator[pb.ImportChunk], context: grpc.aio.ServicerContext
+    ) -> pb.ImportRunsReply:
+        """Everything is received and proven out of sight; then the runs appear."""
+        first = await anext(requests, pb.ImportChunk())
+        if first.WhichOneof("part") != "options":
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the options come first")
+        upload = _Upload(requests, asyncio.get_running_loop())
+        receiving = asyncio.ensure_future(asyncio.to_thread(self._receive, upload, first.options))
+        try:
+            arrived = await asyncio.shield(receiving)
+        except asyncio.CancelledError:
+            upload.give_up()
+            await asyncio.wait([receiving])
+            receiving.exception()
+            raise
+        try:
+            imported = [self._admit(arrival, run, vitals) for arrival, run, vitals in arrived]
+        except BaseException:
+            _discard([arrival for arrival, _, _ in arrived])
+            raise
+        return pb.ImportRunsReply(runs=imported)
+
+    # ------------------------------------------------------------ out
+
+    def _source(self, stored: StoredRun) -> Source:
+        run = stored.run
+        if run.live:
+            raise ArchiveError(
+                f"run {run.run_id} is {run.state} and its files still change: wait for its end "
+                f"(mosaic watch {run.run_id}) or end it (mosaic cancel {run.run_id}), then export"
+            )
+        if run.deleted:
+            raise ArchiveError(
+                f"run {run.run_id} is in the trash; take it out first: mosaic restore {run.run_id}"
+            )
+        described = ArchivedRun(
+            run_id=run.run_id,
+            run_name=run.run_name,
+            worker=run.worker,
+            algo=run.algo,
+            env_id=run.env_id,
+            outcome=run.outcome,
+            files=[],
+        )
+        return Source(self.engine.run_dir(stored).path, described, self._cleaner(run.run_id))
+
+    def _cleaner(self, run_id: str) -> Cleaner:
+        kept = SecretStore(self.engine.home.secrets).get(run_id)
+        return Cleaner([*kept.values(), self.token.decode(), auth.launch_key(self.token, run_id)])
+
+    # ------------------------------------------------------------ in
+
+    def _receive(
+        self, upload: "_Upload", options: pb.ImportOptions
+    ) -> list[tuple[Arrival, Run, Vitals]]:
+        """Unpack and check an archive; a failure leaves nothing."""
+        reader = ArchiveReader(upload)
+        manifest = read_manifest(reader)
+        home, settings = self.engine.home, self.engine.settings
+        free = (hardware.disk_free_mb(home.root) - settings.min_free_disk_mb) * 2**20
+        check_size(manifest, options.size, free)
+        expected = [self._expect(run, options.as_new) for run in manifest.runs]
+        made: list[Arrival] = []
+        try:
+            for arrival in expected:
+                if arrival.place is not None:
+                    _make(arrival.place, arrival.run_id)
+                    made.append(arrival)
+            places = {each.archived.run_id: each.place for each in made if each.place}
+            unpack(reader, manifest, places)
+            return [self._arrived(arrival) for arrival in expected]
+        except BaseException:
+            _discard(made)
+            raise
+
+    def _expect(self, archived: ArchivedRun, as_new: bool) -> Arrival:
+        home = self.engine.home
+        if as_new:
+            run_id = new_run_id()
+            return Arrival(archived, run_id, intake.staging(home, run_id).path)
+        here = self.engine.registry.get(archived.run_id)
+        if here is None:
+            return Arrival(archived, archived.run_id, intake.staging(home, archived.run_id).path)
+        self._check_same(here, archived)
+        return Arrival(archived, archived.run_id, None)
+
+    def _check_same(self, here: StoredRun, archived: ArchivedRun) -> None:
+        run_id = here.run.run_id
+        if here.run.deleted:
+            raise RunExistsError(
+                f"run {run_id} is in this home's trash; take it out (mosaic restore {run_id}) or "
+                "import a second copy with --as-new"
+            )
+        run_dir = self.engine.run_dir(here).path
+        others = arrivals.differing(run_dir, archived, self._cleaner(run_id))
+        if here.run.live or others:
+            shown = ", ".join(others[:3]) or "it has not ended"
+            raise RunExistsError(
+                f"another run {run_id} is in this home already (different: {shown}); "
+                "import this one under a new id with --as-new"
+            )
+
+    def _arrived(self, arrival: Arrival) -> tuple[Arrival, Run, Vitals]:
+        if arrival.place is None:
+            stored = self.engine.stored(arrival.run_id)
+            return arrival, stored.run, stored.vitals
+        if arrival.run_id != arrival.archived.run_id:
+            rename_run(arrival.place, arrival.archived.run_id, arrival.run_id)
+            arrivals.note_origin(arrival.place, arrival.archived.run_id)
+        run, vitals = arrivals.load(arrival.place, arrival.run_id)
+        sync(arrival.place)
+        return arrival, run, vitals
+
+    def _admit(self, arrival: Arrival, run: Run, vitals: Vitals) -> pb.ImportedRun:
+        """Make a run that has been proven visible."""
+        home, run_id = self.engine.home, arrival.run_id
+        if arrival.place is not None:
+            if self.engine.registry.get(run_id) is not None:
+                raise RunExistsError(f"run {run_id} has come into this home meanwhile")
+            os.rename(arrival.place, home.run_dir(run_id))
+            atomic.sync_folder(home.runs)
+            self.engine.journal.publish(run, vitals)
+            directory = self.engine.run_dir(StoredRun(run, vitals, 0))
+            housekeeping.keep_logs(home, run_id, directory)
+        stored = StoredRun(run, vitals, 0)
+        return pb.ImportedRun(
+            run=run_message(stored, str(self.engine.run_dir(stored).path)),
+            original_id=arrival.archived.run_id,
+            created=arrival.place is not None,
+            files=len(arrival.archived.files),
+            bytes=arrival.archived.size,
+        )
+
+
+class _Upload(Iterator[bytes]):
+    """A client's stream of chunks, for a thread to read."""
+
+    def __init__(
+        self, requests: AsyncIterator[pb.ImportChunk], loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._requests = requests
+        self._loop = loop
+        self._waiting: concurrent.futures.Future[bytes] | None = None
+        self._gone = False
+
+    def __next__(self) -> bytes:
+        self._waiting = asyncio.run_coroutine_threadsafe(self._receive(), self._loop)
+        if self._gone:
+            self._waiting.cancel()
+        try:
+            data = self._waiting.result()
+        except concurrent.futures.CancelledError:
+            raise ArchiveError("the client went away in the middle of the archive") from None
+        if not data:
+            raise StopIteration
+        return data
+
+    def give_up(self) -> None:
+        """Nothing more will come."""
+        self._gone = True
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    async def _receive(self) -> bytes:
+        chunk = await anext(self._requests, pb.ImportChunk())
+        return bytes(chunk.data)
+
+
+def _describe(sources: list[Source], checkpoints: bool) -> Manifest:
+    return manifests.describe([survey(source, checkpoints) for source in sources])
+
+
+def _make(place: Path, run_id: str) -> None:
+    try:
+        place.mkdir()
+    except FileExistsError:
+        raise RunExistsError(f"run {run_id} is being imported by somebody else now") from None
+
+
+def _discard(made: list[Arrival]) -> None:
+    for arrival in made:
+        if arrival.place is not None:
+            remove_tree(arrival.place)

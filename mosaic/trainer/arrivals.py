@@ -1,0 +1,77 @@
+"""Judging a run that comes from another home before it is let in."""
+
+import hashlib
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from mosaic.archive.content import Cleaner, HoldsSecretError
+from mosaic.archive.manifest import ArchivedRun
+from mosaic.errors import ArchiveError
+from mosaic.runs import eventlog
+from mosaic.runs.directory import RunDirectory, read_json
+from mosaic.trainer.messages import run_message
+from mosaic.trainer.recovery import last_vitals, load_run
+from mosaic.trainer.registry import StoredRun, Vitals
+from mosaic.trainer.states import Outcome, Run, State
+
+_LARGEST_LOG = 256 * 2**20
+
+
+def load(place: Path, run_id: str) -> tuple[Run, Vitals]:
+    """The row of an unpacked run.
+
+    Raises:
+        ArchiveError: Its event log is not that of a run that has ended, or is damaged.
+    """
+    log = place / eventlog.FILE_NAME
+    if not log.is_file() or log.stat().st_size > _LARGEST_LOG:
+        raise ArchiveError(f"run {run_id} has no event log that could be one")
+    if read_json(RunDirectory(place).config) is None:
+        raise ArchiveError(f"run {run_id} has no readable config.json")
+    row = load_run(place)
+    lines = log.read_bytes().count(b"\n")
+    if row is None or row.version != lines:
+        raise ArchiveError(f"the event log of run {run_id} is damaged")
+    run = replace(row, run_id=run_id)
+    if run.state is not State.TERM or run.outcome not in set(Outcome):
+        raise ArchiveError(f"run {run_id} has not ended; only ended runs are imported")
+    try:
+        vitals = last_vitals(run, place)
+        run_message(StoredRun(run, vitals, 0), str(place))
+        " ".join((run.idempotency_key, run.module, *run.tags))
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ArchiveError(f"the event log of run {run_id} makes no sense: {error}") from None
+    if run.deleted:
+        raise ArchiveError(f"run {run_id} was in the trash of its home")
+    return run, vitals
+
+
+def note_origin(place: Path, original: str) -> None:
+    """Write down, as an event, which run an unpacked copy is a copy of."""
+    events = eventlog.read(place)
+    line = eventlog.LogLine(
+        seq=len(events) + 1,
+        kind="annotated",
+        at=time.time(),
+        mono=time.monotonic(),
+        data={"parent_run_id": original},
+    )
+    eventlog.append(place, [line])
+
+
+def differing(run_dir: Path, archived: ArchivedRun, cleaner: Cleaner) -> list[str]:
+    """The files of an archived run that a run directory has not, or has otherwise."""
+    return [
+        file.path for file in archived.files if _digest(cleaner, run_dir / file.path) != file.sha256
+    ]
+
+
+def _digest(cleaner: Cleaner, path: Path) -> str:
+    digest = hashlib.sha256()
+    try:
+        for piece in cleaner.pieces(path):
+            digest.update(piece)
+    except (OSError, HoldsSecretError):
+        return ""
+    return digest.hexdigest()

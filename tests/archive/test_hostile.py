@@ -1,0 +1,289 @@
+"""Files that are damaged, forged or cut short, and ends that come in the middle."""
+
+import gzip
+import io
+import json
+import os
+import signal
+import subprocess
+import tarfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli.conftest import MOSAIC
+from support.trainer import until
+
+from mosaic.archive.manifest import safe_path
+from mosaic.errors import ArchiveError
+
+from .conftest import Place
+
+Entries = list[tuple[tarfile.TarInfo, bytes]]
+
+
+def _read(file: Path) -> Entries:
+    with tarfile.open(file) as opened:
+        return [(info, opened.extractfile(info).read()) for info in opened]  # type: ignore[union-attr]
+
+
+def _pack(entries: Entries) -> bytes:
+    """The entries as an archive whose every header is sound."""
+    parts = []
+    for info, content in entries:
+        info.size = len(content) if info.isreg() else 0
+        parts += [info.tobuf(tarfile.PAX_FORMAT), content, bytes(-info.size % 512)]
+    return gzip.compress(b"".join(parts) + bytes(1024))
+
+
+def _with_manifest(entries: Entries, change: Callable[[dict[str, Any]], None]) -> bytes:
+    document = json.loads(entries[0][1])
+    change(document)
+    return _pack([(entries[0][0], json.dumps(document).encode()), *entries[1:]])
+
+
+def _forge(entries: Entries, name: str, kind: bytes, **fields: Any) -> bytes:
+    """One more entry of a kind that no run has, in place of the first file."""
+    info = tarfile.TarInfo(name)
+    info.type = kind
+    for key, value in fields.items():
+        setattr(info, key, value)
+    return _pack([entries[0], (info, b""), *entries[2:]])
+
+
+def _first_file(document: dict[str, Any]) -> dict[str, Any]:
+    file: dict[str, Any] = document["runs"][0]["files"][0]
+    return file
+
+
+def _hostile(file: Path) -> dict[str, tuple[bytes, str]]:
+    """Archives made from a good one, each with what its refusal must say."""
+    good = file.read_bytes()
+    entries = _read(file)
+    run_id = json.loads(entries[0][1])["runs"][0]["run_id"]
+    flipped = [*entries[:-1], (entries[-1][0], entries[-1][1][::-1])]
+    bomb = io.BytesIO()
+    with gzip.GzipFile(fileobj=bomb, mode="wb") as packed:
+        info = tarfile.TarInfo("manifest.json")
+        info.size = 8 * 2**30 - 1
+        packed.write(info.tobuf() + bytes(2**20))
+    long_header = tarfile.TarInfo("x")
+    long_header.type, long_header.size = tarfile.XHDTYPE, 2**30
+
+    def named(path: str) -> bytes:
+        return _with_manifest(entries, lambda d: _first_file(d).update(path=path))
+
+    def event_log(change: Callable[[bytes], bytes]) -> bytes:
+        import hashlib
+
+        at = next(i for i, (info, _) in enumerate(entries) if info.name.endswith("events.jsonl"))
+        content = change(entries[at][1])
+        document = json.loads(entries[0][1])
+        listed = next(f for f in document["runs"][0]["files"] if f["path"] == "events.jsonl")
+        listed.update(size=len(content), sha256=hashlib.sha256(content).hexdigest())
+        changed = [*entries[:at], (entries[at][0], content), *entries[at + 1 :]]
+        return _pack([(entries[0][0], json.dumps(document).encode()), *changed[1:]])
+
+    def without_end(log: bytes) -> bytes:
+        return b"".join(line for line in log.splitlines(True) if b'"settled"' not in line)
+
+    return {
+        "empty": (b"", "ends in the middle"),
+        "noise": (os.urandom(4000), "damaged or no MOSAIC archive"),
+        "another tar": (_pack(entries[1:]), "no MOSAIC archive"),
+        "cut short": (good[: len(good) // 2], "ends in the middle"),
+        "cut at the end": (good[:-4], "ends in the middle"),
+        "a flipped bit": (good[:-6] + bytes([good[-6] ^ 1]) + good[-5:], "damaged"),
+        "more behind it": (good + b"x", "more in the file"),
+        "an archive behind it": (good + good, "more in the file"),
+        "other content": (_pack(flipped), "checksum"),
+        "a file missing": (_pack(entries[:-1]), "ends where"),
+        "a file more": (_pack([*entries, entries[-1]]), "does not list"),
+        "two files swapped": (_pack([*entries[:-2], entries[-1], entries[-2]]), "should be"),
+        "..": (named("../../../escaped"), "leads outside the run"),
+        "absolute": (named("/etc/escaped"), "leads outside the run"),
+        "a dot": (named("logs/./x"), "leads outside the run"),
+        "a NUL": (named("a\0b"), "characters that no file"),
+        "a long name": (named("x" * 300), "too long"),
+        "a file as folder": (
+            _with_manifest(
+                entries,
+                lambda d: d["runs"][0]["files"].append(
+                    {**_first_file(d), "path": _first_file(d)["path"] + "/below"}
+                ),
+            ),
+            "both a file and a folder",
+        ),
+        "a name twice": (
+            _with_manifest(entries, lambda d: d["runs"][0]["files"].append(_first_file(d))),
+            "twice",
+        ),
+        "a symbolic link": (
+            _forge(entries, f"{run_id}/link", tarfile.SYMTYPE, linkname="/etc/passwd"),
+            "a symbolic link",
+        ),
+        "a hard link": (
+            _forge(entries, f"{run_id}/link", tarfile.LNKTYPE, linkname="manifest.json"),
+            "a hard link",
+        ),
+        "a device": (_forge(entries, f"{run_id}/dev", tarfile.CHRTYPE, devmajor=1), "a device"),
+        "a pipe": (_forge(entries, f"{run_id}/pipe", tarfile.FIFOTYPE), "a named pipe"),
+        "a huge manifest": (bomb.getvalue(), "not ours"),
+        "a huge header": (gzip.compress(long_header.tobuf() + bytes(2**20)), "not ours"),
+        "a bomb": (
+            _with_manifest(entries, lambda d: _first_file(d).update(size=2**30 + 2**20)),
+            "looks like a bomb",
+        ),
+        "too large": (
+            _with_manifest(entries, lambda d: _first_file(d).update(size=2**58)),
+            "to spare",
+        ),
+        "a newer schema": (
+            _with_manifest(entries, lambda d: d.update(schema_version=2)),
+            "update MOSAIC",
+        ),
+        "a wrong id": (
+            _with_manifest(entries, lambda d: d["runs"][0].update(run_id="../x")),
+            "not a run id",
+        ),
+        "an unknown key": (_with_manifest(entries, lambda d: d.update(more=1)), "more"),
+        "a run twice": (
+            _with_manifest(entries, lambda d: d["runs"].append(d["runs"][0])),
+            "same run twice",
+        ),
+        "not ended": (event_log(without_end), "has not ended"),
+        "a damaged log": (event_log(lambda log: log + b"{}\n"), "damaged"),
+        "a log of nonsense": (
+            event_log(lambda log: log.replace(b'"algo": "short"', b'"algo": 7')),
+            "makes no sense",
+        ),
+    }
+
+
+def test_x3_hostile_archives_are_refused_and_leave_nothing(
+    archive: tuple[Place, str, Path], make_place: Callable[..., Place], tmp_path: Path
+) -> None:
+    """Every forged, damaged or cut file is refused with what is wrong, and nothing is written."""
+    _, run_id, good = archive
+    place = make_place("two")
+    home = place.trainer.home
+    for name, (content, words) in _hostile(good).items():
+        file = tmp_path / "hostile.tar.gz"
+        file.write_bytes(content)
+        with pytest.raises(ArchiveError) as refused:
+            place.trainer.client.import_runs(file)
+        assert words in str(refused.value), f"{name}: {refused.value}"
+        assert list(home.runs.iterdir()) == [], name
+    assert not list(tmp_path.rglob("escaped"))
+    assert place.runs() == []
+    place.mosaic("import", str(good))
+    assert place.runs() == [run_id]
+
+
+def test_a_million_files_are_refused_before_one_is_written(
+    archive: tuple[Place, str, Path], tmp_path: Path
+) -> None:
+    """A manifest that lists more files than any run has is refused as a whole."""
+    place, run_id, good = archive
+    entries = _read(good)
+
+    def swell(document: dict[str, Any]) -> None:
+        first = _first_file(document)
+        document["runs"][0]["files"] += [{**first, "path": f"f{at}"} for at in range(100_000)]
+
+    file = tmp_path / "many.tar.gz"
+    file.write_bytes(_with_manifest(entries, swell))
+    place.mosaic("delete", run_id, "--purge")
+    assert "at most 100,000" in place.mosaic("import", str(file), code=2)
+    assert list(place.trainer.home.runs.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/", "a//b", "a/", "./a", "../a", "a/../b", "a\\b", "a\nb", "\x7f", "x" * 256]
+)
+def test_paths_that_no_run_has_are_not_safe(path: str) -> None:
+    """Only plain relative names below the run are taken."""
+    with pytest.raises(ValueError):
+        safe_path(path)
+
+
+def test_a_killed_daemon_leaves_no_half_import(
+    archive: tuple[Place, str, Path], make_place: Callable[..., Place], tmp_path: Path
+) -> None:
+    """kill -9 in the middle: the next daemon knows no such run, and it can be imported."""
+    one, run_id, _ = archive
+    (one.trainer.home.run_dir(run_id) / "zzz.bin").write_bytes(os.urandom(2**22))
+    good = tmp_path / "large.tar.gz"
+    one.mosaic("export", run_id, "-o", str(good))
+    place = make_place("two")
+    with _half_sent(place, good, tmp_path) as sender:
+        until(place.leftovers, "the import has begun")
+        place.trainer.kill()
+        sender.wait(timeout=30)
+        assert sender.returncode in (1, 3)
+    assert place.leftovers() == [f".new-{run_id}"]
+    place.trainer.start()
+    assert place.leftovers() == []
+    assert place.runs() == []
+    place.mosaic("import", str(good))
+    assert place.tree(run_id) == one.tree(run_id)
+
+
+def test_a_killed_client_leaves_no_half_import(
+    archive: tuple[Place, str, Path], make_place: Callable[..., Place], tmp_path: Path
+) -> None:
+    """The daemon forgets what a client that died has sent so far."""
+    one, run_id, _ = archive
+    (one.trainer.home.run_dir(run_id) / "zzz.bin").write_bytes(os.urandom(2**22))
+    good = tmp_path / "large.tar.gz"
+    one.mosaic("export", run_id, "-o", str(good))
+    place = make_place("two")
+    with _half_sent(place, good, tmp_path) as sender:
+        until(place.leftovers, "the import has begun")
+        text = place.mosaic("import", str(good), code=2)
+        assert "imported by somebody else" in text
+        sender.send_signal(signal.SIGKILL)
+        sender.wait(timeout=30)
+        until(lambda: not place.leftovers(), "the half import is gone")
+    assert place.runs() == []
+    place.mosaic("import", str(good))
+    assert place.runs() == [run_id]
+
+
+class _half_sent:  # noqa: N801
+    """`mosaic import` of a pipe into which only half of an archive has been written."""
+
+    def __init__(self, place: Place, good: Path, folder: Path) -> None:
+        self._place, self._good = place, good
+        self._pipe = folder / "pipe"
+
+    def __enter__(self) -> "subprocess.Popen[bytes]":
+        os.mkfifo(self._pipe)
+        self._sender = subprocess.Popen(
+            [MOSAIC, "import", str(self._pipe)],
+            env=self._place.mosaic.environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        content = self._good.read_bytes()
+        self._writer = self._pipe.open("wb", buffering=0)
+        self._writer.write(content[: len(content) // 2])
+        return self._sender
+
+    def __exit__(self, *_: object) -> None:
+        self._writer.close()
+        self._sender.kill()
+        self._sender.wait()
+
+
+def test_the_archive_is_not_held_in_memory() -> None:
+    """A reader inflates no more at once than it is asked for."""
+    from mosaic.archive.reader import ArchiveReader
+
+    packed = zlib.compressobj(9, zlib.DEFLATED, 31)
+    swollen = packed.compress(bytes(2**26)) + packed.flush()
+    reader = ArchiveReader(iter([swollen]))
+    assert len(reader._some(1000)) <= 1000
+    assert len(reader._pending) < len(swollen)
