@@ -31,6 +31,20 @@ def compact(value: float) -> str:
     return f"{value:.3g}"
 
 
+def tick(value: float, spacing: float) -> str:
+    """A number beside an axis, as exact as the distance to the next one asks for."""
+    if value == 0:
+        return "0"
+    unit, name = next(
+        (one for one in ((1e9, "G"), (1e6, "M"), (1e3, "k")) if abs(value) >= one[0]), (1.0, "")
+    )
+    digits = max(0, -math.floor(math.log10(spacing / unit) + 1e-9)) if spacing > 0 else 3
+    if digits > 5 and not name:
+        return f"{value:.2g}"
+    text = f"{value / unit:.{min(digits, 6)}f}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text) + name
+
+
 def duration(seconds: float | None) -> str:
     """A duration in its two largest units."""
     if seconds is None or seconds < 0 or math.isnan(seconds) or math.isinf(seconds):
@@ -59,6 +73,14 @@ def ago(moment: float | None, now: float | None = None) -> str:
 def moment(seconds: float | None) -> str:
     """A moment as local date and time."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds)) if seconds else "—"
+
+
+def size(value: float) -> str:
+    """A size given in bytes."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if value >= unit:
+            return f"{value / unit:.1f} {name}"
+    return f"{value:.0f} bytes"
 
 
 def megabytes(value: float) -> str:

@@ -6,19 +6,31 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from mosaic.runs.log_filter import LineFilter
+
 MAX_SHOWN_LINE = 16 * 1024
 _BLOCK = 1 << 18
-_TURN = 1 << 20
+MEGABYTE = 1 << 20
 _FARTHEST_TAIL = 1 << 27
+_PLAIN = bytes([*b"\t\n", *range(0x20, 0x7F)])
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)|\x1b[@-_]")
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Some whole lines and the byte after them."""
+    """Some whole lines of a log.
+
+    Attributes:
+        lines: As people read them.
+        offset: The byte after the last line that was looked at.
+        first: The byte at which the first of `lines` begins.
+        size: Of the log, in bytes.
+    """
 
     lines: tuple[str, ...]
     offset: int
+    first: int = 0
+    size: int = 0
 
 
 def tail_offset(path: Path, count: int, hidden: bytes = b"") -> int:
@@ -82,34 +94,61 @@ def first_data(descriptor: int) -> int:
         return 0
 
 
-def read_lines(path: Path, offset: int, final: bool = False) -> Lines:
-    """Whole lines from `offset` on, about a megabyte of them.
+def read_lines(
+    path: Path,
+    offset: int,
+    final: bool = False,
+    wanted: LineFilter | None = None,
+    turn: int = MEGABYTE,
+) -> Lines:
+    """Whole lines from `offset` on.
 
     Args:
         path: The log.
         offset: A line's beginning.
         final: Nobody writes any more: a last line without its end counts too.
+        wanted: Which lines; all when it is not given.
+        turn: How many bytes to look at.
     """
     descriptor = _open(path)
     if descriptor is None:
         return Lines((), offset)
     try:
         offset = max(offset, first_data(descriptor))
-        content = os.pread(descriptor, _TURN, offset)
-        if len(content) == _TURN and b"\n" not in content:
-            return _endless_line(descriptor, offset, content, final)
+        size = os.fstat(descriptor).st_size
+        content = os.pread(descriptor, turn, offset)
+        if len(content) == turn and b"\n" not in content:
+            return _endless_line(descriptor, offset, content, final, wanted)
     finally:
         os.close(descriptor)
     whole = content.rfind(b"\n") + 1
-    if final and len(content) < _TURN:
+    if final and len(content) < turn:
         whole = len(content)
-    shown = tuple(show(line) for line in _split(content[:whole]))
-    return Lines(shown, offset + whole)
+    content = content[:whole]
+    shown, first = _select(content, wanted)
+    return Lines(shown, offset + whole, offset + first, size)
+
+
+def _select(content: bytes, wanted: LineFilter | None) -> tuple[tuple[str, ...], int]:
+    """The lines that are wanted, and where in `content` the first of them begins."""
+    if wanted is None:
+        return tuple(map(show, _split(content))), 0
+    if not content or not wanted.may_be_in(content):
+        return (), 0
+    raw = list(_split(content))
+    # Nearly every log is plain text; it is made readable at once and not line by line.
+    plain = not content.translate(None, delete=_PLAIN)
+    lines = content.decode("ascii").removesuffix("\n").split("\n") if plain else map(show, raw)
+    places = [place for place, line in enumerate(lines) if wanted.takes(line)]
+    first = sum(len(line) + 1 for line in raw[: places[0]]) if places else 0
+    return tuple(show(raw[place]) for place in places), first
 
 
 def show(line: bytes) -> str:
     """A line for people: no control characters, no NULs, and not longer than they can read."""
     cut = len(line) - MAX_SHOWN_LINE
+    if cut <= 0 and not line.translate(None, delete=_PLAIN):
+        return line.decode("ascii")
     text = _ANSI.sub(b"", line[:MAX_SHOWN_LINE]).decode("utf-8", errors="replace")
     clean = "".join(c for c in text if c == "\t" or c.isprintable() or ord(c) >= 0xA0)
     return f"{clean} … [{cut:,} more bytes]" if cut > 0 else clean
@@ -120,17 +159,21 @@ def _split(content: bytes) -> Iterator[bytes]:
         yield from content.removesuffix(b"\n").split(b"\n")
 
 
-def _endless_line(descriptor: int, offset: int, beginning: bytes, final: bool) -> Lines:
+def _endless_line(
+    descriptor: int, offset: int, beginning: bytes, final: bool, wanted: LineFilter | None
+) -> Lines:
     """Skip to the end of a line that is longer than a turn."""
+    size = os.fstat(descriptor).st_size
     position = offset + len(beginning)
     while True:
-        block = os.pread(descriptor, _TURN, position)
+        block = os.pread(descriptor, MEGABYTE, position)
         newline = block.find(b"\n")
-        over = len(block) < _TURN
+        over = len(block) < MEGABYTE
         if newline < 0 and over and not final:
-            return Lines((), offset)
+            return Lines((), offset, offset, size)
         if newline >= 0 or over:
             end = position + (newline if newline >= 0 else len(block))
             shown = f"{show(beginning[:MAX_SHOWN_LINE])} … [a line of {end - offset:,} bytes]"
-            return Lines((shown,), end + (newline >= 0))
+            lines = (shown,) if wanted is None or wanted.takes(shown) else ()
+            return Lines(lines, end + (newline >= 0), offset, size)
         position += len(block)

@@ -3,11 +3,13 @@
 import asyncio
 import importlib
 import re
+import time
 from collections.abc import AsyncIterator
 
 import grpc
 
 from mosaic.runs import logs
+from mosaic.runs.log_filter import LineFilter
 from mosaic.trainer.engine import Engine
 from mosaic.trainer.registry import StoredRun
 from mosaic.trainer.resolve import resolve_run
@@ -16,7 +18,8 @@ from mosaic.workers.lifecycle import MARK
 
 _FOLLOW_S = 0.25
 _METRIC_CHUNK = 20_000
-_LIFECYCLE = MARK.decode()
+_PROGRESS_S = 0.2
+_SMALLEST_CHUNK = 4096
 
 
 class StreamHandlers:
@@ -28,8 +31,9 @@ class StreamHandlers:
         self, request: pb.StreamRunLogsRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[pb.LogChunk]:
         stored = await resolve_run(self.engine, request.run_id)
+        hidden = "" if request.lifecycle else MARK.decode()
         try:
-            pattern = re.compile(request.grep) if request.grep else None
+            wanted = LineFilter(request.grep, hidden)
         except re.error as error:
             await context.abort(
                 grpc.StatusCode.INVALID_ARGUMENT,
@@ -43,26 +47,24 @@ class StreamHandlers:
         offsets = dict.fromkeys(names, request.offset if single else 0)
         if request.tail_lines:
             for name in names:
-                hidden = b"" if request.lifecycle else MARK
                 offsets[name] = await asyncio.to_thread(
-                    logs.tail_offset, paths[name], request.tail_lines, hidden
+                    logs.tail_offset, paths[name], request.tail_lines, hidden.encode()
                 )
+        turn = min(max(request.chunk_bytes or logs.MEGABYTE, _SMALLEST_CHUNK), logs.MEGABYTE)
+        said_at = time.monotonic()
         while True:
             over = not self._still_live(stored)
             moved = False
             for name in names:
-                block = await asyncio.to_thread(logs.read_lines, paths[name], offsets[name], over)
+                block = await asyncio.to_thread(
+                    logs.read_lines, paths[name], offsets[name], over, wanted, turn
+                )
                 moved = moved or block.offset != offsets[name]
                 offsets[name] = block.offset
-                wanted = [
-                    line
-                    for line in block.lines
-                    if (request.lifecycle or _LIFECYCLE not in line)
-                    and (pattern is None or pattern.search(line))
-                ]
-                if wanted:
-                    text = "\n".join(wanted) + "\n"
-                    yield pb.LogChunk(stream=name, offset=block.offset, text=text)
+                silent = request.progress and time.monotonic() - said_at > _PROGRESS_S
+                if block.lines or (silent and moved):
+                    said_at = time.monotonic()
+                    yield _chunk(name, block)
             if not moved:
                 if over or not request.follow:
                     return
@@ -100,3 +102,10 @@ class StreamHandlers:
 
     def _still_live(self, stored: StoredRun) -> bool:
         return self.engine.stored(stored.run.run_id).run.live
+
+
+def _chunk(stream: str, block: logs.Lines) -> pb.LogChunk:
+    text = "\n".join(block.lines) + "\n" if block.lines else ""
+    return pb.LogChunk(
+        stream=stream, offset=block.offset, text=text, first=block.first, size=block.size
+    )

@@ -1,0 +1,77 @@
+"""Reading a log through the daemon: its end, what fits a search, or a page from anywhere.
+
+These generators run on a stream's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from mosaic.client import TrainerClient
+
+TAIL_LINES = 3000
+_PAGE_LINES = 3000
+_PAGE_BYTES = 65_536
+_CONTEXT_BYTES = 8192
+_MAX_HITS = 5000
+
+
+@dataclass
+class Place:
+    """A stretch of one stream's log that is on screen, away from its end.
+
+    Attributes:
+        stream: stdout or stderr.
+        start: Its first byte, which may be in the middle of a line.
+        offset: The byte after it; the next page begins there.
+        at_error: The first error in it is to be shown.
+    """
+
+    stream: str
+    start: int
+    offset: int
+    at_error: bool = False
+
+
+def newest_or_fitting(
+    run_id: str, pattern: str, lifecycle: bool, client: TrainerClient
+) -> Iterator[Any]:
+    """The last lines and then new ones; with a pattern, all lines that fit it."""
+    options = {"grep": pattern, "progress": True} if pattern else {"tail_lines": TAIL_LINES}
+    hits = 0
+    for chunk in client.log_chunks(run_id, follow=True, lifecycle=lifecycle, **options):
+        hits += chunk.text.count("\n")
+        yield chunk
+        if pattern and hits >= _MAX_HITS:
+            text = f"… more than {_MAX_HITS:,} lines fit; narrow the search\n"
+            yield type(chunk)(stream=chunk.stream, text=text, size=chunk.size)
+            return
+
+
+def page(
+    run_id: str, stream: str, offset: int, lifecycle: bool, cut: bool, client: TrainerClient
+) -> Iterator[Any]:
+    """Some lines of one stream from a byte on; `cut` drops what is left of a line there."""
+    lines = 0
+    chunks = client.log_chunks(
+        run_id, stream=stream, offset=offset, lifecycle=lifecycle, chunk_bytes=_PAGE_BYTES
+    )
+    for chunk in chunks:
+        if cut:
+            cut, chunk.text = False, chunk.text.partition("\n")[2]
+        lines += chunk.text.count("\n")
+        yield chunk
+        if lines >= _PAGE_LINES:
+            return
+
+
+def first_error(run_id: str, errors: str, lifecycle: bool, client: TrainerClient) -> Iterator[Any]:
+    """How far the search is, then the place of the first error."""
+    for chunk in client.log_chunks(run_id, grep=errors, lifecycle=lifecycle, progress=True):
+        if chunk.text:
+            start = max(0, chunk.first - _CONTEXT_BYTES)
+            yield Place(chunk.stream, start, start, at_error=True)
+            return
+        yield chunk
