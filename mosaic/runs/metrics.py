@@ -1,83 +1,34 @@
-"""A run's scalars on disk: one append-only file of 24-byte points a tag.
+"""Reading a run's scalars: one append-only file of 24-byte points a tag.
 
 Compact, readable without TensorBoard, and safe to read while it grows: a reader takes whole
 points only.
 """
 
-import os
-import time
 import urllib.parse
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 
+from mosaic.runs.metric_writer import FOLDER, SUFFIX, path_of
+
 POINT = np.dtype([("step", "<i8"), ("value", "<f8"), ("wall", "<f8")])
-_SUFFIX = ".points"
-_FOLDER = "metrics"
-
-
-class MetricWriter:
-    """Buffers points and appends them once a second."""
-
-    def __init__(self, run_dir: str | Path, flush_every_s: float = 1.0) -> None:
-        self._folder = Path(run_dir) / _FOLDER
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._flush_every_s = flush_every_s
-        self._flushed_at = time.monotonic()
-        self._pending: dict[str, list[tuple[int, float, float]]] = {}
-
-    def add(self, tag: str, step: int, value: float, wall_time: float | None = None) -> None:
-        """Note one value."""
-        wall = time.time() if wall_time is None else wall_time
-        self._pending.setdefault(tag, []).append((int(step), float(value), wall))
-        if time.monotonic() - self._flushed_at >= self._flush_every_s:
-            self.flush()
-
-    def flush(self) -> None:
-        """Append everything noted so far."""
-        self._flushed_at = time.monotonic()
-        pending, self._pending = self._pending, {}
-        for tag, points in pending.items():
-            path = self._folder / (urllib.parse.quote(tag, safe="") + _SUFFIX)
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            try:
-                whole = os.fstat(descriptor).st_size // POINT.itemsize * POINT.itemsize
-                os.pwrite(descriptor, np.array(points, POINT).tobytes(), whole)
-            finally:
-                os.close(descriptor)
-
-    def close(self) -> None:
-        """Append what is left."""
-        self.flush()
-
-    def __enter__(self) -> "MetricWriter":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class MetricReader:
     """Reads what a `MetricWriter` of any process has appended."""
 
     def __init__(self, run_dir: str | Path) -> None:
-        self._folder = Path(run_dir) / _FOLDER
+        self._folder = Path(run_dir) / FOLDER
 
     def tags(self) -> list[str]:
         """Every tag with at least one point."""
         if not self._folder.is_dir():
             return []
         return sorted(
-            urllib.parse.unquote(path.name.removesuffix(_SUFFIX))
+            urllib.parse.unquote(path.name.removesuffix(SUFFIX))
             for path in self._folder.iterdir()
-            if path.name.endswith(_SUFFIX)
+            if path.name.endswith(SUFFIX)
         )
 
     def read(self, tag: str, start: int = 0, max_points: int = 0) -> "np.ndarray[Any, Any]":
@@ -88,7 +39,7 @@ class MetricReader:
         self, tag: str, start: int = 0, max_points: int = 0
     ) -> "tuple[int, np.ndarray[Any, Any]]":
         """The same, with how many points there were before thinning."""
-        path = self._folder / (urllib.parse.quote(tag, safe="") + _SUFFIX)
+        path = path_of(self._folder, tag)
         try:
             count = path.stat().st_size // POINT.itemsize - start
         except FileNotFoundError:

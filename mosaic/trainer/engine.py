@@ -18,11 +18,7 @@ from mosaic.fastlane.ownership import sweep_leftovers
 from mosaic.runs import ids
 from mosaic.runs.directory import RunDirectory, read_json
 from mosaic.trainer import housekeeping, intake, processes, recovery
-from mosaic.trainer.decisions import (
-    Archive,
-    Now,
-    decide,
-)
+from mosaic.trainer.decisions import Archive, Now, decide
 from mosaic.trainer.effects import Effects
 from mosaic.trainer.executor import Executor
 from mosaic.trainer.journal import Journal
@@ -270,6 +266,7 @@ class Engine:
     async def close(self) -> None:
         """Let go of everything; workers go on."""
         for run_id, watch in self._watches.items():
+            watch.curves.flush()
             self.registry.put_vitals(run_id, watch.vitals)
         await self.effects.close()
 
@@ -326,6 +323,7 @@ class Engine:
         for run_id, watch in self._watches.items():
             if watch.vitals_dirty:
                 watch.vitals_dirty = False
+                watch.curves.flush()
                 persist = now - watch.persisted_mono > _VITALS_PERSIST_S
                 watch.persisted_mono = now if persist else watch.persisted_mono
                 self.journal.publish_vitals(self._runs[run_id], watch.vitals, persist)
@@ -379,6 +377,7 @@ class Engine:
     def _archive(self, run: Run, slots: tuple[str, ...]) -> None:
         """Keep the logs of an ended run and forget it as a live one."""
         watch = self._watches.pop(run.run_id)
+        watch.curves.close()
         del self._runs[run.run_id]
         self.effects.close_control(run.run_id)
         self.journal.publish(run, watch.vitals)

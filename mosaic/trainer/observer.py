@@ -10,6 +10,7 @@ from typing import Any
 
 from mosaic.config.settings import Settings
 from mosaic.runs.directory import RunDirectory, read_json
+from mosaic.trainer.curves import CurveKeeper
 from mosaic.trainer.decisions import (
     Now,
 )
@@ -50,8 +51,10 @@ class Watch:
     Attributes:
         vitals: Newest vital signs.
         heartbeat_mono: When the worker was last heard.
+        watched_mono: Since when this daemon watches; nobody could register with it before.
         wait_reason: Why it is not running yet.
         vitals_dirty: Vital signs nobody has been told yet.
+        curves: Its headline numbers on disk, where the worker does not see to that.
         persisted_mono: When the vital signs were last stored.
     """
 
@@ -59,11 +62,16 @@ class Watch:
     vitals: Vitals
     tailer: LineTailer
     heartbeat_mono: float = field(default_factory=time.monotonic)
+    watched_mono: float = field(default_factory=time.monotonic)
     wait_reason: str = ""
     vitals_dirty: bool = False
     persisted_mono: float = 0.0
     keys: list[ProcessKey] = field(default_factory=list)
+    curves: CurveKeeper = field(init=False)
     rate: "StepRate" = field(default_factory=lambda: StepRate())
+
+    def __post_init__(self) -> None:
+        self.curves = CurveKeeper(self.directory.path)
 
     @classmethod
     def of(cls, directory: RunDirectory, vitals: Vitals) -> "Watch":
@@ -168,6 +176,7 @@ def _take_metrics(watch: Watch, line: LifecycleLine, now: Now) -> None:
     step, total = line.fields["step"], line.fields.get("total", 0)
     rate = watch.rate.update(step, now.mono)
     left = max(0, total - step)
+    watch.curves.add(step, line.fields["values"], line.at or now.wall)
     watch.vitals = replace(
         watch.vitals,
         step=step,
@@ -230,7 +239,7 @@ def _memory_in_stderr(watch: Watch) -> bool:
 
 
 def _deadlines(run: Run, watch: Watch, settings: Settings, now: Now) -> Iterator[Stimulus]:
-    waited = now.mono - run.launched_mono
+    waited = now.mono - max(run.launched_mono, watch.watched_mono)
     if run.state is State.HSHK and waited > settings.handshake_timeout_s:
         limit = settings.handshake_timeout_s
         yield DeadlinePassed("handshake", f"the worker did not register within {limit:g} s")

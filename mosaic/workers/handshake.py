@@ -16,11 +16,13 @@ from mosaic.errors import HandshakeRefusedError
 from mosaic.workers.capabilities import PROTOCOL_VERSION
 
 Obey = Callable[[str], None]
+# How long a worker waits for an absent daemon before it begins without one.
+PATIENCE_S = 30.0
 _RECONNECT_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 class WorkerSession:
-    """A registered worker's connection; it survives restarts of the daemon.
+    """A worker's connection to the daemon; it survives restarts of the daemon.
 
     Use `register` to make one. Commands arrive on a thread of the session.
     """
@@ -35,6 +37,7 @@ class WorkerSession:
         self._newest_status = ""
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
+        self._request: Any = None
         self._call: Any = None
         self._channel: Any = None
 
@@ -47,6 +50,9 @@ class WorkerSession:
         environment: dict[str, str] | None = None,
     ) -> "WorkerSession":
         """Shake hands with the daemon that started this process.
+
+        A daemon that stays away is no reason not to work: after a while the session goes on
+        without it, and `listen` shakes hands with the next one.
 
         Args:
             target: The daemon's address.
@@ -67,10 +73,16 @@ class WorkerSession:
         session._shake_hands(worker_kind, capabilities)
         return session
 
-    def listen(self, obey: Obey) -> None:
-        """Receive `pause`, `resume`, `checkpoint`, `stop`; `obey` runs on the session's thread."""
+    def listen(self, obey: Obey, joined_late: Callable[[], None] | None = None) -> None:
+        """Receive `pause`, `resume`, `checkpoint`, `stop`; both functions run on a thread.
+
+        Args:
+            obey: Takes a command.
+            joined_late: Called when a daemon that was away at the start has accepted this worker:
+                it has to be told once more that the run has started.
+        """
         self._thread = threading.Thread(
-            target=self._listen_forever, args=(obey,), name="mosaic-control", daemon=True
+            target=self._converse, args=(obey, joined_late), name="mosaic-control", daemon=True
         )
         self._thread.start()
 
@@ -104,33 +116,58 @@ class WorkerSession:
             self._channel.close()
 
     def _shake_hands(self, worker_kind: str, capabilities: dict[str, Any]) -> None:
-        import grpc
-
         from mosaic.wire import trainer_pb2 as pb
 
-        request = pb.RegisterWorkerRequest(
+        self._request = pb.RegisterWorkerRequest(
             run_id=self._run_id,
             worker_kind=worker_kind,
             protocol_version=PROTOCOL_VERSION,
             capabilities_json=json.dumps(capabilities),
             pid=os.getpid(),
         )
-        patience = time.monotonic() + 30.0
-        for attempt in range(1000):
+        deadline, attempt = time.monotonic() + PATIENCE_S, 0
+        while not self._register() and time.monotonic() < deadline:
+            self._reconnect(attempt)
+            attempt += 1
+
+    def _register(self) -> bool:
+        """Ask once; False when no daemon answers.
+
+        Raises:
+            HandshakeRefusedError: One answers and does not want this worker.
+        """
+        import grpc
+
+        try:
+            reply = self._stub().RegisterWorker(
+                self._request, metadata=self._metadata(self._launch_key), timeout=10.0
+            )
+        except grpc.RpcError as error:
+            absent = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+            if error.code() in absent:
+                return False
+            raise HandshakeRefusedError(
+                f"the daemon at {self._target} refused the handshake: {error.details()}"
+            ) from None
+        self._session = reply.session_token
+        return True
+
+    def _converse(self, obey: Obey, joined_late: Callable[[], None] | None) -> None:
+        attempt = 0
+        late = not self._session
+        while not self._session and not self._closed.is_set():
             try:
-                reply = self._stub().RegisterWorker(
-                    request, metadata=self._metadata(self._launch_key), timeout=10.0
-                )
-            except grpc.RpcError as error:
-                absent = error.code() is grpc.StatusCode.UNAVAILABLE
-                if not absent or time.monotonic() > patience:
-                    raise HandshakeRefusedError(
-                        f"the daemon at {self._target} refused the handshake: {error.details()}"
-                    ) from None
-                self._reconnect(attempt)
-            else:
-                self._session = reply.session_token
+                if not self._register():
+                    self._reconnect(attempt)
+                    attempt += 1
+            except (HandshakeRefusedError, ValueError):
+                # The daemon has settled this run without us, or this session was closed.
+                if not self._closed.is_set():
+                    obey("stop")
                 return
+        if late and joined_late is not None and self._session:
+            joined_late()
+        self._listen_forever(obey)
 
     def _listen_forever(self, obey: Obey) -> None:
         import grpc

@@ -9,9 +9,13 @@ import os
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+from mosaic.runs.disk import refuses
 
 SCHEMA = 1
 MAX_LINE = 64 * 1024
@@ -27,12 +31,30 @@ KNOWN_EVENTS = VITAL_SIGNS | {
     "run_failed",
 }
 _METRICS_INTERVAL_S = 1.0
+_MOST_UNSAID = 1000
+_LAST_WORDS_PATIENCE_S = 5.0
+_RETRY_S = 0.2
 _MAX_DEPTH = 8
 _LARGEST = 2**63
 
 
+class _Word(NamedTuple):
+    """A line before it has a number: what the disk refuses must not leave a gap."""
+
+    event: str
+    at: float
+    fields: str
+
+
 class LifecycleEmitter:
-    """Writes lifecycle lines, each with one system call, so that lines never mix."""
+    """Writes lifecycle lines, each with one system call, so that lines never mix.
+
+    A full disk ends nothing: vital signs that it refuses are counted, everything else waits and is
+    written before the next line that it takes.
+
+    Attributes:
+        lost: How many lines the disk refused for good.
+    """
 
     def __init__(self, run_id: str, descriptor: int | None = None) -> None:
         self._run_id = run_id
@@ -41,6 +63,11 @@ class LifecycleEmitter:
         self._seq = 0
         self._metrics_at = -math.inf
         self._held: dict[str, Any] | None = None
+        self._unsaid: deque[_Word] = deque()
+        self._refused = ""
+        self._torn = False
+        self._untold = 0
+        self.lost = 0
 
     def run_started(self, **fields: Any) -> None:
         """The worker has shaken hands and begins."""
@@ -77,26 +104,87 @@ class LifecycleEmitter:
         """The last line of a run that did what it was asked."""
         self.flush_metrics()
         self._emit("run_completed", {"summary": summary})
+        self._wait_for_the_disk()
 
     def run_failed(self, reason: str, hint: str = "") -> None:
         """The last line of a run that did not."""
         self.flush_metrics()
         self._emit("run_failed", {"reason": reason, "hint": hint})
+        self._wait_for_the_disk()
 
     def _emit(self, event: str, fields: dict[str, Any]) -> None:
         with self._lock:
-            self._seq += 1
-            document = {
-                "event": event,
-                "run_id": self._run_id,
-                "seq": self._seq,
-                "at": time.time(),
-                "schema": SCHEMA,
-                **fields,
-            }
-            line = json.dumps(document, allow_nan=False, default=str, separators=(",", ":"))
+            word = _Word(event, time.time(), _to_json(fields))
+            self._unsaid.append(word)
+            self._catch_up()
+            if event in VITAL_SIGNS and self._unsaid and self._unsaid[-1] is word:
+                self._unsaid.pop()
+                self._count_lost()
+            if len(self._unsaid) > _MOST_UNSAID:
+                self._unsaid.popleft()
+                self._count_lost()
+
+    def _catch_up(self) -> None:
+        """Write everything unsaid, as far as the disk takes it; first of all that it was full."""
+        with suppress(OSError):
             sys.stdout.flush()
-            os.write(self._descriptor, line.encode() + b"\n")
+        if self._refused:
+            text = f"the disk was full ({self._refused}); {self._untold} lines were lost"
+            if not self._write(_Word("note", time.time(), _to_json({"text": text}))):
+                return
+            self._refused, self._untold = "", 0
+        while self._unsaid and self._write(self._unsaid[0]):
+            self._unsaid.popleft()
+
+    def _write(self, word: _Word) -> bool:
+        """Whether the disk took a whole line; half a line is ended before the next one."""
+        head = {
+            "event": word.event,
+            "run_id": self._run_id,
+            "seq": self._seq + 1,
+            "at": word.at,
+            "schema": SCHEMA,
+        }
+        separator = "" if word.fields == "{}" else ","
+        text = _to_json(head)[:-1] + separator + word.fields[1:]
+        content = f"\n{text}\n".encode() if self._torn else f"{text}\n".encode()
+        written, reason = 0, "no space left"
+        try:
+            written = os.write(self._descriptor, content)
+        except OSError as error:
+            if not refuses(error):
+                raise
+            reason = error.strerror or str(error)
+        whole = written == len(content)
+        self._seq += whole
+        self._torn = not whole and (self._torn or written > 0)
+        if not whole:
+            self._note_refusal(reason)
+        return whole
+
+    def _count_lost(self) -> None:
+        self.lost += 1
+        self._untold += 1
+
+    def _note_refusal(self, reason: str) -> None:
+        if not self._refused:
+            self._refused = reason
+            with suppress(OSError):
+                print(
+                    f"the run's log cannot be written: {reason}; the run goes on", file=sys.stderr
+                )
+
+    def _wait_for_the_disk(self) -> None:
+        """Last words are worth a little patience: without them a run counts as failed."""
+        deadline = time.monotonic() + _LAST_WORDS_PATIENCE_S
+        while self._unsaid and time.monotonic() < deadline:
+            time.sleep(_RETRY_S)
+            with self._lock:
+                self._catch_up()
+
+
+def _to_json(fields: Mapping[str, Any]) -> str:
+    return json.dumps(fields, allow_nan=False, default=str, separators=(",", ":"))
 
 
 def finite(values: Mapping[str, float]) -> dict[str, float]:
@@ -106,11 +194,16 @@ def finite(values: Mapping[str, float]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class LifecycleLine:
-    """A line that keeps the contract."""
+    """A line that keeps the contract.
+
+    Attributes:
+        at: The worker's clock when it said so; 0 when it did not say.
+    """
 
     event: str
     seq: int
     fields: dict[str, Any]
+    at: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -157,7 +250,10 @@ def _checked(
     reserved = ("event", "run_id", "seq", "at", "schema")
     fields = {key: value for key, value in document.items() if key not in reserved}
     problem = _field_problem(event, fields)
-    return QuarantinedLine(problem) if problem else LifecycleLine(event, seq, fields)
+    if problem:
+        return QuarantinedLine(problem)
+    at = document.get("at", 0.0)
+    return LifecycleLine(event, seq, fields, float(at) if _is_number(at) else 0.0)
 
 
 def _field_problem(event: str, fields: dict[str, Any]) -> str:

@@ -22,6 +22,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from mosaic.errors import HandshakeRefusedError
+from mosaic.runs.disk import forgive_full_disks
 from mosaic.workers.handshake import WorkerSession
 from mosaic.workers.lifecycle import LifecycleEmitter
 
@@ -52,6 +53,7 @@ class WorkerProcess:
         self._ended = threading.Event()
         self._save: Callable[[], None] | None = None
         self._beat: threading.Thread | None = None
+        self._facts: dict[str, Any] = {}
 
     @classmethod
     def start(
@@ -78,10 +80,12 @@ class WorkerProcess:
         run_dir = Path(os.environ.get("MOSAIC_RUN_DIR", "."))
         process = cls(config, run_id, run_dir)
         process._save = save
+        forgive_full_disks()
         signal.signal(signal.SIGTERM, process._terminated)
+        process._facts = {"worker": worker_kind, "total": config.get("total_timesteps") or 0}
         if options.grpc:
             process._connect(options.grpc_target, worker_kind, capabilities)
-        process.emit.run_started(worker=worker_kind, total=config.get("total_timesteps") or 0)
+        process._announce()
         process._beat = threading.Thread(target=process._beat_forever, daemon=True)
         process._beat.start()
         return process
@@ -137,7 +141,10 @@ class WorkerProcess:
         except HandshakeRefusedError as error:
             self.emit.run_failed(str(error))
             sys.exit(EXIT_REFUSED)
-        self.session.listen(self._obey)
+        self.session.listen(self._obey, self._announce)
+
+    def _announce(self) -> None:
+        self.emit.run_started(**self._facts)
 
     def _obey(self, command: str) -> None:
         match command:

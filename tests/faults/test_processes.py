@@ -63,6 +63,24 @@ def test_p02_daemon_killed_mid_run(trainer: Trainer, downtime_s: float) -> None:
     assert trainer.ended(run["run_id"])["outcome"] == "cancelled"
 
 
+def test_p02_daemon_killed_before_the_handshake(make_trainer: MakeTrainer) -> None:
+    """A worker that finds no daemon begins without one; the next daemon takes it in, late as it is.
+
+    However long the daemon was away, that is not held against the worker.
+    """
+    trainer = make_trainer(handshake_timeout_s="2").start()
+    run_id = trainer.submit("starts_alone")
+    pid = trainer.wait_for(run_id, "HSHK")["pid"]
+    trainer.kill()
+    (trainer.directory(run_id).path / "begin").touch()
+    until(lambda: trainer.steps(run_id) > 2, "it works without a daemon")
+    time.sleep(2.0)
+    trainer.start()
+    assert trainer.wait_for(run_id, "EXEC")["pid"] == pid
+    trainer.client.cancel(run_id)
+    assert trainer.ended(run_id)["exit_code"] == 143
+
+
 def test_p03_worker_finishes_while_daemon_is_down(trainer: Trainer) -> None:
     """A run that ends while nobody watches is settled from its exit record."""
     run_id = trainer.submit("short", extras={"seconds": 1.0})

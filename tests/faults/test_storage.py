@@ -28,36 +28,34 @@ from mosaic.workers.lifecycle import MAX_LINE
 
 MakeTrainer = Callable[..., Trainer]
 _HOLD_LOCK = """
-import sqlite3, sys, time
+import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)
 connection.execute("BEGIN EXCLUSIVE")
 print("held", flush=True)
-time.sleep(float(sys.argv[2]))
+sys.stdin.read()
 connection.execute("ROLLBACK")
 """
 
 
 class _Lock:
-    """Another program that holds the registry."""
+    """Another program that holds the registry until the block ends."""
 
-    def __init__(self, path: Path, seconds: float) -> None:
-        command = [sys.executable, "-c", _HOLD_LOCK, str(path), str(seconds)]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    def __init__(self, path: Path) -> None:
+        command = [sys.executable, "-c", _HOLD_LOCK, str(path)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def __enter__(self) -> None:
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == b"held\n"
 
     def __exit__(self, *_: object) -> None:
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-        self._process.wait(timeout=30)
+        self._process.communicate(timeout=30)
 
 
 def test_d02_registry_held_by_another_program(trainer: Trainer) -> None:
     """While another program holds the registry runs go on, nothing is lost, no list is empty."""
     first = trainer.stepping()["run_id"]
-    with _Lock(trainer.home.registry, 5.0):
+    with _Lock(trainer.home.registry):
         second = trainer.submit("short")
         assert trainer.ended(second)["outcome"] == "completed"
         assert trainer.client.get(first)["state"] == "EXEC"
@@ -85,7 +83,7 @@ def test_d02_unavailable_says_when_to_try_again(trainer: Trainer) -> None:
 
     token = read_token(trainer.home).decode()
     trainer.submit("short")
-    with _Lock(trainer.home.registry, 4.0), open_channel(find_endpoint(trainer.home)) as channel:
+    with _Lock(trainer.home.registry), open_channel(find_endpoint(trainer.home)) as channel:
         stub = trainer_pb2_grpc.TrainerStub(channel)
         with pytest.raises(grpc.RpcError) as refused:
             stub.ListRuns(
@@ -102,7 +100,7 @@ def test_d02_what_the_registry_missed_is_found_again(trainer: Trainer) -> None:
     other = trainer.submit("short")
     trainer.ended(other)
     trainer.client.list_runs()
-    with _Lock(trainer.home.registry, 3.0):
+    with _Lock(trainer.home.registry):
         trainer.client.update(ended, notes="remember me", tags=["kept"])
         trainer.client.delete(other)
         trainer.kill()

@@ -1,7 +1,10 @@
 """What a run leaves behind, read through the daemon: curves and logs, live and afterwards."""
 
+import json
 import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,7 +12,8 @@ from support.trainer import Trainer, until
 
 from mosaic.errors import MosaicError
 from mosaic.runs import logs
-from mosaic.runs.metrics import MetricReader, MetricWriter, thin
+from mosaic.runs.metric_writer import MetricWriter
+from mosaic.runs.metrics import MetricReader, thin
 
 
 def test_a_curve_keeps_its_ends_and_extremes(trainer: Trainer) -> None:
@@ -28,6 +32,49 @@ def test_a_curve_keeps_its_ends_and_extremes(trainer: Trainer) -> None:
     assert {batch["tag"] for batch in whole} == {"charts/return", "losses/value"}
 
 
+def test_curves_of_a_worker_that_writes_none_are_there_afterwards(trainer: Trainer) -> None:
+    """What a worker only says is kept by the daemon: each point once, over a daemon's death too."""
+    run_id = trainer.stepping()["run_id"]
+    until(lambda: len(_curve(trainer, run_id)) > 2, "the curve grows while nobody watches")
+    trainer.restart()
+    before = len(_curve(trainer, run_id))
+    until(lambda: len(_curve(trainer, run_id)) > before + 1, "it grows under the next daemon")
+    trainer.client.cancel(run_id)
+    newest = trainer.ended(run_id)["progress"]["step"]
+    curve = _curve(trainer, run_id)
+    assert curve[-1] == newest
+    assert curve == sorted(set(curve))
+    said = {line["step"] for line in _metrics_lines(trainer, run_id)}
+    assert said == set(curve)
+
+
+def _curve(trainer: Trainer, run_id: str) -> list[int]:
+    batches = trainer.client.metrics(run_id, tags=["value"])
+    return [step for batch in batches for step in batch["steps"]]
+
+
+def _metrics_lines(trainer: Trainer, run_id: str) -> list[dict[str, Any]]:
+    lines = trainer.directory(run_id).stdout.read_text().splitlines()
+    said = [json.loads(line) for line in lines if line.startswith('{"event":"metrics"')]
+    return [line for line in said if "value" in line["values"]]
+
+
+def test_a_worker_that_writes_its_own_curves_is_left_alone(trainer: Trainer) -> None:
+    """The daemon stops at the moment a worker begins to write metric files itself."""
+    run_id = trainer.stepping()["run_id"]
+    until(lambda: _curve(trainer, run_id), "the daemon writes")
+    with MetricWriter(trainer.directory(run_id).path) as writer:
+        writer.add("mine", 1, 1.0)
+    time.sleep(0.6)
+    before = len(_curve(trainer, run_id))
+    said = len(_metrics_lines(trainer, run_id))
+    until(lambda: len(_metrics_lines(trainer, run_id)) > said + 1, "the worker says more")
+    trainer.restart()
+    time.sleep(0.6)
+    assert len(_curve(trainer, run_id)) == before
+    assert {batch["tag"] for batch in trainer.client.metrics(run_id)} == {"mine", "value"}
+
+
 def test_a_live_curve_is_followed_to_its_end(trainer: Trainer) -> None:
     """A follower gets new points as they are written, and its stream ends with the run."""
     run_id = trainer.stepping()["run_id"]
@@ -35,13 +82,13 @@ def test_a_live_curve_is_followed_to_its_end(trainer: Trainer) -> None:
     received: list[int] = []
 
     def follow() -> None:
-        for batch in trainer.client.metrics(run_id, tags=["value"], follow=True):
+        for batch in trainer.client.metrics(run_id, tags=["own"], follow=True):
             received.extend(batch["steps"])
 
     follower = threading.Thread(target=follow)
     follower.start()
     for step in range(3):
-        writer.add("value", step, 1.0)
+        writer.add("own", step, 1.0)
         writer.flush()
         until(lambda step=step: step in received, "the point arrives")
     trainer.client.cancel(run_id)

@@ -174,6 +174,21 @@ def hangs_after_handshake(rogue: Rogue) -> int:
     return 0
 
 
+def starts_alone(rogue: Rogue) -> int:
+    """Shakes hands when a file says so, and is less patient with an absent daemon than others."""
+    from mosaic.workers import handshake
+
+    signal.signal(signal.SIGTERM, lambda *_: rogue.stopped.set())
+    while not (rogue.run_dir / "begin").exists():
+        time.sleep(0.02)
+    handshake.PATIENCE_S = 0.5
+    session = rogue.begin()
+    session.listen(lambda _: rogue.stopped.set(), lambda: rogue.emit.run_started(worker="rogue"))
+    rogue.step_forever()
+    rogue.emit.run_failed("terminated")
+    return 143
+
+
 def from_the_future(rogue: Rogue) -> int:
     """Speaks a protocol this daemon does not know."""
     from mosaic.workers import handshake
@@ -223,6 +238,7 @@ BEHAVIOURS: dict[str, Callable[[Rogue], int]] = {
         hungry,
         mute,
         hangs_after_handshake,
+        starts_alone,
         from_the_future,
         says,
         reads_secret,

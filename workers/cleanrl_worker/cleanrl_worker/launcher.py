@@ -16,12 +16,15 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from mosaic.runs.disk import forgive_full_disks
+
 OWN_PREFIXES = ("cleanrl_worker.cleanrl.", "cleanrl_worker.programs.")
 
 
 def run(target: str, arguments: Sequence[str]) -> None:
     """Run a script in this process as `__main__`."""
     sys.argv = [target, *arguments]
+    forgive_full_disks()
     _show_frames()
     if target.startswith(OWN_PREFIXES):
         runpy.run_module(target, run_name="__main__", alter_sys=True)

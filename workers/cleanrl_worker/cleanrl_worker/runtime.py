@@ -25,6 +25,7 @@ from cleanrl_worker.resolution import DEFAULT_ALGO_REGISTRY
 from cleanrl_worker.script_process import ScriptProcess
 from cleanrl_worker.training_process import TrainingProcess
 from mosaic.runs.directory import read_json
+from mosaic.runs.disk import forgive_full_disks
 from mosaic.runs.provenance import add_facts, write_provenance
 from mosaic.workers import HandshakeRefusedError, LifecycleEmitter, WorkerSession
 
@@ -64,24 +65,18 @@ class CleanRLWorkerRuntime:
     def run(self) -> int:
         """Do what the config asks; returns this process's exit status."""
         self.run_dir.mkdir(parents=True, exist_ok=True)
+        forgive_full_disks()
         emitter = LifecycleEmitter(self.config.run_id)
         child = self._start()
         signal.signal(signal.SIGTERM, lambda *_: self._stop(child))
         signal.signal(signal.SIGINT, lambda *_: self._stop(child))
         try:
-            self._shake_hands(child)
+            self._shake_hands(child, emitter)
         except HandshakeRefusedError as error:
             child.kill()
             emitter.run_failed(str(error))
             return EXIT_REFUSED
-        emitter.run_started(
-            worker="cleanrl",
-            algo=self.config.algo,
-            env_id=self.config.env_id,
-            total=self.config.total_timesteps or 0,
-            mode=self.config.mode,
-            run_dir=str(self.run_dir),
-        )
+        self._announce(emitter)
         child.send("go")
         self._save_provenance()
         relay = Relay(emitter, self._report, self._note_facts)
@@ -98,7 +93,17 @@ class CleanRLWorkerRuntime:
         kind = TrainingProcess if self._plan.shell_script is None else ScriptProcess
         return kind.start(self._plan, self._environment())
 
-    def _shake_hands(self, child: Child) -> None:
+    def _announce(self, emitter: LifecycleEmitter) -> None:
+        emitter.run_started(
+            worker="cleanrl",
+            algo=self.config.algo,
+            env_id=self.config.env_id,
+            total=self.config.total_timesteps or 0,
+            mode=self.config.mode,
+            run_dir=str(self.run_dir),
+        )
+
+    def _shake_hands(self, child: Child, emitter: LifecycleEmitter) -> None:
         if self.target is None:
             return
         capabilities = {
@@ -109,7 +114,7 @@ class CleanRLWorkerRuntime:
             "extras": {"mode": self.config.mode},
         }
         self._session = WorkerSession.register(self.target, "cleanrl", capabilities)
-        self._session.listen(child.send)
+        self._session.listen(child.send, lambda: self._announce(emitter))
 
     def _report(self, status: str) -> None:
         if self._session is not None:

@@ -100,7 +100,7 @@ def _metric_writer() -> Any:
     run_dir = os.environ.get("MOSAIC_RUN_DIR")
     if not run_dir:
         return None
-    from mosaic.runs.metrics import MetricWriter
+    from mosaic.runs.metric_writer import MetricWriter
 
     return MetricWriter(run_dir)
 

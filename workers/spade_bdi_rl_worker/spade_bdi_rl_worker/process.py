@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mosaic.runs.disk import forgive_full_disks
 from mosaic.workers.process import EXIT_FAILED, WorkerProcess
 from spade_bdi_rl_worker.errors import WorkerError
 from spade_bdi_rl_worker.manifest import write_manifest
@@ -33,6 +34,7 @@ class SpadeProcess(WorkerProcess):
     def begin(self, settings: Settings, target: str) -> None:
         """Shake hands when there is a daemon, then announce the start."""
         self._settings = settings
+        forgive_full_disks()
         signal.signal(signal.SIGTERM, self._terminated)
         capabilities = {
             "algo": "q_learning",
@@ -41,15 +43,16 @@ class SpadeProcess(WorkerProcess):
             "supports_checkpoint": True,
             "extras": {"mode": settings.mode, "headless": settings.headless},
         }
+        self._facts = {
+            "worker": WORKER,
+            "algo": "q_learning",
+            "env_id": settings.env_id,
+            "total": settings.total_timesteps or settings.planned_episodes,
+        }
         if target:
             self._connect(target, WORKER, capabilities)
             self.telemetry = self._open_telemetry(settings, target)
-        self.emit.run_started(
-            worker=WORKER,
-            algo="q_learning",
-            env_id=settings.env_id,
-            total=settings.total_timesteps or settings.planned_episodes,
-        )
+        self._announce()
         self._beat = threading.Thread(target=self._beat_forever, daemon=True)
         self._beat.start()
 

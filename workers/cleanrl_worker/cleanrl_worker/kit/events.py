@@ -15,7 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
+from mosaic.runs.disk import refuses
+
 SWITCH = "CLEANRL_TENSORBOARD"
+# What may wait in memory for a full disk: hours of scalars.
+_MOST_UNWRITTEN = 1 << 26
 
 
 def _crc_table() -> np.ndarray:
@@ -94,13 +98,21 @@ def _framed(records: list[bytes]) -> bytes:
 
 
 class EventWriter:
-    """One TensorBoard event file."""
+    """One TensorBoard event file.
+
+    Attributes:
+        trouble: Why the disk refuses events right now; empty when it takes them.
+        lost: How many events were given up because too many were waiting.
+    """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         now = time.time()
         name = f"events.out.tfevents.{int(now)}.{socket.gethostname()}.{os.getpid()}.0"
-        self._file = (folder / name).open("ab")
+        self.trouble = ""
+        self.lost = 0
+        self._file = (folder / name).open("ab", buffering=0)
+        self._unwritten = b""
         self._tags: dict[str, bytes] = {}
         self._waiting: list[bytes] = [
             b"\x09" + struct.pack("<d", now) + _field(3, b"brain.Event:2")
@@ -119,11 +131,19 @@ class EventWriter:
         self._waiting.append(_text_event(time.time(), tag, text))
 
     def flush(self) -> None:
-        """Write what was noted."""
-        if self._waiting:
-            self._file.write(_framed(self._waiting))
-            self._waiting = []
-        self._file.flush()
+        """Write what was noted; what the disk refuses waits for the next time."""
+        if self._waiting and len(self._unwritten) < _MOST_UNWRITTEN:
+            self._unwritten += _framed(self._waiting)
+        elif self._waiting:
+            self.lost += len(self._waiting)
+        self._waiting, self.trouble = [], ""
+        try:
+            while self._unwritten:
+                self._unwritten = self._unwritten[self._file.write(self._unwritten) :]
+        except OSError as error:
+            if not refuses(error):
+                raise
+            self.trouble = error.strerror or str(error)
 
     def close(self) -> None:
         """Flush and close."""
@@ -133,6 +153,9 @@ class EventWriter:
 
 class NoEvents:
     """Stands in for an event file where none is wanted."""
+
+    trouble = ""
+    lost = 0
 
     def add_scalar(self, tag: str, value: float, step: int, wall_time: float) -> None:
         """Let a value go."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -39,6 +40,7 @@ class Logger:
         self._began = self._reported = self._printed = time.monotonic()
         self._first_step = self._reported_step = 0
         self._paused_s = 0.0
+        self._disk_trouble = ""
 
     def start(self, step: int) -> None:
         """Begin to measure speed from here."""
@@ -102,6 +104,7 @@ class Logger:
         self._bridge.send("metrics", step=step, total=self._total, values=finite)
         self._reported, self._reported_step = now, step
         self._events.flush()
+        self._mind_the_disk()
         if not self._bridge.connected and (force or now - self._printed >= _PRINT_EVERY_S):
             self._printed = now
             print(_progress_line(step, self._total, finite), flush=True)
@@ -115,6 +118,22 @@ class Logger:
             self._metrics.close()
         if self._wandb is not None:
             self._wandb.finish()
+
+    def _mind_the_disk(self) -> None:
+        """Say once that the disk takes no numbers, and once that it does again."""
+        writers = [writer for writer in (self._events, self._metrics) if writer is not None]
+        trouble = next((writer.trouble for writer in writers if writer.trouble), "")
+        if bool(trouble) == bool(self._disk_trouble):
+            return
+        self._disk_trouble = trouble
+        lost = sum(writer.lost for writer in writers)
+        text = (
+            f"the run's numbers cannot be written: {trouble}; they wait in memory, training goes on"
+            if trouble
+            else f"the run's numbers are written again; {lost} were lost"
+        )
+        print(text, file=sys.stderr, flush=True)
+        self._bridge.send("note", text=text)
 
     def _close_window(self, step: int, now: float) -> None:
         self._window_ends = now + _METRIC_WINDOW_S
@@ -140,7 +159,7 @@ def _metric_writer() -> Any:
     folder = os.environ.get("MOSAIC_RUN_DIR")
     if not folder:
         return None
-    from mosaic.runs.metrics import MetricWriter
+    from mosaic.runs.metric_writer import MetricWriter
 
     return MetricWriter(Path(folder))
 

@@ -73,6 +73,8 @@ class Run:
         self._stop = False
         self._early_commands: list[str] = []
         self._saved_step = -1
+        self._failed_saves = 0
+        self._paced = False
         self._next_look = self._next_save = 0.0
 
     def make_envs(self, num_envs: int, **options: Any) -> Envs:
@@ -193,9 +195,20 @@ class Run:
             )
         checkpoints.prune(folder, self.args.keep_checkpoints)
         self._saved_step = self.step
-        took = time.monotonic() - began
+        self._pace_saves(time.monotonic() - began)
+
+    def _pace_saves(self, took: float) -> None:
+        """A large replay memory takes seconds to save: then less often than was asked for."""
         interval = max(self.args.checkpoint_interval_s, took / _SAVE_SHARE)
         self._next_save = time.monotonic() + interval
+        paced = 0 < self.args.checkpoint_interval_s < interval
+        if paced and not self._paced:
+            self._tell(
+                f"a checkpoint takes {took:.1f} s here: one every {interval:.0f} s, not every "
+                f"{self.args.checkpoint_interval_s:g} s, so that saving takes at most "
+                f"{_SAVE_SHARE:.0%} of the time"
+            )
+        self._paced = paced
 
     def close(self) -> None:
         """Write out what is still buffered."""
@@ -245,9 +258,20 @@ class Run:
             self.checkpoint()
         except OSError as error:
             self._next_save = time.monotonic() + max(self.args.checkpoint_interval_s, 1.0)
-            text = f"the checkpoint at step {self.step} could not be written: {error}"
-            print(text, file=sys.stderr, flush=True)
-            self.bridge.send("note", text=text)
+            self._failed_saves += 1
+            if self._failed_saves == 1:
+                self._tell(
+                    f"the checkpoint at step {self.step} could not be written: {error}; "
+                    "the earlier ones are kept, and it is tried again"
+                )
+        else:
+            if self._failed_saves:
+                self._tell(f"checkpoints are written again; {self._failed_saves} were not")
+            self._failed_saves = 0
+
+    def _tell(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+        self.bridge.send("note", text=text)
 
     def _finish(self) -> None:
         if self._stop:

@@ -21,7 +21,7 @@ from cleanrl_worker.kit.events import event_writer
 from cleanrl_worker.programs.control import Control
 from cleanrl_worker.programs.statistics import summarize
 from mosaic.runs import atomic
-from mosaic.runs.metrics import MetricWriter
+from mosaic.runs.metric_writer import MetricWriter
 
 _REPORT_EVERY_S = 1.0
 

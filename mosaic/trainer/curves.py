@@ -1,0 +1,77 @@
+"""Curves of runs whose worker writes none itself: its headline numbers, kept by the daemon."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from mosaic.runs.metric_writer import DAEMONS_MARK, FOLDER, MetricWriter, Point, newest_point
+
+# A worker that floods or invents names without end is cut off, not stored without end.
+_CLOSEST_S = 0.2
+_MOST_TAGS = 200
+
+
+class CurveKeeper:
+    """Writes a worker's `metrics` lines to the run's metrics folder, unless somebody else does.
+
+    A mark in the folder says that the daemon writes it. A worker that opens it for writing takes
+    the mark away and with it the work, so nothing is ever written twice.
+    """
+
+    def __init__(self, run_dir: Path) -> None:
+        self._run_dir = run_dir
+        self._folder = run_dir / FOLDER
+        self._writer: MetricWriter | None = None
+        self._newest: dict[str, Point | None] = {}
+        self._held: dict[str, Point] = {}
+        self._theirs = False
+
+    def add(self, step: int, values: Mapping[str, float], wall: float) -> None:
+        """Note one line of the worker."""
+        if self._theirs or not self._open():
+            return
+        for tag, value in values.items():
+            if tag in self._newest or len(self._newest) < _MOST_TAGS:
+                self._take(tag, (step, value, wall))
+
+    def flush(self) -> None:
+        """Write what was noted, if the work is still the daemon's."""
+        if self._writer is not None and not self._theirs:
+            self._theirs = not (self._folder / DAEMONS_MARK).exists()
+            if not self._theirs:
+                self._writer.flush()
+
+    def close(self) -> None:
+        """Write everything; the run has ended."""
+        if self._writer is not None:
+            for tag, point in self._held.items():
+                self._writer.add(tag, *point)
+        self._held = {}
+        self.flush()
+
+    def _open(self) -> bool:
+        """Whether there is a folder to write to and it is the daemon's to write."""
+        if self._writer is not None:
+            return True
+        mark = self._folder / DAEMONS_MARK
+        if self._folder.exists() and not mark.exists():
+            self._theirs = True
+            return False
+        with suppress(OSError):
+            self._writer = MetricWriter(self._run_dir, flush_every_s=float("inf"), for_worker=True)
+            mark.touch()
+        return self._writer is not None
+
+    def _take(self, tag: str, point: Point) -> None:
+        assert self._writer is not None
+        if tag not in self._newest:
+            self._newest[tag] = newest_point(self._folder, tag)
+        last = self._newest[tag]
+        if last is not None and point[0] <= last[0] and point[2] <= last[2]:
+            return  # an earlier daemon has it: it had read further than its registry says
+        if last is not None and abs(point[2] - last[2]) < _CLOSEST_S:
+            self._held[tag] = point
+            return
+        self._held.pop(tag, None)
+        self._newest[tag] = point
+        self._writer.add(tag, *point)

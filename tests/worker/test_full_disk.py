@@ -1,0 +1,168 @@
+"""Row D1 of the fault matrix with a disk that is really full: a run goes on and loses little."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import harness
+import psutil
+import pytest
+from support.trainer import Trainer, until
+
+from mosaic.errors import StorageError
+from mosaic.runs.metric_writer import MetricWriter
+from mosaic.runs.metrics import MetricReader
+from mosaic.workers.lifecycle import LifecycleEmitter, LifecycleLine, QuarantinedLine, parse_line
+
+RUN_ID = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+
+
+class TinyDisk:
+    """A file system of a few megabytes that can be filled and emptied."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._ballast = path / "ballast"
+
+    def fill(self) -> None:
+        """Leave not a byte."""
+        with open(self._ballast, "ab", buffering=0) as file:
+            for size in (1 << 16, 1 << 12, 1 << 8, 1):
+                while True:
+                    try:
+                        whole = file.write(b"x" * size) == size
+                    except OSError:
+                        break
+                    if not whole:
+                        break
+
+    def empty(self) -> None:
+        """Give the space back."""
+        self._ballast.unlink()
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[TinyDisk]:
+    """A disk of 64 MB; making one takes the rights of root."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(folder)]
+    if os.geteuid() or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small file system is not allowed here")
+    try:
+        yield TinyDisk(folder)
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_d01_a_full_disk_does_not_end_training(
+    disk: TinyDisk, make_trainer: Callable[..., Trainer]
+) -> None:
+    """Daemon and worker live through it; new runs are refused; the last checkpoint stays good."""
+    trainer = make_trainer("disk/home", min_free_disk_mb="4", grace_s="20").start()
+    run_id = _submit(trainer)
+    saved = until(lambda: trainer.client.get(run_id)["checkpoints"], "the first checkpoint")
+    disk.fill()
+    training = _training_process(trainer, run_id)
+    used = training.cpu_times().user
+    until(lambda: training.cpu_times().user > used + 3.0, "it computes on a full disk")
+    with pytest.raises(StorageError, match="free"):
+        _submit(trainer)
+    record = trainer.client.get(run_id)
+    assert record["state"] == "EXEC"
+    assert harness.newest_state(Path(record["run_dir"]))["step"] >= saved[-1]["step"]
+    stuck = record["progress"]["step"]
+
+    disk.empty()
+    until(lambda: trainer.client.get(run_id)["progress"]["step"] > stuck, "metrics come again")
+    until(lambda: "the disk was full" in _notes(trainer, run_id), "the gap is told")
+    newest = trainer.client.get(run_id)["checkpoints"][-1]["step"]
+    until(lambda: trainer.client.get(run_id)["checkpoints"][-1]["step"] > newest, "it saves again")
+    trainer.client.cancel(run_id)
+    ended = trainer.ended(run_id)
+    assert (ended["outcome"], ended["pid"]) == ("cancelled", record["pid"])
+    assert harness.newest_state(Path(record["run_dir"]))["step"] == ended["checkpoints"][-1]["step"]
+    steps = [
+        step for b in trainer.client.metrics(run_id, tags=["charts/SPS"]) for step in b["steps"]
+    ]
+    assert any(saved[-1]["step"] < step <= stuck for step in steps) or stuck <= saved[-1]["step"]
+    assert steps == sorted(steps)
+
+
+def _submit(trainer: Trainer) -> str:
+    config = {
+        "algo": "ppo",
+        "env_id": "CartPole-v1",
+        "total_timesteps": 1_000_000_000,
+        "extras": {"algo_params": {"checkpoint_interval_s": 0.5}, "fastlane_video_mode": "off"},
+    }
+    document = {"artifacts": {}, "metadata": {"worker": {"type": "cleanrl", "config": config}}}
+    return str(trainer.client.submit(document)["run_id"])
+
+
+def _training_process(trainer: Trainer, run_id: str) -> psutil.Process:
+    return psutil.Process(trainer.client.get(run_id)["pid"]).children()[0]
+
+
+def _notes(trainer: Trainer, run_id: str) -> str:
+    events = trainer.client.events(run_id)
+    return "\n".join(str(event["data"]) for event in events if event["kind"] == "worker_note")
+
+
+def test_d01_lifecycle_lines_wait_for_the_disk(disk: TinyDisk) -> None:
+    """Events are written late but whole and in order; lost vital signs are counted."""
+    path = disk.path / "stdout.log"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    emitter = LifecycleEmitter(RUN_ID, descriptor)
+    emitter.run_started(worker="test", total=1)
+    disk.fill()
+    while not emitter.lost:
+        emitter.heartbeat()
+    lost = emitter.lost
+    emitter.checkpoint_saved("checkpoints/a", 1, "0", "full")
+    emitter.note("note", {"text": "still here"})
+    emitter.heartbeat()
+    disk.empty()
+    emitter.run_completed(step=1)
+    os.close(descriptor)
+    lines = _read(path)
+    events = [line.event for line in lines if line.event != "heartbeat"]
+    assert events == ["run_started", "note", "checkpoint_saved", "note", "run_completed"]
+    assert emitter.lost == lost + 1
+    (gap,) = [line for line in lines if "lines were lost" in line.fields.get("text", "")]
+    assert gap.fields["text"].endswith(f"{emitter.lost} lines were lost")
+    assert [line.seq for line in lines] == list(range(1, len(lines) + 1))
+
+
+def _read(path: Path) -> list[LifecycleLine]:
+    """Every good line; at most one may have been torn where the disk was full."""
+    good: list[LifecycleLine] = []
+    torn = 0
+    for raw in path.read_bytes().splitlines():
+        parsed: Any = parse_line(raw, RUN_ID, good[-1].seq if good else 0)
+        torn += isinstance(parsed, QuarantinedLine)
+        if isinstance(parsed, LifecycleLine):
+            good.append(parsed)
+    assert torn <= 1
+    return good
+
+
+def test_d01_points_of_a_curve_wait_for_the_disk(disk: TinyDisk) -> None:
+    """A curve has all its points, once each, after the disk was full for a while."""
+    writer = MetricWriter(disk.path, flush_every_s=3600)
+    writer.add("a", 0, 0.0)
+    writer.flush()
+    disk.fill()
+    for step in range(1, 2000):
+        writer.add("a", step, 1.0)
+        if step % 100 == 0:
+            writer.flush()
+    assert "No space left" in writer.trouble
+    disk.empty()
+    writer.close()
+    assert (writer.trouble, writer.lost) == ("", 0)
+    assert MetricReader(disk.path).read("a")["step"].tolist() == list(range(2000))
