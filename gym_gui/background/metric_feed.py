@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from qtpy.QtCore import QObject, Signal
+from qtpy.QtCore import QObject, QTimer, Signal
 
 from gym_gui.background.link import DaemonLink
 from gym_gui.background.streams import Stream, StreamKeeper
@@ -18,6 +18,8 @@ from mosaic.client import TrainerClient
 _MAX_POINTS = 4000
 # A run with metric files shows them at once; only one without is drawn from its headline numbers.
 _STREAM_FIRST_S = 1.5
+_REST_S = 20.0
+_MOST_RESTING = 4
 
 
 class MetricFeed(QObject):
@@ -75,6 +77,9 @@ class MetricFeed(QObject):
 class FeedPool(QObject):
     """Curves shared by everyone who shows the same run.
 
+    A feed that nobody uses any more rests for a while: who goes from one tab of a run to the next,
+    or back to the run before, finds its curves where they were.
+
     Signals:
         grown: A run id and the tags that have new points.
     """
@@ -87,26 +92,39 @@ class FeedPool(QObject):
         store.changed.connect(self._on_store)
         self._feeds: dict[str, MetricFeed] = {}
         self._users: dict[str, int] = {}
+        self._resting: dict[str, float] = {}
+        self._sweeper = QTimer(self)
+        self._sweeper.setInterval(1000)
+        self._sweeper.timeout.connect(self._sweep)
 
     def take(self, run_id: str) -> MetricFeed:
         """Start or share the feed of a run; give it back with `give_back`."""
         self._users[run_id] = self._users.get(run_id, 0) + 1
+        self._resting.pop(run_id, None)
         if run_id not in self._feeds:
             self._feeds[run_id] = self._make(run_id)
             self._on_store({run_id})
         return self._feeds[run_id]
 
     def give_back(self, run_id: str) -> None:
-        """One user less; the last one stops the feed."""
+        """One user less; after the last one the feed rests, then stops."""
         self._users[run_id] = self._users.get(run_id, 0) - 1
         if self._users[run_id] <= 0:
             self._users.pop(run_id)
-            feed = self._feeds.pop(run_id, None)
-            if feed is not None:
-                feed.stop()
+            self._resting[run_id] = time.monotonic()
+            while len(self._resting) > _MOST_RESTING:
+                self._drop(next(iter(self._resting)))
+            self._sweeper.start()
+
+    def forget_resting(self) -> None:
+        """Keep only what somebody looks at."""
+        for run_id in list(self._resting):
+            self._drop(run_id)
+        self._sweeper.stop()
 
     def reconnect(self) -> None:
         """The daemon is back: read everything anew, for those who still look."""
+        self.forget_resting()
         for run_id in list(self._feeds):
             self._feeds.pop(run_id).stop()
             self._feeds[run_id] = self._make(run_id)
@@ -115,6 +133,20 @@ class FeedPool(QObject):
         """What is known of a run's curves."""
         feed = self._feeds.get(run_id)
         return feed.curves if feed else {}
+
+    def _drop(self, run_id: str) -> None:
+        self._resting.pop(run_id, None)
+        feed = self._feeds.pop(run_id, None)
+        if feed is not None:
+            feed.stop()
+
+    def _sweep(self) -> None:
+        now = time.monotonic()
+        for run_id, since in list(self._resting.items()):
+            if now - since > _REST_S or self._store.get(run_id) is None:
+                self._drop(run_id)
+        if not self._resting:
+            self._sweeper.stop()
 
     def _make(self, run_id: str) -> MetricFeed:
         feed = MetricFeed(self._link, self._keeper, run_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 KEEP_POINTS = 40_000
 _BAND_POINTS = 400
+_SAFE_EXPONENT = 150
 
 
 @dataclass
@@ -59,14 +61,32 @@ def smooth(values: Floats, weight: float) -> Floats:
     """Exponential smoothing without the bias of its start; 0 changes nothing."""
     if weight <= 0 or len(values) < 2:
         return values
-    result = np.empty_like(values)
-    last, debias = 0.0, 0.0
-    for place, value in enumerate(values.tolist()):
-        if value == value:
-            last = last * weight + (1 - weight) * value
-            debias = debias * weight + (1 - weight)
-        result[place] = last / debias if debias else value
-    return result
+    known = np.flatnonzero(np.isfinite(values))
+    if not len(known):
+        return values
+    smoothed = _smooth_known(values[known], weight)
+    if len(known) == len(values):
+        return smoothed
+    before = np.searchsorted(known, np.arange(len(values)), side="right") - 1
+    return np.where(before >= 0, smoothed[np.maximum(before, 0)], values)
+
+
+def _smooth_known(values: Floats, weight: float) -> Floats:
+    """The same as a running mean `last = weight * last + (1 - weight) * value`, block by block.
+
+    Within a block the recursion is a cumulative sum of values divided by growing powers of the
+    weight; a block ends before those powers leave the range of a float.
+    """
+    size = max(1, int(_SAFE_EXPONENT / -math.log10(weight)))
+    powers = weight ** np.arange(1, min(size, len(values)) + 1)
+    means = np.empty_like(values)
+    last = 0.0
+    for start in range(0, len(values), size):
+        part = values[start : start + size]
+        scale = powers[: len(part)]
+        means[start : start + size] = scale * (last + np.cumsum((1 - weight) * part / scale))
+        last = means[start + len(part) - 1]
+    return means / (1 - weight ** np.arange(1, len(values) + 1))
 
 
 def band(curves: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats, Floats] | None:

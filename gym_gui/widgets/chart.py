@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +17,10 @@ from qtpy.QtWidgets import QGraphicsPolygonItem, QVBoxLayout, QWidget
 from gym_gui.models import formatting
 from gym_gui.models.series import Series, band, extremes, nearest_value, smooth
 from gym_gui.resources.theming import ThemeManager
+from gym_gui.widgets.axis import ReadableAxis
 
 _DRAWN_POINTS = 3000
+_TICK_S = 0.008
 
 
 @dataclass(frozen=True)
@@ -52,15 +55,16 @@ class ChartClock(QObject):
     def __init__(self, hertz: int, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._dirty: set[Chart] = set()
+        self._pace_ms = max(16, 1000 // hertz)
         self._timer = QTimer(self)
-        self._timer.setInterval(max(16, 1000 // hertz))
         self._timer.timeout.connect(self._tick)
 
     def ask(self, chart: Chart) -> None:
         """Repaint a chart at the next tick at which it can be seen."""
         self._dirty.add(chart)
         if not self._timer.isActive():
-            self._timer.start()
+            # The first picture comes at once, those after it at their pace.
+            self._timer.start(0)
 
     def forget(self, chart: Chart) -> None:
         """A chart is going away."""
@@ -76,10 +80,14 @@ class ChartClock(QObject):
         if not visible:
             self._timer.stop()
             return
-        # One chart a tick keeps each turn of the event loop short.
-        chart = visible[0]
-        self._dirty.discard(chart)
-        chart.draw()
+        self._timer.setInterval(self._pace_ms)
+        # A few charts a tick at most: each turn of the event loop stays short.
+        deadline = time.perf_counter() + _TICK_S
+        for chart in visible:
+            self._dirty.discard(chart)
+            chart.draw()
+            if time.perf_counter() > deadline:
+                break
 
 
 class Chart(QWidget):
@@ -101,7 +109,8 @@ class Chart(QWidget):
         self._solo = ""
         self._items: dict[str, pg.PlotDataItem] = {}
         self._band: list[Any] = []
-        self.plot = pg.PlotWidget(enableMenu=False)
+        self._axes = {name: ReadableAxis(name) for name in ("left", "bottom")}
+        self.plot = pg.PlotWidget(enableMenu=False, axisItems=self._axes)
         self.plot.hideButtons()
         self.plot.setAccessibleName(title or "chart")
         self._cross = pg.InfiniteLine(angle=90, movable=False)
@@ -151,6 +160,7 @@ class Chart(QWidget):
         """Bring the picture up to date."""
         plot = self.plot.getPlotItem()
         plot.setLogMode(False, self._look.log_y)
+        self._axes["bottom"].show_durations(self._look.by_time)
         for key in set(self._items) - set(self._lines):
             self.plot.removeItem(self._items.pop(key))
         curves = []
@@ -166,7 +176,7 @@ class Chart(QWidget):
         x = series.steps
         if self._look.by_time and len(series):
             x = series.walls - series.walls[0]
-        y = smooth(series.values, self._look.smoothing) if len(series) <= 20_000 else series.values
+        y = smooth(series.values, self._look.smoothing)
         kept = extremes(y, _DRAWN_POINTS)
         x, y = x[kept], y[kept]
         if self._look.log_y:

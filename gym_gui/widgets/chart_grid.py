@@ -24,6 +24,8 @@ from gym_gui.widgets.basics import ElidedLabel, EmptyState, column, framed, labe
 from gym_gui.widgets.chart import Chart, ChartClock, Line, Look
 
 Lines = Mapping[str, Mapping[str, Line]]
+_MOST_SPARE = 40
+_CARD_WIDTH = 330
 
 
 class ChartCard(QWidget):
@@ -66,6 +68,12 @@ class ChartCard(QWidget):
         self._lines = lines
         self.chart.set_lines(lines, look)
 
+    def empty(self) -> None:
+        """Show nothing, at once: the next curves may be another run's."""
+        self.show_lines({}, Look())
+        self.chart.draw()
+        self.chart.reset_zoom()
+
     def save_png(self, path: Path) -> None:
         """Write the chart as a picture."""
         self.chart.draw()
@@ -94,6 +102,7 @@ class ChartGrid(QWidget):
         super().__init__()
         self._themes, self._clock = themes, clock
         self._cards: dict[str, ChartCard] = {}
+        self._spare: dict[str, ChartCard] = {}
         self._lines: Lines = {}
         self._columns = 0
         self._make_controls(smoothing)
@@ -156,27 +165,40 @@ class ChartGrid(QWidget):
         """Show curves by tag, then by run; new charts are made one at a time."""
         self._lines = lines
         for tag in set(self._cards) - set(lines):
-            card = self._cards.pop(tag)
-            card.chart.close_chart()
-            card.setParent(None)
-            card.deleteLater()
-            self._arrange_later.start()
+            self._put_aside(tag)
         if set(lines) - set(self._cards):
             self._make_timer.start()
         self.refresh()
+
+    def _put_aside(self, tag: str) -> None:
+        """Keep the card of a tag that went: the next run most likely has the same tags."""
+        card = self._spare[tag] = self._cards.pop(tag)
+        card.hide()
+        card.empty()
+        while len(self._spare) > _MOST_SPARE:
+            gone = self._spare.pop(next(iter(self._spare)))
+            gone.chart.close_chart()
+            gone.setParent(None)
+            gone.deleteLater()
+        self._arrange_later.start()
 
     def _make_one(self) -> None:
         waiting = sorted(set(self._lines) - set(self._cards), key=tag_order)
         if not waiting:
             self._make_timer.stop()
             return
-        card = ChartCard(waiting[0], self._themes, self._clock)
-        card.pinned.connect(self._arrange_later.start)
+        card = self._spare.pop(waiting[0], None)
+        if card is None:
+            card = ChartCard(waiting[0], self._themes, self._clock)
+            card.pinned.connect(self._arrange_later.start)
         card.show_lines(self._lines[waiting[0]], self.look)
         self._cards[waiting[0]] = card
         self._empty.hide()
         self._area.show()
-        self._arrange_later.start()
+        if len(self._cards) == 1:
+            self._arrange()
+        else:
+            self._arrange_later.start()
 
     def refresh(self) -> None:
         """Draw everything again."""
@@ -196,7 +218,7 @@ class ChartGrid(QWidget):
             self._arrange_later.start()
 
     def _wanted_columns(self) -> int:
-        return max(1, min(4, self.width() // 380))
+        return max(1, min(4, self.width() // _CARD_WIDTH))
 
     def _arrange(self) -> None:
         search = self.search.text().lower()

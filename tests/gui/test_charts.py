@@ -1,0 +1,145 @@
+"""Charts: what they show, how they are compared, what leaves them as a file."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from qtpy.QtGui import QImage
+
+from gym_gui.models import formatting
+from gym_gui.models.series import band, smooth
+
+from .conftest import Driver, config_of
+
+_RETURN = "charts/episodic_return"
+
+
+@pytest.mark.parametrize("weight", [0.01, 0.6, 0.9, 0.99])
+def test_smoothing_is_the_running_mean_it_says(weight: float) -> None:
+    """However it is computed, a smoothed curve is the plain recursion; gaps are bridged."""
+    values = np.random.default_rng(3).normal(size=5000)
+    values[[0, 7, 8, 4000]] = np.nan
+    last, share, expected = 0.0, 0.0, []
+    for value in values.tolist():
+        if value == value:
+            last, share = weight * last + (1 - weight) * value, weight * share + 1 - weight
+        expected.append(last / share if share else value)
+    np.testing.assert_allclose(smooth(values, weight), expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("value", "spacing", "text"),
+    [
+        (20_000, 5000, "20k"),
+        (15_500, 500, "15.5k"),
+        (1_200_000, 200_000, "1.2M"),
+        (0.00025, 0.00005, "0.00025"),
+        (150, 50, "150"),
+        (-0.4, 0.2, "-0.4"),
+        (0, 1, "0"),
+    ],
+)
+def test_numbers_beside_an_axis_are_short(value: float, spacing: float, text: str) -> None:
+    """An axis says 20k and 1.2M, never 1.2e+06."""
+    assert formatting.tick(value, spacing) == text
+
+
+def _compare(driver: Driver, ids: list[str]) -> Any:
+    driver.services.selection.select(tuple(ids))
+    driver.window.binder.trigger("analyse.compare")
+    grid = driver.window.compare.grid
+    driver.until(lambda: _RETURN in grid.cards, "the chart of the return")
+    card = grid.cards[_RETURN]
+    driver.until(lambda: len(card.chart._items) == len(ids), "a curve a run")
+    driver.until(lambda: card.chart.points_shown() > 4, "their points")
+    return grid
+
+
+def test_seeds_are_compared_as_a_mean_with_a_band(driver: Driver, trained: list[str]) -> None:
+    """The strong line is the mean over the seeds, the band around it their spread."""
+    grid = _compare(driver, trained)
+    grid.smoothing.setValue(0)
+    grid.band.setChecked(True)
+    chart = grid.cards[_RETURN].chart
+    driver.until(lambda: len(chart._band) == 2, "the band")
+    curves = [driver.services.feeds.curves(run_id)[_RETURN] for run_id in trained]
+    expected = band([(one.steps, one.values) for one in curves])
+    assert expected is not None
+    steps, mean, spread = expected
+    shown_steps, shown_mean = chart._band[1].getData()
+    np.testing.assert_allclose(shown_steps, steps)
+    np.testing.assert_allclose(shown_mean, mean)
+    edge = chart._band[0].polygon()
+    heights = [edge.at(place).y() for place in range(len(steps))]
+    np.testing.assert_allclose(heights, mean + spread)
+    grid.band.setChecked(False)
+    driver.until(lambda: not chart._band, "the band goes")
+
+
+def test_a_comparison_leaves_as_picture_and_table(
+    driver: Driver, trained: list[str], tmp_path: Path
+) -> None:
+    """A chart is exported as a PNG that shows it and a CSV with every point of every run."""
+    card = _compare(driver, trained).cards[_RETURN]
+    card.save_png(tmp_path / "return.png")
+    picture = QImage(str(tmp_path / "return.png"))
+    assert picture.width() > 200
+    colours = {picture.pixel(x, y) for x in range(0, picture.width(), 3) for y in range(0, 90, 3)}
+    assert len(colours) > 3, "there is something on it"
+    card.save_csv(tmp_path / "return.csv")
+    with (tmp_path / "return.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for run_id in trained:
+        curve = driver.services.feeds.curves(run_id)[_RETURN]
+        values = [float(row["value"]) for row in rows if run_id in row["run"]]
+        assert values == curve.values.tolist()
+
+
+def test_curves_wait_for_the_next_tab(driver: Driver, trained: list[str]) -> None:
+    """Going from a run's overview to its charts reads nothing again."""
+    driver.window.show_layout("watch")
+    driver.window.runs_panel.show_run(trained[0])
+    driver.window.run_panel.open_tab("overview")
+    feeds = driver.services.feeds
+    driver.until(lambda: _RETURN in feeds.curves(trained[0]), "the curve")
+    known = feeds.curves(trained[0])[_RETURN]
+    driver.window.run_panel.open_tab("details")
+    driver.spin(0.1)
+    driver.window.run_panel.open_tab("charts")
+    assert feeds.curves(trained[0])[_RETURN] is known
+
+
+def test_another_run_never_shows_the_curves_of_the_one_before(
+    driver: Driver, trained: list[str]
+) -> None:
+    """Charts that are used again for the next run are empty until its own curves come."""
+    driver.window.show_layout("watch")
+    panel = driver.window.run_panel
+    driver.window.runs_panel.show_run(trained[0])
+    panel.open_tab("charts")
+    grid = panel.tab("charts").grid
+    driver.until(lambda: _RETURN in grid.cards, "charts")
+    card = grid.cards[_RETURN]
+    driver.until(lambda: card.chart.points_shown() > 2, "points")
+    panel.tab("charts").on_other_run()
+    assert card.chart.points_shown() == 0
+    driver.window.runs_panel.show_run(trained[1])
+    driver.until(lambda: grid.cards.get(_RETURN) is card, "the same chart")
+    driver.until(lambda: set(card.chart._items) == {trained[1]}, "the other run's curve")
+
+
+def test_curves_of_a_worker_without_files_of_its_own(driver: Driver) -> None:
+    """A run whose worker only reports numbers has its whole curve when it has ended."""
+    run_id = driver.submit(config_of(total_timesteps=200, extras={"step_ms": 20}))
+    driver.reaches(run_id, "TERM")
+    driver.window.show_layout("watch")
+    driver.window.runs_panel.show_run(run_id)
+    driver.window.run_panel.open_tab("charts")
+    grid = driver.window.run_panel.tab("charts").grid
+    driver.until(lambda: grid.cards, "charts")
+    chart = next(iter(grid.cards.values())).chart
+    driver.until(lambda: chart.points_shown() >= 3, "its points")
