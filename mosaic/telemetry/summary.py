@@ -31,7 +31,7 @@ class SummaryWindow:
         """The summary when it is due (or forced) and there is anything to say."""
         elapsed = now - self._since
         steps = self._steps + self._loose_steps
-        if (elapsed < self._every_s and not force) or not steps:
+        if (elapsed < self._every_s and not force) or not (steps or self._episodes):
             return None
         summary = {
             "episodes": self._episodes,

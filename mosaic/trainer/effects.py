@@ -117,7 +117,8 @@ class Effects:
         modules = worker.warm_modules if worker and warm else ()
         try:
             variables = self._variables(run)
-            spec = launch.build_spec(run, self._home, self._token, self.target, variables)
+            upstream = self._settings.cleanrl_home
+            spec = launch.build_spec(run, self._home, self._token, self.target, variables, upstream)
             await self._executor.launch(spec, modules)
         except (OSError, MosaicError) as error:
             problem = error.strerror if isinstance(error, OSError) else str(error)

@@ -29,6 +29,7 @@ def build_spec(
     token: bytes,
     target: str,
     environment: Mapping[str, str],
+    cleanrl_home: str | None = None,
 ) -> LaunchSpec:
     """Everything the supervisor needs to start a run.
 
@@ -38,6 +39,7 @@ def build_spec(
         token: The home's token, from which the launch key is derived.
         target: The daemon's address.
         environment: Extra variables of the run's own config.
+        cleanrl_home: The setting of that name, for a worker that inherits no such variable.
     """
     run_dir = home.run_dir(run.run_id)
     config = home.configs / f"worker-{run.run_id}.json"
@@ -57,6 +59,8 @@ def build_spec(
         "PYTHONUNBUFFERED": "1",
     }
     defaults = {"OMP_NUM_THREADS": "1", "MUJOCO_GL": "egl"}
+    if cleanrl_home:
+        defaults["CLEANRL_HOME"] = cleanrl_home
     secrets = SecretStore(home.secrets).environment(run.run_id)
     env = {**defaults, **inherited, **environment, **secrets, **contract}
     return LaunchSpec(

@@ -43,7 +43,7 @@ def _newest_checkpoint(trainer: Trainer, run_id: str) -> int:
 def test_pause_continue_cancel_resume_evaluate(make_trainer: Callable[..., Trainer]) -> None:
     """One life of a run: each stop saves, nothing is repeated, the policy can be judged."""
     trainer = make_trainer(warm_start="true", grace_s="20").start()
-    first = _submit(trainer)
+    first = _submit(trainer, extras={"minimal_telemetry": True})
     reached = _progress(trainer, first)
 
     trainer.client.pause(first)
@@ -58,6 +58,9 @@ def test_pause_continue_cancel_resume_evaluate(make_trainer: Callable[..., Train
     ended = trainer.wait_for(first, "TERM")
     assert ended["outcome"] == "cancelled"
     run_dir = Path(ended["run_dir"])
+    told = [item for batch in trainer.client.episodes(first) for item in batch.episodes]
+    assert {item.outcome for item in told} == {"summary"}, "minimal telemetry is summaries"
+    assert saved_at_pause < sum(item.length for item in told) <= ended["progress"]["step"]
     saved = harness.newest_state(run_dir)["step"]
     assert saved > saved_at_pause
     assert json.loads((run_dir / "analytics.json").read_text())["artifacts"]["checkpoints"]

@@ -64,15 +64,18 @@ def test_cancelling_it_flushes_its_writers(home: Path, tmp_path: Path) -> None:
 def test_through_the_daemon_it_shows_metrics_and_frames(
     home: Path, make_trainer: Callable[..., Trainer]
 ) -> None:
-    """A watcher sees pictures of the running script; the run ends TERM, completed."""
-    trainer = make_trainer(grace_s="10").start(CLEANRL_HOME=str(home))
+    """A watcher sees pictures of the running script; the run ends TERM, completed.
+
+    The checkout is named by the setting, given as a variable of the daemon.
+    """
+    trainer = make_trainer(grace_s="10", cleanrl_home=str(home)).start()
     worker = {
         "type": "cleanrl",
         "config": {
             "algo": "cleanrl:tiny",
             "env_id": "CartPole-v1",
             "total_timesteps": 40_000,
-            "extras": {"fastlane_video_mode": "single"},
+            "extras": {"fastlane_video_mode": "single", "minimal_telemetry": True},
         },
     }
     config = {"artifacts": {}, "metadata": {"worker": worker}}
@@ -83,6 +86,9 @@ def test_through_the_daemon_it_shows_metrics_and_frames(
     record = trainer.wait_for(run_id, "TERM")
     assert (record["outcome"], record["exit_code"]) == ("completed", 0)
     assert record["metrics"]["episodic_return"] > 0
+    summaries = [item for batch in trainer.client.episodes(run_id) for item in batch.episodes]
+    assert {item.outcome for item in summaries} == {"summary"}
+    assert sum(json.loads(item.info_json)["episodes"] for item in summaries) > 10
 
 
 def test_the_setting_of_the_home_names_the_checkout_too(home: Path, tmp_path: Path) -> None:

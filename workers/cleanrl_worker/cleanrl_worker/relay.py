@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from cleanrl_worker.summaries import Summaries
 from mosaic.workers import LifecycleEmitter
 
 # Free-form notes beyond this rate are counted, not passed on. Everything else always is.
@@ -27,10 +28,12 @@ class Relay:
         emitter: LifecycleEmitter,
         report: Callable[[str], None],
         note_facts: Callable[[dict[str, Any]], None],
+        summaries: Summaries | None = None,
     ) -> None:
         self._emitter = emitter
         self._report = report
         self._note_facts = note_facts
+        self._summaries = summaries
         self._window = 0.0
         self._notes = 0
         self._untold = 0
@@ -47,7 +50,12 @@ class Relay:
             self._drop()
 
     def close(self) -> None:
-        """Say how much was left out."""
+        """Say how much was left out, and send the last summary."""
+        self._tell_dropped()
+        if self._summaries is not None:
+            self._summaries.close()
+
+    def _tell_dropped(self) -> None:
         if self._untold:
             text = f"{self._untold} notes of the training process were left out: too many at once"
             self._emitter.note("note", {"text": text, "dropped": self._untold})
@@ -58,6 +66,8 @@ class Relay:
             case "metrics":
                 self.step = int(event["step"])
                 self._emitter.metrics(self.step, int(event["total"]), dict(event["values"]))
+                if self._summaries is not None and event.get("ended"):
+                    self._summaries.note(event["ended"])
             case "checkpoint_saved":
                 self._emitter.checkpoint_saved(**event)
             case "run_failed":
@@ -75,7 +85,7 @@ class Relay:
         now = time.monotonic()
         if now - self._window >= 1.0:
             self._window, self._notes = now, 0
-            self.close()
+            self._tell_dropped()
         self._notes += 1
         if self._notes > _MOST_NOTES_A_SECOND:
             self._drop()

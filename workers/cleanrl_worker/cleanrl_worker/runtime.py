@@ -23,6 +23,7 @@ from cleanrl_worker.modes import Plan, mode_of
 from cleanrl_worker.relay import Relay
 from cleanrl_worker.resolution import DEFAULT_ALGO_REGISTRY
 from cleanrl_worker.script_process import ScriptProcess
+from cleanrl_worker.summaries import open_summaries
 from cleanrl_worker.training_process import TrainingProcess
 from mosaic.runs.directory import read_json
 from mosaic.runs.disk import forgive_full_disks
@@ -79,7 +80,8 @@ class CleanRLWorkerRuntime:
         self._announce(emitter)
         child.send("go")
         self._save_provenance()
-        relay = Relay(emitter, self._report, self._note_facts)
+        summaries = open_summaries(self.config, self.run_dir, self.target, self._session)
+        relay = Relay(emitter, self._report, self._note_facts, summaries)
         status = self._follow(child, emitter, relay)
         child.close()
         relay.close()

@@ -61,6 +61,7 @@ class _Collector:
         self._bridge = bridge
         self._total = total
         self._values: dict[str, float] = {}
+        self._ended = {"count": 0, "steps": 0.0, "returns": 0.0}
         self._sent_at = 0.0
         self._step = 0
         self._writer = _metric_writer()
@@ -78,16 +79,29 @@ class _Collector:
         if name is None or number != number or abs(number) == float("inf"):
             return
         self._values[name] = number
+        self._count(name, number)
         if time.monotonic() - self._sent_at >= _INTERVAL_S:
             self.send()
+
+    def _count(self, name: str, number: float) -> None:
+        if name == "episodic_return":
+            self._ended["count"] += 1
+            self._ended["returns"] += number
+        elif name == "episodic_length":
+            self._ended["steps"] += number
 
     def send(self) -> None:
         """Report what has been collected."""
         if self._values:
             self._sent_at = time.monotonic()
             self._bridge.send(
-                "metrics", step=self._step, total=self._total, values=dict(self._values)
+                "metrics",
+                step=self._step,
+                total=self._total,
+                values=dict(self._values),
+                ended=self._ended,
             )
+            self._ended = dict.fromkeys(self._ended, 0)
 
     def close(self) -> None:
         """Report what is left."""

@@ -90,9 +90,10 @@ class Logger:
         if since < _REPORT_EVERY_S and not force:
             return
         values = {tag: value for tag, value in self._values.items() if tag.startswith("losses/")}
+        ended = _summed(self._episodes)
         if self._episodes:
-            self._values["return"] = _mean([total for total, _ in self._episodes])
-            self._values["length"] = _mean([length for _, length in self._episodes])
+            self._values["return"] = ended["returns"] / ended["count"]
+            self._values["length"] = ended["steps"] / ended["count"]
             self._episodes = []
         if "return" in self._values:
             values["episodic_return"] = self._values["return"]
@@ -101,7 +102,8 @@ class Logger:
             self._values["sps"] = (step - self._reported_step) / since
         values["sps"] = self._values.get("sps", 0.0)
         finite = {tag: value for tag, value in values.items() if math.isfinite(value)}
-        self._bridge.send("metrics", step=step, total=self._total, values=finite)
+        told = ended if math.isfinite(ended["returns"]) else None
+        self._bridge.send("metrics", step=step, total=self._total, values=finite, ended=told)
         self._reported, self._reported_step = now, step
         self._events.flush()
         self._mind_the_disk()
@@ -171,6 +173,14 @@ def _tracker(args: RunArgs, run_dir: Path, bridge: Bridge) -> Tracker:
 def _as_table(args: RunArgs) -> str:
     rows = "\n".join(f"|{name}|{value}|" for name, value in asdict(args).items())
     return f"|param|value|\n|-|-|\n{rows}"
+
+
+def _summed(episodes: list[tuple[float, int]]) -> dict[str, float]:
+    return {
+        "count": len(episodes),
+        "steps": sum(length for _, length in episodes),
+        "returns": float(sum(total for total, _ in episodes)),
+    }
 
 
 def _mean(numbers: list[float] | list[int]) -> float:

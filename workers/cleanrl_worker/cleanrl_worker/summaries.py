@@ -1,0 +1,45 @@
+"""Minimal telemetry: a summary of the episodes every few seconds, in the telemetry lane.
+
+For people and tools that follow the lane of steps and episodes; the full numbers stay where a run
+of this worker has them, in TensorBoard and its metric files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cleanrl_worker.config import CleanRLWorkerConfig
+from mosaic.workers import WorkerSession
+
+
+class Summaries:
+    """Folds the episodes that the training process reports into records of the daemon's store."""
+
+    def __init__(self, run_id: str, run_dir: Path, target: str, session: WorkerSession) -> None:
+        from mosaic.telemetry.emitter import TelemetryEmitter, follow_daemon
+
+        endpoint = follow_daemon(target, lambda: session.token)
+        self._emitter = TelemetryEmitter(run_id, run_dir, endpoint, minimal=True)
+        self._episodes = 0
+
+    def note(self, ended: Mapping[str, Any]) -> None:
+        """Episodes have ended: `count`, and the sums of their `steps` and `returns`."""
+        count = int(ended["count"])
+        self._episodes += count
+        self._emitter.add_to_summary(count, int(ended["steps"]), float(ended["returns"]))
+        self._emitter.summarise(self._episodes)
+
+    def close(self) -> None:
+        """Send the last summary."""
+        self._emitter.close()
+
+
+def open_summaries(
+    config: CleanRLWorkerConfig, run_dir: Path, target: str | None, session: WorkerSession | None
+) -> Summaries | None:
+    """What `minimal_telemetry` asks for; nothing without it or without a daemon."""
+    if not config.extras.get("minimal_telemetry") or session is None or target is None:
+        return None
+    return Summaries(config.run_id, run_dir, target, session)
