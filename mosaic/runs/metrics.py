@@ -12,6 +12,7 @@ import numpy as np
 
 from mosaic.runs.metric_writer import FOLDER, SUFFIX, path_of
 
+_TURN_POINTS = 1 << 18
 POINT = np.dtype([("step", "<i8"), ("value", "<f8"), ("wall", "<f8")])
 
 
@@ -46,20 +47,46 @@ class MetricReader:
             count = 0
         if count <= 0:
             return 0, np.empty(0, POINT)
+        if 0 < max_points < count:
+            return _read_thinned(path, start, count, max_points)
         points = np.fromfile(path, POINT, count=count, offset=start * POINT.itemsize)
-        shown = thin(points, max_points) if 0 < max_points < len(points) else points
-        return len(points), shown
+        return len(points), points
 
 
-def thin(points: "np.ndarray[Any, Any]", max_points: int) -> "np.ndarray[Any, Any]":
-    """At most about `max_points` of them, keeping each bucket's extremes and both ends."""
-    buckets = max(1, max_points // 2)
-    size = -(-len(points) // buckets)
-    whole = len(points) // size * size
-    values = np.nan_to_num(points["value"][:whole]).reshape(-1, size)
-    offsets = np.arange(len(values)) * size
-    chosen = np.concatenate(
-        [offsets + values.argmin(axis=1), offsets + values.argmax(axis=1), [0, len(points) - 1]]
-    )
-    kept: np.ndarray[Any, Any] = points[np.unique(chosen)]
-    return kept
+def _read_thinned(
+    path: Path, start: int, count: int, max_points: int
+) -> "tuple[int, np.ndarray[Any, Any]]":
+    """How many points were read, and about `max_points` of them: each bucket's extremes, both ends.
+
+    A few megabytes at a time, so that a curve of any length takes no more memory than that.
+    """
+    size = -(-count // max(1, max_points // 2))
+    turn = max(1, _TURN_POINTS // size) * size
+    kept, read = [], 0
+    with path.open("rb") as file:
+        file.seek(start * POINT.itemsize)
+        while read < count:
+            points = np.fromfile(file, POINT, count=min(turn, count - read))
+            if not len(points):
+                break
+            ends = [0] if read == 0 else []
+            read += len(points)
+            ends += [len(points) - 1] if read == count else []
+            places = np.concatenate([_extremes(points["value"], size), ends]).astype(np.intp)
+            kept.append(points[np.unique(places)])
+    return read, np.concatenate(kept) if kept else np.empty(0, POINT)
+
+
+def _extremes(values: "np.ndarray[Any, Any]", size: int) -> "np.ndarray[Any, Any]":
+    """Places of the lowest and the highest of each `size` values."""
+    values = np.ascontiguousarray(values)
+    # A sum is not finite when one of its parts is not; that is rare and asks for a copy.
+    if not np.isfinite(values.sum()):
+        values = np.nan_to_num(values)
+    whole = len(values) // size * size
+    places = []
+    for first, blocks in ((0, values[:whole].reshape(-1, size)), (whole, values[None, whole:])):
+        if blocks.size:
+            offsets = first + np.arange(len(blocks)) * size
+            places += [offsets + blocks.argmin(axis=1), offsets + blocks.argmax(axis=1)]
+    return np.concatenate(places)

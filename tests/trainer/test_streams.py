@@ -13,7 +13,7 @@ from support.trainer import Trainer, until
 from mosaic.errors import MosaicError
 from mosaic.runs import logs
 from mosaic.runs.metric_writer import MetricWriter
-from mosaic.runs.metrics import MetricReader, thin
+from mosaic.runs.metrics import POINT, MetricReader
 
 
 def test_a_curve_keeps_its_ends_and_extremes(trainer: Trainer) -> None:
@@ -109,7 +109,22 @@ def test_a_half_written_point_is_not_read(tmp_path: Path) -> None:
     with MetricWriter(tmp_path) as writer:
         writer.add("a/b", 2, 2.0)
     assert MetricReader(tmp_path).read("a/b")["step"].tolist() == [1, 2]
-    assert len(thin(np.zeros(50, MetricReader(tmp_path).read("a/b").dtype), 10)) <= 12
+
+
+@pytest.mark.parametrize("count", [7, 100, 1001, 600_000])
+def test_thinning_a_long_curve_keeps_what_stands_out(tmp_path: Path, count: int) -> None:
+    """However long a curve is, its ends, its peak, its low and its gaps survive the thinning."""
+    (tmp_path / "metrics").mkdir()
+    points = np.zeros(count, POINT)
+    points["step"] = np.arange(count)
+    points["value"][[count // 3, count // 2]] = 9.0, -9.0
+    points["value"][1] = np.nan
+    points.tofile(tmp_path / "metrics" / "x.points")
+    seen, shown = MetricReader(tmp_path).read_counted("x", max_points=60)
+    assert seen == count
+    assert len(shown) <= 62
+    assert {0, count // 3, count // 2, count - 1} <= set(shown["step"].tolist())
+    assert (np.diff(shown["step"]) > 0).all()
 
 
 def test_tail_counts_the_lines_that_are_shown(tmp_path: Path) -> None:
