@@ -17,7 +17,7 @@ from cleanrl_worker.agents.mlp import MLPAgent
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.inference import Policy, categorical_policy, numpy_forward
+from cleanrl_worker.kit.inference import Policy, categorical_policy, numpy_forward, remembered
 from cleanrl_worker.kit.minibatches import minibatches
 from cleanrl_worker.kit.observations import is_image
 from cleanrl_worker.kit.optim import Adam
@@ -109,6 +109,8 @@ def train(args: Args, run: Run) -> None:
     )
     policy, value = numpy_forward(agent.policy_network()), numpy_forward(agent.value_network())
 
+    on_grids = is_image(envs.single_observation_space)
+
     # Storage of one rollout
     shape = (args.num_steps, args.num_envs)
     obs = np.zeros((*shape, *envs.single_observation_space.shape), envs.obs.dtype)
@@ -124,11 +126,12 @@ def train(args: Args, run: Run) -> None:
         if args.anneal_lr:
             optimizer.lr = (1.0 - global_step / (num_iterations * batch_size)) * args.learning_rate
 
-        # Collect a rollout
+        # Collect a rollout; while the policy stays the same, a grid is judged once
+        act = remembered(policy) if on_grids else policy
         for t in range(args.num_steps):
             global_step += args.num_envs
             obs[t] = next_obs
-            logits[t] = policy(next_obs)
+            logits[t] = act(next_obs)
             actions[t] = run.rng.categorical(logits[t])
             next_obs, rewards[t], terminated, truncated, info = envs.step(actions[t])
             ends[t] = terminated | truncated

@@ -26,6 +26,8 @@ from gymnasium.wrappers import OrderEnforcing, TimeLimit
 from cleanrl_worker.kit import frames, observations
 from cleanrl_worker.kit.errors import TrainingError, UsageError
 
+_GRIDS = ("MiniGrid-", "BabyAI-")
+
 StepResult = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
 
 
@@ -49,6 +51,10 @@ def make_env(env_id: str, *, video_dir: str | None = None, **options: Any) -> gy
         raise UsageError(f"{env_id} needs a package that is missing: {error}") from None
     except (gym.error.Error, ModuleNotFoundError) as error:
         raise UsageError(f"There is no environment {env_id!r}: {error}{_nearest(env_id)}") from None
+    if env_id.startswith(_GRIDS):
+        from cleanrl_worker.kit.grid_view import quicken
+
+        quicken(env)
     if video_dir is not None:
         env = gym.wrappers.RecordVideo(env, video_dir, disable_logger=True)
     return env
@@ -56,7 +62,7 @@ def make_env(env_id: str, *, video_dir: str | None = None, **options: Any) -> gy
 
 def register_family(env_id: str) -> None:
     """Import the package that registers an environment's family."""
-    if env_id.startswith(("MiniGrid-", "BabyAI-")):
+    if env_id.startswith(_GRIDS):
         _import_family("minigrid", "minigrid")
     elif env_id.startswith("ALE/") or "NoFrameskip" in env_id:
         _import_family("ale_py", "atari")
