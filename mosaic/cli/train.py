@@ -43,6 +43,7 @@ _DEFAULT_WORKER = "cleanrl"
 @click.option("--stop-at", type=int, help="Checkpoint and end cleanly at this step.")
 @click.option("--smoke", is_flag=True, help="Take the short settings that the script declares.")
 @click.option("--cold", is_flag=True, help="Start a fresh interpreter instead of a warm fork.")
+@click.option("--dry-run", is_flag=True, help="Check everything, show the command, start nothing.")
 @click.option("--detach", is_flag=True, help="Answer with the run's id and return.")
 @json_option
 @click.pass_context
@@ -53,6 +54,7 @@ def train(
     parent: str | None,
     priority: int,
     cold: bool,
+    dry_run: bool,
     detach: bool,
     as_json: bool,
     **settings: Any,
@@ -63,16 +65,21 @@ def train(
     an unmodified upstream script, or a worker's type.
     """
     worker, algorithm = choose_worker(algo)
-    described = _describe(worker, algorithm)
+    described = describe_algorithm(worker, algorithm)
     arguments = described["arguments"] if described else None
     flags = read_flags(ctx.args, arguments, algo)
+    if dry_run and not parent:
+        config = fresh_config(worker, algorithm, described, settings, flags)
+        return _dry_run(worker, config, as_json)
     with TrainerClient.connect() as trainer:
         if parent:
             base = trainer.get(parent)
             config = _continued(base, algorithm, settings, flags)
             parent = base["run_id"]
         else:
-            config = _fresh(worker, algorithm, described, settings, flags)
+            config = fresh_config(worker, algorithm, described, settings, flags)
+        if dry_run:
+            return _dry_run(worker, config, as_json)
         record = trainer.submit(config, priority=priority, cold=cold, parent_run_id=parent or "")
         return answer(trainer, record, detach, as_json)
 
@@ -146,6 +153,20 @@ def script(
         return answer(trainer, trainer.submit(config), not following, as_json)
 
 
+def _dry_run(worker: WorkerCapabilities, config: dict[str, Any], as_json: bool) -> int:
+    """What the worker itself says about a configuration; 2 when it would refuse it."""
+    if not worker.dry_run:
+        raise InvalidConfigError(
+            [Problem("", "CLI105", f"the worker {worker.worker_type!r} has no dry run")]
+        )
+    fits, text = load_hook(worker.dry_run)(config)
+    if as_json:
+        output.print_json({"fits": fits, "report": text})
+    else:
+        print(text.rstrip())
+    return 0 if fits else 2
+
+
 def answer(trainer: TrainerClient, record: dict[str, Any], detach: bool, as_json: bool) -> int:
     """Print the id, or follow the run to its end."""
     if not detach:
@@ -183,7 +204,12 @@ def choose_worker(algo: str) -> tuple[WorkerCapabilities, str]:
     return default.capabilities, algo
 
 
-def _describe(worker: WorkerCapabilities, algo: str) -> dict[str, Any] | None:
+def describe_algorithm(worker: WorkerCapabilities, algo: str) -> dict[str, Any] | None:
+    """An algorithm's arguments and defaults; None when its worker does not say.
+
+    Raises:
+        InvalidConfigError: The worker does not know it.
+    """
     if not worker.describe:
         return None
     try:
@@ -193,13 +219,14 @@ def _describe(worker: WorkerCapabilities, algo: str) -> dict[str, Any] | None:
     return described
 
 
-def _fresh(
+def fresh_config(
     worker: WorkerCapabilities,
     algo: str,
     described: dict[str, Any] | None,
     settings: dict[str, Any],
     flags: dict[str, Any],
 ) -> dict[str, Any]:
+    """The configuration of a new run from the options of `mosaic train` and the script's flags."""
     facts = described or {}
     declared = {item["name"]: item["default"] for item in facts.get("arguments", ())}
     smoke = facts.get("smoke", {}) if settings["smoke"] else {}
