@@ -79,6 +79,33 @@ def test_games_are_brought_back_in_the_middle() -> None:
         np.testing.assert_array_equal(one[1], other[1])
 
 
+@pytest.mark.parametrize("long_chain", [10_000, 100])
+def test_games_are_brought_back_after_several(
+    long_chain: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also after games that ended and games that were ended early, whether the chain of games
+    goes on or begins anew."""
+    monkeypatch.setattr("cleanrl_worker.kit.atari._LONG_CHAIN", long_chain)
+    envs, twins = (AtariEnvs("BreakoutNoFrameskip-v4", 2) for _ in range(2))
+    rng = Random(3)
+    envs.reset(seed=5)
+    games = 0
+    while games < 4:
+        games += len(envs.step(envs.sample_actions(rng))[-1].get("episodes", []))
+    envs.restart(1)
+    envs.restart(1)
+    twins.load_state_dict(to_plain(envs.state_dict()))
+    assert twins.notes == []
+    lengths = []
+    for _ in range(300):
+        actions = envs.sample_actions(rng)
+        one, other = envs.step(actions), twins.step(actions)
+        np.testing.assert_array_equal(one[0], other[0])
+        assert one[-1].get("episodes") == other[-1].get("episodes")
+        lengths += one[-1].get("episodes", [])
+    assert lengths
+
+
 def _play(memory: FrameReplayBuffer, envs: AtariEnvs, steps: int) -> dict[bytes, tuple]:
     """Fill a memory; what followed each observation that was acted on."""
     rng = Random(1)

@@ -8,8 +8,9 @@ whole games with their true score.
 Ids of both generations work: ``BreakoutNoFrameskip-v4`` (no sticky actions) and
 ``ALE/Breakout-v5`` (an action is repeated with probability 0.25).
 
-Every game begins with a seed of its own, so a game is restored by beginning it with the same
-seed and repeating the actions since.
+Games are restored by repeating: each runs in a chain that begins with a seed of its own and goes
+on through several games, and the actions since are remembered. To begin with a seed makes ale_py
+load the ROM anew (a tenth of a second), which is why not every game does.
 """
 
 from __future__ import annotations
@@ -29,6 +30,11 @@ from cleanrl_worker.kit.videos import Film
 
 _ID = re.compile(r"(?:ALE/)?(?P<game>[A-Za-z]+?)(?P<plain>NoFrameskip)?(?:-v\d+)?")
 _FIRE = 1
+# Stands in the remembered actions where a new game began.
+_NEW_GAME = 255
+# A game that ends after so many steps of its chain begins a new chain; repeating as many takes
+# half a minute at most.
+_LONG_CHAIN = 10_000
 
 
 def game_of(env_id: str) -> tuple[str, float]:
@@ -105,20 +111,17 @@ class AtariEnvs:
         self._film = None if video_dir is None else Film(video_dir)
         self._tap = frame_tap(self.render, num_envs)
         self._seeds = Random(0)
-        self._game_seeds = np.zeros(num_envs, np.int64)
+        self._chain_seeds = np.zeros(num_envs, np.int64)
+        self._chains = [bytearray() for _ in range(num_envs)]
         self._lives = np.zeros(num_envs, np.int64)
         self._returns = np.zeros(num_envs)
+        self._lengths = np.zeros(num_envs, np.int64)
         self._new_life = np.zeros(num_envs, np.bool_)
-        self._actions: list[list[int]] = [[] for _ in range(num_envs)]
 
     def reset(self, seed: int) -> np.ndarray:
         """Begin anew; all games' seeds follow from this one."""
         self._seeds = Random(seed)
-        everyone = np.ones(self.num_envs, np.bool_)
-        self._draw_seeds(everyone)
-        self.obs, info = self._games.reset(seed=self._game_seeds)
-        self._lives = info["lives"].astype(np.int64)
-        self._forget(everyone)
+        self._begin_chains(np.ones(self.num_envs, np.bool_))
         return self.obs
 
     def step(self, actions: np.ndarray) -> StepResult:
@@ -126,9 +129,10 @@ class AtariEnvs:
         if not self._learning and self._has_fire:
             actions = np.where(self._new_life, _FIRE, actions)
         obs, rewards, over, cut, about = self._games.step(actions)
-        for log, action in zip(self._actions, actions.tolist(), strict=True):
-            log.append(action)
+        for chain, action in zip(self._chains, actions.tolist(), strict=True):
+            chain.append(action)
         self._returns += rewards
+        self._lengths += 1
         lives = about["lives"].astype(np.int64)
         self._new_life = lives < self._lives
         terminated = over | self._new_life if self._learning else over
@@ -144,22 +148,20 @@ class AtariEnvs:
         ended = over | cut
         if ended.any():
             games = [
-                (float(self._returns[i]), len(self._actions[i])) for i in np.flatnonzero(ended)
+                (float(self._returns[i]), int(self._lengths[i])) for i in np.flatnonzero(ended)
             ]
             info = {"final_obs": obs, "episodes": games, "ended": ended}
             if self._tap is not None:
-                self._tap.episode(games[0][0])
+                for score, _ in games:
+                    self._tap.episode(score)
             if ended[0] and self._film is not None:
                 self._film.episode_ended()
-            self._draw_seeds(ended)
-            self._begin(ended)
+            self._begin_games(ended)
         return self.obs, rewards.astype(np.float32), terminated, cut, info
 
     def restart(self, index: int) -> np.ndarray:
         """End one game early and begin its next one."""
-        which = np.arange(self.num_envs) == index
-        self._draw_seeds(which)
-        self._begin(which)
+        self._begin_games(np.arange(self.num_envs) == index)
         return self.obs
 
     def sample_actions(self, rng: np.random.Generator) -> np.ndarray:
@@ -181,26 +183,28 @@ class AtariEnvs:
         """Everything needed to bring every game back to where it is."""
         return {
             "seeds": self._seeds.state_dict(),
-            "game_seeds": self._game_seeds,
-            "actions": [np.array(log, np.uint8) for log in self._actions],
+            "chain_seeds": self._chain_seeds,
+            "chains": [np.array(chain, np.uint8) for chain in self._chains],
             "returns": self._returns,
+            "lengths": self._lengths,
             "new_life": self._new_life,
             "obs": self.obs,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Bring every game back; ``notes`` says where a new one had to begin."""
-        if len(state["actions"]) != self.num_envs:
+        if len(state["chains"]) != self.num_envs:
             raise UsageError(
-                f"The checkpoint has {len(state['actions'])} environments, this run has "
-                f"{self.num_envs}; use --num-envs {len(state['actions'])}."
+                f"The checkpoint has {len(state['chains'])} environments, this run has "
+                f"{self.num_envs}; use --num-envs {len(state['chains'])}."
             )
+        self._chain_seeds = state["chain_seeds"].numpy().copy()
+        chains = [chain.numpy() for chain in state["chains"]]
+        self._repeat(chains)
+        self._chains = [bytearray(chain) for chain in chains]
         self._seeds.load_state_dict(state["seeds"])
-        self._game_seeds = state["game_seeds"].numpy().copy()
-        logs = [tensor.tolist() for tensor in state["actions"]]
-        self._repeat(logs)
-        self._actions = logs
         self._returns = state["returns"].numpy().copy()
+        self._lengths = state["lengths"].numpy().copy()
         self._new_life = state["new_life"].numpy().copy()
         wrong = (self.obs != state["obs"].numpy()).any(axis=(1, 2, 3))
         if wrong.any():
@@ -208,46 +212,66 @@ class AtariEnvs:
                 f"{int(wrong.sum())} games could not be brought back to their saved state, "
                 "so new ones begin there"
             )
-            self._draw_seeds(wrong)
-            self._begin(wrong)
+            self._begin_chains(wrong)
 
-    def _repeat(self, logs: list[list[int]]) -> None:
-        """Repeat all games in one batch: each begins so late that all end together."""
-        lengths = np.array([len(log) for log in logs])
-        self._games.reset(seed=self._game_seeds)
-        longest = int(lengths.max())
+    def _repeat(self, chains: list[np.ndarray]) -> None:
+        """Repeat all chains in one batch: each begins so late that all end together."""
+        steps = np.array([int((chain != _NEW_GAME).sum()) for chain in chains])
+        longest = int(steps.max())
+        at = np.zeros(self.num_envs, np.int64)
+        self._reset(np.ones(self.num_envs, np.bool_), self._chain_seeds)
         for turn in range(longest + 1):
-            begins = lengths == longest - turn
-            if begins.any():
-                self._begin(begins)
+            begins = steps == longest - turn
+            if begins.any() and turn:
+                self._reset(begins, self._chain_seeds[begins])
+            begun = steps >= longest - turn
+            while (new_games := begun & _at_new_game(chains, at)).any():
+                self._reset(new_games, None)
+                at[new_games] += 1
             if turn < longest:
                 actions = np.zeros(self.num_envs, np.int64)
-                for index, log in enumerate(logs):
-                    position = turn - (longest - len(log))
-                    if position >= 0:
-                        actions[index] = log[position]
+                for index in np.flatnonzero(begun):
+                    actions[index] = chains[index][at[index]]
                 self.obs, _, _, _, about = self._games.step(actions)
                 self._lives = about["lives"].astype(np.int64)
+                at[begun] += 1
 
-    def _draw_seeds(self, which: np.ndarray) -> None:
-        self._game_seeds[which] = self._seeds.integers(2**31 - 1, size=int(which.sum()))
+    def _begin_games(self, which: np.ndarray) -> None:
+        """Begin new games, in new chains where the old ones have become long."""
+        long = which & np.array([len(chain) > _LONG_CHAIN for chain in self._chains])
+        if long.any():
+            self._begin_chains(long)
+        goes_on = which & ~long
+        if goes_on.any():
+            self._reset(goes_on, None)
+            for index in np.flatnonzero(goes_on):
+                self._chains[index].append(_NEW_GAME)
 
-    def _begin(self, which: np.ndarray) -> None:
+    def _begin_chains(self, which: np.ndarray) -> None:
+        self._chain_seeds[which] = self._seeds.integers(2**31 - 1, size=int(which.sum()))
+        self._reset(which, self._chain_seeds[which])
+        for index in np.flatnonzero(which):
+            self._chains[index].clear()
+
+    def _reset(self, which: np.ndarray, seeds: np.ndarray | None) -> None:
+        """Begin games, from a seed or as the games before left the generators."""
         obs, about = self._games.reset(
-            seed=self._game_seeds[which], options={"reset_mask": which.copy()}
+            seed=seeds, options=None if which.all() else {"reset_mask": which.copy()}
         )
         self.obs = obs if len(obs) == self.num_envs else self._merge(obs, which)
         lives = about["lives"].astype(np.int64)
         self._lives[which] = lives[which] if len(lives) == self.num_envs else lives
-        self._forget(which)
+        self._returns[which] = 0.0
+        self._lengths[which] = 0
+        self._new_life[which] = False
 
     def _merge(self, obs: np.ndarray, which: np.ndarray) -> np.ndarray:
         merged = self.obs.copy()
         merged[which] = obs
         return merged
 
-    def _forget(self, which: np.ndarray) -> None:
-        self._returns[which] = 0.0
-        self._new_life[which] = False
-        for index in np.flatnonzero(which):
-            self._actions[index] = []
+
+def _at_new_game(chains: list[np.ndarray], at: np.ndarray) -> np.ndarray:
+    """Where repeating has come to the beginning of another game."""
+    following = [chain[i : i + 1].tolist() for chain, i in zip(chains, at, strict=True)]
+    return np.array([action == [_NEW_GAME] for action in following])

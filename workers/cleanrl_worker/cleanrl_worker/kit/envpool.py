@@ -232,8 +232,9 @@ class EnvPoolEnvs:
     def _finish(self, over: np.ndarray) -> list[tuple[float, int]]:
         which = np.flatnonzero(over)
         episodes = [(float(self._returns[i]), int(self._lengths[i])) for i in which]
-        if episodes and self._tap is not None:
-            self._tap.episode(episodes[0][0])
+        if self._tap is not None:
+            for episode_return, _ in episodes:
+                self._tap.episode(episode_return)
         if over[0] and self._film is not None:
             self._film.episode_ended()
         self._returns[which] = 0.0

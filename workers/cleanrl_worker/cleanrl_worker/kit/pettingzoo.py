@@ -244,9 +244,9 @@ class MultiAgentAtari:
             if ended[rows.start]:
                 length = len(self._games[number].actions)
                 episodes += [(float(score), length) for score in self._returns[rows]]
+                if self._tap is not None:
+                    self._tap.episode(float(self._returns[rows.start]))
                 self.restart(rows.start)
                 if number == 0 and self._film is not None:
                     self._film.episode_ended()
-        if self._tap is not None:
-            self._tap.episode(episodes[0][0])
         return {"final_obs": final_obs, "episodes": episodes, "ended": ended}
