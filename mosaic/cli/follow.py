@@ -82,7 +82,7 @@ def describe(record: dict[str, Any]) -> str:
         return {"INIT": "queued", "HSHK": "starting", "RDY": "starting"}.get(record["state"], "")
     words = [f"step {made['step']:,}/{made['total']:,}"]
     if "episodic_return" in metrics:
-        words.append(f"return {metrics['episodic_return']:,.1f}")
+        words.append(f"return {output.score(metrics['episodic_return'])}")
     if metrics.get("sps"):
         words.append(f"{metrics['sps']:,.0f} SPS")
     if made["eta_s"]:

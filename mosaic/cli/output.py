@@ -108,6 +108,11 @@ def number(value: float | None, digits: int = 1) -> str:
     return "-" if value is None else f"{value:,.{digits}f}"
 
 
+def score(value: float | None) -> str:
+    """A return: those of sparse tasks lie between 0 and 1, and there every hundredth counts."""
+    return number(value, 2 if value is not None and abs(value) < 10 else 1)
+
+
 def clock(moment: float | None) -> str:
     """A moment as local date and time."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(moment)) if moment else "-"

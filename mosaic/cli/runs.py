@@ -74,7 +74,7 @@ def _row(record: dict[str, Any]) -> list[str]:
         record["env_id"],
         output.state_cell(record),
         f"{progress['fraction']:.0%}",
-        output.number(metrics.get("episodic_return")),
+        output.score(metrics.get("episodic_return")),
         output.number(metrics.get("sps"), 0),
         output.duration(progress["eta_s"]) if live else "-",
         output.age(record["created_at"]),

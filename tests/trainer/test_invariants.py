@@ -21,6 +21,7 @@ from mosaic.trainer.decisions import (
     KillEverything,
     Launch,
     Now,
+    SendControl,
     SignalGroup,
     decide,
 )
@@ -111,6 +112,8 @@ class Trainer(RuleBasedStateMachine):
                     self.end(world, None, int(signal.SIGKILL))
                 case SignalGroup(signal.SIGKILL):
                     self.end(world, None, int(signal.SIGKILL))
+                case SendControl("resume") | SignalGroup(signal.SIGCONT):
+                    assert row.slots or row.stopping, "told to go on without a slot to go on in"
                 case Archive():
                     assert not world.alive, "archived while its processes live"
 
@@ -148,6 +151,18 @@ class Trainer(RuleBasedStateMachine):
     @rule(run=runs)
     def resume(self, run: str) -> None:
         self.apply(run, ResumeRequested())
+
+    @rule(run=runs, able=st.booleans())
+    def resumed_while_others_have_its_slots(self, run: str, able: bool) -> None:
+        """A pause that gave its slots back, somebody who took them, and the wish to go on."""
+        self.goes_its_way(run, 6, able)
+        if self.rows[run].state is not State.EXEC or self.rows[run].stopping:
+            return
+        self.pause(run, release=True)
+        self.goes_its_way(run, 1, able)
+        self.schedule()
+        self.resume(run)
+        assert self.rows[run].queued or self.rows[run].state is State.EXEC
 
     @rule(run=runs, steps=st.integers(1, 6), able=st.booleans())
     def goes_its_way(self, run: str, steps: int, able: bool) -> None:

@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _list(names: Sequence[str]) -> int:
     for name in names:
-        state = "to install" if bundles.missing(name) else "installed"
+        state = _state(name) or "to install"
         packages = ", ".join(f"{package} {pin}" for package, pin in bundles.pins(name).items())
         print(f"{name:12} {state:11} {packages}")
     return 0
@@ -60,12 +60,9 @@ def _list(names: Sequence[str]) -> int:
 def _check(names: Sequence[str]) -> int:
     unavailable = []
     for name in names:
-        packages = bundles.missing(name)
-        state = "installed"
-        if packages and bundles.find_bundle([name]):
-            state = "in a bundle"
-        elif packages:
-            state = f"missing: {', '.join(packages)}"
+        state = _state(name)
+        if not state:
+            state = f"missing: {', '.join(bundles.missing(name))}"
             unavailable.append(name)
         print(f"{name:12} {state}")
     if unavailable:
@@ -73,6 +70,13 @@ def _check(names: Sequence[str]) -> int:
         print(f"run: python -m cleanrl_worker.tools.install_extras --set {joined}")
         return EXIT_MISSING
     return 0
+
+
+def _state(name: str) -> str:
+    """Where a set is to be had; empty when it is not."""
+    if not bundles.missing(name):
+        return "installed"
+    return "in a bundle" if bundles.find_bundle([name]) else ""
 
 
 def _install(names: Sequence[str], *, rebuild: bool) -> int:
