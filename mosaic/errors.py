@@ -102,6 +102,10 @@ class RunExistsError(ArchiveError):
     """An archive holds a run whose id another run of this home has."""
 
 
+class SweepBusyError(MosaicError):
+    """Another process drives this sweep."""
+
+
 class WorkerContractError(MosaicError):
     """A worker broke the contract."""
 

@@ -10,7 +10,7 @@ from mosaic.cli import output
 from mosaic.cli.follow import follow
 from mosaic.cli.options import json_option, run_argument
 from mosaic.client import TrainerClient
-from mosaic.errors import InvalidConfigError, Problem
+from mosaic.client.evaluation import evaluation_config
 from mosaic.runs.directory import read_json
 
 
@@ -29,7 +29,7 @@ def evaluate(run: str, detach: bool, as_json: bool, **settings: Any) -> int:
     """Evaluate the newest policy of RUN as a run of its own."""
     with TrainerClient.connect() as trainer:
         base = trainer.get(run)
-        record = trainer.submit(_config(base, settings), parent_run_id=base["run_id"])
+        record = trainer.submit(evaluation_config(base, **settings), parent_run_id=base["run_id"])
         if detach:
             print(json.dumps({"run_id": record["run_id"]}) if as_json else record["run_id"])
             return 0
@@ -46,43 +46,12 @@ def evaluate(run: str, detach: bool, as_json: bool, **settings: Any) -> int:
     return code
 
 
-def _config(base: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-    if not any(item["kind"] == "policy" for item in base["checkpoints"]):
-        message = f"run {base['run_id']} has saved no policy yet"
-        raise InvalidConfigError([Problem("", "CFG121", message)])
-    extras: dict[str, Any] = {
-        "mode": "policy_eval",
-        "policy_path": str(Path(base["run_dir"]) / "checkpoints"),
-        "eval_episodes": settings["episodes"],
-        "capture_video": settings["video"],
-        "repeat": settings["repeat"],
-    }
-    if settings["gamma"] is not None:
-        extras["gamma"] = settings["gamma"]
-    if settings["max_steps"]:
-        extras["eval_max_steps"] = settings["max_steps"]
-    return {
-        "run_name": f"eval of {base['run_name']}",
-        "artifacts": {},
-        "metadata": {
-            "worker": {
-                "type": base["worker"],
-                "config": {
-                    "algo": base["algo"],
-                    "env_id": settings["env_id"] or base["env_id"],
-                    "seed": settings["seed"],
-                    "extras": extras,
-                },
-            }
-        },
-    }
-
-
 def _sentence(summary: dict[str, Any]) -> str:
-    interval = summary.get("iqm_confidence_interval") or ["-", "-"]
-    low, high = (f"{edge:,.1f}" if isinstance(edge, float) else str(edge) for edge in interval)
+    names = ("mean", "std", "min", "median", "max", "iqm")
+    mean, std, low, median, high, iqm = (output.score(summary[name]) for name in names)
+    interval = summary.get("iqm_confidence_interval") or [None, None]
+    between = " to ".join(map(output.score, interval))
     return (
-        f"{summary['episodes']} episodes: return {summary['mean']:,.1f} ± {summary['std']:,.1f} "
-        f"(min {summary['min']:,.1f}, median {summary['median']:,.1f}, max {summary['max']:,.1f}; "
-        f"IQM {summary['iqm']:,.1f}, 95 % interval {low} to {high})"
+        f"{summary['episodes']} episodes: return {mean} ± {std} (min {low}, median {median}, "
+        f"max {high}; IQM {iqm}, 95 % interval {between})"
     )

@@ -1,14 +1,12 @@
 """A script's own flags on `mosaic train`, read with the types the script declares."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mosaic.config.secrets import looks_secret
 from mosaic.config.suggest import did_you_mean
+from mosaic.config.values import FALSE_WORDS, TRUE_WORDS, convert
 from mosaic.errors import InvalidConfigError, Problem
-
-_TRUE, _FALSE = {"true", "yes", "on", "1"}, {"false", "no", "off", "0"}
 
 
 def read_flags(
@@ -63,7 +61,7 @@ def read_flags(
             text = words[position]
             position += 1
         try:
-            values[name] = _convert(text, kind)
+            values[name] = convert(text, kind)
         except ValueError:
             problems.append(Problem("", "CFG114", f"{word} takes {kind}, not {text!r}"))
     if problems:
@@ -83,28 +81,4 @@ def _is_value(words: Sequence[str], position: int) -> bool:
 
 
 def _is_truth(words: Sequence[str], position: int) -> bool:
-    return position < len(words) and words[position].lower() in _TRUE | _FALSE
-
-
-def _convert(text: str, kind: str) -> Any:
-    kinds = [part.strip() for part in kind.split("|")]
-    if "None" in kinds and text.lower() in ("none", "null"):
-        return None
-    match kinds[0]:
-        case "bool":
-            if text.lower() not in _TRUE | _FALSE:
-                raise ValueError(text)
-            return text.lower() in _TRUE
-        case "int":
-            number = float(text)
-            if number != int(number):
-                raise ValueError(text)
-            return int(text) if text.lstrip("+-").isdigit() else int(number)
-        case "float":
-            return float(text)
-        case "any":
-            try:
-                return json.loads(text)
-            except ValueError:
-                return text
-    return text
+    return position < len(words) and words[position].lower() in TRUE_WORDS | FALSE_WORDS

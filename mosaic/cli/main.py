@@ -19,6 +19,7 @@ from mosaic.errors import (
     MosaicError,
     NotOurDaemonError,
     RunNotFoundError,
+    SweepBusyError,
 )
 
 EXIT_FAILED, EXIT_REFUSED, EXIT_NO_DAEMON, EXIT_INTERRUPTED = 1, 2, 3, 130
@@ -32,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "submit": ("train", "submit", "Submit a JSON configuration."),
     "script": ("train", "script", "Run a shell script of several training phases."),
     "eval": ("evaluate", "evaluate", "Evaluate a run's newest policy."),
+    "sweep": ("sweep", "sweep", "Search for good settings with many runs."),
     "runs": ("runs", "runs", "List runs."),
     "show": ("runs", "show", "Show one run."),
     "logs": ("logs", "logs", "Print a run's output."),
@@ -124,6 +126,7 @@ def exit_code(error: MosaicError) -> int:
         AmbiguousRunError,
         ArchiveError,
         BindRefusedError,
+        SweepBusyError,
     )
     return EXIT_REFUSED if isinstance(error, refused) else EXIT_FAILED
 

@@ -1,0 +1,235 @@
+"""`mosaic sweep`: Optuna proposes settings, each trial is an ordinary run."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from mosaic.cli import output
+from mosaic.cli.flags import read_flags
+from mosaic.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO_DAEMON
+from mosaic.cli.options import complete_algorithms, json_option
+from mosaic.cli.train import choose_worker, describe_algorithm, fresh_config
+from mosaic.client import TrainerClient
+from mosaic.errors import DaemonNotRunningError, InvalidConfigError, MosaicError, Problem
+from mosaic.sweep.objective import DEFAULT_TAG, read_objective
+from mosaic.sweep.plan import PRUNERS, SAMPLERS, SweepPlan
+from mosaic.sweep.space import SYNTAX, grid, read_space
+
+if TYPE_CHECKING:
+    from mosaic.sweep.study import SweepStudy, TrialRecord
+
+_SHOWN_TRIALS = 10
+_TAG = "sweep="
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    epilog="Any other flag is the script's own and the same for all trials: --num-envs 8",
+)
+@click.argument("algo", required=False, shell_complete=complete_algorithms)
+@click.option("--param", "params", multiple=True, metavar="NAME=VALUES", help=f"{SYNTAX}.")
+@click.option("--trials", type=click.IntRange(1), help="How many trials in all.  [default: 20]")
+@click.option("--parallel", type=click.IntRange(1), help="Trials at the same time.  [default: 1]")
+@click.option("--sampler", type=click.Choice(SAMPLERS), default="tpe", show_default=True)
+@click.option("--pruner", type=click.Choice(PRUNERS), default="median", show_default=True)
+@click.option(
+    "--prune-after", type=click.IntRange(1), default=5, show_default=True,
+    help="Trials that must have ended before one is pruned.",
+)  # fmt: skip
+@click.option(
+    "--objective", default=DEFAULT_TAG, show_default=True,
+    help="A scalar (TAG, TAG:last, TAG:mean, TAG:max), or eval: play the final policy.",
+)  # fmt: skip
+@click.option("--minimize", is_flag=True, help="Less is better.")
+@click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True,
+              help="Runs with different seeds in each trial; their mean counts.")  # fmt: skip
+@click.option("--episodes", type=click.IntRange(1), default=20, show_default=True,
+              help="Of an evaluation.")  # fmt: skip
+@click.option("--continue", "sweep_id", metavar="ID", help="Go on with an interrupted sweep.")
+@click.option("--dry-run", is_flag=True, help="Print the first proposals and start nothing.")
+@click.option("--env-id", help="The environment; the script's own default when left out.")
+@click.option("--total-timesteps", type=float, help="How long each run trains.")
+@click.option("--seed", type=click.IntRange(0), help="Of the first run of each trial.")
+@click.option("--name", default="", help="A name for people.")
+@click.option("--tag", "tags", multiple=True, help="A tag of all runs; may be repeated.")
+@click.option("--notes", default="", help="What you want to remember about it.")
+@click.option("--cpus", type=click.IntRange(1), default=1, show_default=True, help="CPU slots.")
+@click.option("--gpus", type=click.IntRange(0), default=0, show_default=True, help="GPUs.")
+@click.option("--memory-mb", type=click.IntRange(1), help="Memory to reserve.")
+@click.option("--max-minutes", type=float, help="Wall-clock limit of a run.")
+@click.option("--wandb", is_flag=True, help="Track with Weights & Biases.")
+@json_option
+@click.pass_context
+def sweep(
+    ctx: click.Context, /, algo: str | None, sweep_id: str | None, as_json: bool, **settings: Any
+) -> int:
+    """Search good settings of ALGO; every trial is a run of the daemon.
+
+    \b
+    mosaic sweep ppo --env-id CartPole-v1 --total-timesteps 50000 \\
+        --param learning-rate=log:1e-4..1e-2 --param num-steps=64,128,256 --parallel 2
+
+    Ctrl-C stops proposing; runs that have begun go on, and --continue takes them up again.
+    """
+    if sweep_id:
+        return _continue(ctx, algo, sweep_id, settings, as_json)
+    if not algo:
+        raise click.UsageError("name an algorithm, or a sweep with --continue ID")
+    plan = _plan(ctx, algo, settings)
+    _need_optuna()
+    from mosaic.sweep import runner, study
+
+    if settings["dry_run"]:
+        return _show_proposals(plan, study.propose(plan), as_json)
+    with TrainerClient.connect() as trainer:
+        begun = runner.begin(trainer, plan)
+        return _drive(trainer, begun, as_json)
+
+
+def _plan(ctx: click.Context, algo: str, settings: dict[str, Any]) -> SweepPlan:
+    worker, algorithm = choose_worker(algo)
+    described = describe_algorithm(worker, algorithm)
+    arguments = described["arguments"] if described else None
+    flags = read_flags(ctx.args, arguments, algo)
+    space = read_space(settings["params"], arguments, algo)
+    both = sorted(flags.keys() & space.keys())
+    if both:
+        message = f"{both[0]} is both varied (--param) and fixed (--{both[0].replace('_', '-')})"
+        raise InvalidConfigError([Problem("", "CLI103", message)])
+    objective = read_objective(settings["objective"])
+    once = {"capture_video": False, "curriculum": None, "stop_at": None, "smoke": False}
+    config = fresh_config(worker, algorithm, described, {**settings, **once}, flags)
+    trials = settings["trials"] or 20
+    if settings["sampler"] == "grid":
+        points = len(grid(space))
+        trials = min(settings["trials"] or points, points)
+    return SweepPlan(
+        config=config,
+        nested=described is not None,
+        space=space,
+        trials=trials,
+        parallel=settings["parallel"] or 1,
+        sampler=settings["sampler"],
+        pruner=settings["pruner"],
+        objective=objective,
+        seeds=settings["seeds"],
+        maximise=not settings["minimize"],
+        prune_after=settings["prune_after"],
+        episodes=settings["episodes"],
+    )
+
+
+def _continue(
+    ctx: click.Context, algo: str | None, sweep_id: str, settings: dict[str, Any], as_json: bool
+) -> int:
+    given = [
+        parameter.opts[0]
+        for parameter in ctx.command.params
+        if parameter.name not in ("sweep_id", "trials", "parallel", "as_json", "algo")
+        and ctx.get_parameter_source(str(parameter.name)) is click.core.ParameterSource.COMMANDLINE
+    ]
+    extra = [*([algo] if algo else []), *given, *ctx.args]
+    if extra:
+        raise click.UsageError(
+            f"--continue takes the sweep as it was; only --trials and --parallel can be given "
+            f"anew, not {extra[0]}"
+        )
+    _need_optuna()
+    from mosaic.sweep.study import SweepStudy
+
+    changes = {name: settings[name] for name in ("trials", "parallel") if settings[name]}
+    with TrainerClient.connect() as trainer:
+        run = trainer.get(sweep_id)
+        marks = [tag.removeprefix(_TAG) for tag in run["tags"] if tag.startswith(_TAG)]
+        first = trainer.get(marks[0]) if marks else run
+        return _drive(trainer, SweepStudy.load(Path(first["run_dir"]), **changes), as_json)
+
+
+def _need_optuna() -> None:
+    try:
+        import optuna  # noqa: F401
+    except ImportError:
+        raise MosaicError(
+            "sweeps need Optuna; run: pip install -r requirements/extras/optuna.txt"
+        ) from None
+
+
+def _drive(trainer: TrainerClient, study: "SweepStudy", as_json: bool) -> int:
+    from mosaic.sweep.runner import SweepRunner
+
+    def say(text: str) -> None:
+        if not as_json:
+            print(text, flush=True)
+
+    again = f"mosaic sweep --continue {study.sweep_id}"
+    plan = study.plan
+    say(f"sweep {study.sweep_id}: {plan.trials} trials of {plan.subject}, {plan.objective}")
+    try:
+        SweepRunner(trainer, study, say).run()
+    except KeyboardInterrupt:
+        say(f"\nstopped; runs that have begun go on; continue the sweep: {again}")
+        return EXIT_INTERRUPTED
+    except DaemonNotRunningError as error:
+        click.echo(f"mosaic: {error}; runs go on; when it is up again: {again}", err=True)
+        return EXIT_NO_DAEMON
+    finally:
+        trials, best = study.trials(), study.best()
+        study.close()
+    _tell(study.sweep_id, plan, trials, best, as_json)
+    return 0 if best else EXIT_FAILED
+
+
+def _tell(
+    sweep_id: str,
+    plan: SweepPlan,
+    trials: "list[TrialRecord]",
+    best: "TrialRecord | None",
+    as_json: bool,
+) -> None:
+    command = plan.train_command(best.params) if best else None
+    if as_json:
+        output.print_json(
+            {
+                "sweep_id": sweep_id,
+                "objective": str(plan.objective),
+                "maximise": plan.maximise,
+                "trials": [vars(trial) for trial in trials],
+                "best": vars(best) if best else None,
+                "command": command,
+            }
+        )
+        return
+    names = list(plan.space)
+    rows = [
+        [str(trial.number), trial.state, output.number(trial.value, 3)]
+        + [_cell(trial.params.get(name)) for name in names]
+        + [trial.runs[0] if trial.runs else "-"]
+        for trial in trials[:_SHOWN_TRIALS]
+    ]
+    output.print_table(("TRIAL", "STATE", "VALUE", *map(str.upper, names), "RUN"), rows)
+    if len(trials) > _SHOWN_TRIALS:
+        every = f"mosaic runs --text {_TAG}{sweep_id}"
+        print(f"the best {_SHOWN_TRIALS} of {len(trials)} trials; all of them: {every}")
+    if command:
+        print(f"the best again:\n{command}")
+    else:
+        reason = next((trial.reason for trial in trials if trial.reason), "no trial has ended")
+        print(f"no trial gave a value: {reason}")
+
+
+def _show_proposals(plan: SweepPlan, proposals: list[dict[str, Any]], as_json: bool) -> int:
+    if as_json:
+        output.print_json({"trials": plan.trials, "proposals": proposals})
+        return 0
+    rows = [
+        [str(at), *map(_cell, each.values())] for at, each in enumerate(proposals[:_SHOWN_TRIALS])
+    ]
+    output.print_table(("TRIAL", *map(str.upper, plan.space)), rows)
+    print(f"the first {len(rows)} of {plan.trials} trials of {plan.subject}; nothing was started")
+    print(f"the first one alone:\n{plan.train_command(proposals[0])}")
+    return 0
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,107 @@
+"""What a run is worth: a number from its curve, at the end and on the way."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from mosaic.errors import InvalidConfigError, Problem
+
+EVALUATION = "eval"
+DEFAULT_TAG = "charts/episodic_return"
+SUMMARIES = ("last", "mean", "max")
+RUNGS = 10
+# The end of a curve: its last tenth, but never so few points that one episode decides.
+_LAST_SHARE, _FEWEST_POINTS = 0.1, 10
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The points of one scalar of a run."""
+
+    steps: Sequence[int]
+    values: Sequence[float]
+
+    def until(self, step: float) -> "Curve":
+        """The points up to a step."""
+        count = sum(1 for reached in self.steps if reached <= step)
+        return Curve(self.steps[:count], self.values[:count])
+
+
+@dataclass(frozen=True)
+class Objective:
+    """What to make large or small.
+
+    Attributes:
+        tag: The scalar; `eval` stands for the mean return of an evaluation of the final policy.
+        summary: How a curve becomes a number: `last`, `mean` or `max`.
+    """
+
+    tag: str = DEFAULT_TAG
+    summary: str = "last"
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether the final policy is played to get the number."""
+        return self.tag == EVALUATION
+
+    @property
+    def curve_tag(self) -> str:
+        """The scalar to look at while a run goes on."""
+        return DEFAULT_TAG if self.evaluates else self.tag
+
+    def __str__(self) -> str:
+        return self.tag if self.evaluates else f"{self.tag}:{self.summary}"
+
+
+def read_objective(text: str) -> Objective:
+    """`eval`, `TAG` or `TAG:last`, `TAG:mean`, `TAG:max`.
+
+    Raises:
+        InvalidConfigError: It is none of these.
+    """
+    if text == EVALUATION:
+        return Objective(EVALUATION)
+    tag, colon, summary = text.rpartition(":")
+    if not colon:
+        tag, summary = text, "last"
+    if not tag or summary not in SUMMARIES:
+        message = (
+            f"{text!r} is no objective: write eval, or a scalar such as {DEFAULT_TAG}, or a scalar "
+            f"and one of {', '.join(SUMMARIES)}: {DEFAULT_TAG}:mean"
+        )
+        raise InvalidConfigError([Problem("", "CLI104", message)])
+    return Objective(tag, summary)
+
+
+def score(curve: Curve, summary: str) -> float | None:
+    """A curve as one number; None when it has no points."""
+    if not curve.values:
+        return None
+    if summary == "mean":
+        return fmean(curve.values)
+    if summary == "max":
+        return max(curve.values)
+    edge = curve.steps[-1] * (1 - _LAST_SHARE)
+    recent = [step for step in curve.steps if step > edge]
+    return fmean(curve.values[-max(len(recent), _FEWEST_POINTS) :])
+
+
+def passed_rungs(progress: Mapping[str, Any]) -> int:
+    """How many tenths of the way a run has made, the end left out."""
+    total = progress["total"]
+    return min(int(progress["step"] * RUNGS // total), RUNGS - 1) if total else 0
+
+
+def rungs(curve: Curve, total: int, reached: int, summary: str) -> dict[int, float]:
+    """What the curve was worth at each rung up to `reached`, from its first point on."""
+    values = {
+        rung: score(curve.until(total * rung / RUNGS), summary) for rung in range(1, reached + 1)
+    }
+    return {rung: value for rung, value in values.items() if value is not None}
+
+
+def joint_rungs(seeds: Sequence[dict[int, float]]) -> dict[int, float]:
+    """The mean over seeds at every rung that all of them have passed."""
+    common = set.intersection(*(set(each) for each in seeds)) if seeds else set()
+    return {rung: fmean(each[rung] for each in seeds) for rung in sorted(common)}

@@ -1,0 +1,164 @@
+"""A sweep as plain data: what to run, under which names, and what became of a trial."""
+
+import copy
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mosaic.sweep.objective import Objective
+from mosaic.sweep.space import Space, space_from_dict, space_to_dict
+
+SCHEMA_VERSION = 1
+SAMPLERS, PRUNERS = ("tpe", "random", "grid"), ("median", "none")
+_DONE = frozenset({"completed", "time_limit"})
+_HOPELESS_AFTER = 3
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """Everything that is decided before the first trial.
+
+    Attributes:
+        config: The configuration of a run without the varied parameters; secrets by reference.
+        nested: Whether parameters belong under `extras.algo_params` or into `extras` itself.
+        space: What is varied.
+        trials: How many trials in all.
+        parallel: How many at the same time.
+        seeds: Runs with different seeds in each trial; their mean counts.
+        maximise: Whether more is better.
+        prune_after: Trials that must have ended before any is pruned.
+        episodes: Of an evaluation, when that is the objective.
+    """
+
+    config: Mapping[str, Any]
+    nested: bool
+    space: Space
+    trials: int = 20
+    parallel: int = 1
+    sampler: str = "tpe"
+    pruner: str = "median"
+    objective: Objective = field(default_factory=Objective)
+    seeds: int = 1
+    maximise: bool = True
+    prune_after: int = 5
+    episodes: int = 20
+
+    @property
+    def _fields(self) -> Mapping[str, Any]:
+        fields: Mapping[str, Any] = self.config["metadata"]["worker"]["config"]
+        return fields
+
+    def seed(self, number: int) -> int:
+        """The training seed of a trial's run."""
+        return int(self._fields.get("seed", 1)) + number
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is kept in the study."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            **vars(self),
+            "space": space_to_dict(self.space),
+            "objective": vars(self.objective),
+        }
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> "SweepPlan":
+        """From the study.
+
+        Raises:
+            ValueError: It was written by a newer MOSAIC.
+        """
+        facts = dict(document)
+        version = facts.pop("schema_version", None)
+        if version != SCHEMA_VERSION:
+            raise ValueError(f"the sweep has schema {version}, this MOSAIC reads {SCHEMA_VERSION}")
+        facts["space"] = space_from_dict(facts["space"])
+        facts["objective"] = Objective(**facts["objective"])
+        return cls(**facts)
+
+    def run_config(
+        self, sweep_id: str, trial: int, number: int, params: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """The configuration of one run of a trial."""
+        config = copy.deepcopy(dict(self.config))
+        fields = config["metadata"]["worker"]["config"]
+        extras = fields.setdefault("extras", {})
+        if self.nested:
+            extras["algo_params"] = {**extras.get("algo_params", {}), **params}
+        else:
+            extras.update(params)
+        fields["seed"] = self.seed(number)
+        tags = config["metadata"].get("tags", [])
+        config["metadata"]["tags"] = [f"sweep={sweep_id}", f"trial={trial}", *tags]
+        name = config.get("run_name") or f"sweep of {self.subject}"
+        suffix = f", seed {fields['seed']}" if self.seeds > 1 else ""
+        config["run_name"] = f"{name} · trial {trial}{suffix}"
+        return config
+
+    @property
+    def subject(self) -> str:
+        """What is swept, for people."""
+        return f"{self._algo} {self._fields.get('env_id', '')}".strip()
+
+    @property
+    def _algo(self) -> str:
+        return str(self._fields.get("algo") or self.config["metadata"]["worker"]["type"])
+
+    def train_command(self, params: Mapping[str, Any]) -> str:
+        """The command that trains once more with these parameters."""
+        fields = self._fields
+        extras = fields.get("extras", {})
+        words = ["mosaic", "train", self._algo]
+        for flag, value in (
+            ("--env-id", fields.get("env_id")),
+            ("--total-timesteps", fields.get("total_timesteps")),
+            ("--seed", self.seed(0)),
+        ):
+            if value not in (None, ""):
+                words += [flag, str(value)]
+        resources = self.config.get("resources", {})
+        for kind, usual in (("cpus", 1), ("gpus", 0)):
+            asked = resources.get(kind, {}).get("requested", usual)
+            if asked != usual:
+                words += [f"--{kind}", str(asked)]
+        fixed = extras.get("algo_params", {}) if self.nested else {}
+        for name, value in {**fixed, **params}.items():
+            words += _as_flag(name, value)
+        return shlex.join(words)
+
+
+def _as_flag(name: str, value: Any) -> list[str]:
+    flag = name.replace("_", "-")
+    if isinstance(value, bool):
+        return [f"--{flag}" if value else f"--no-{flag}"]
+    return [f"--{flag}", "none" if value is None else str(value)]
+
+
+def run_key(sweep_id: str, trial: int, number: int, evaluation: bool = False) -> str:
+    """The idempotency key of a run: submitting it again after an interruption finds it."""
+    if not trial and not number and not evaluation:
+        return sweep_id
+    kind = "eval" if evaluation else "train"
+    return f"sweep={sweep_id} trial={trial} run={number} {kind}"
+
+
+def trouble(records: Sequence[Mapping[str, Any]]) -> str:
+    """Why a trial cannot count; empty when nothing speaks against it yet."""
+    for record in records:
+        if record["state"] == "TERM" and record["outcome"] not in _DONE:
+            reason = record["reason"] or "no reason given"
+            return f"run {record['run_id']} ended {record['outcome']}: {reason}"
+    return ""
+
+
+def all_ended(records: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether no run of a trial is alive."""
+    return all(record["state"] == "TERM" for record in records)
+
+
+def hopeless(states: Sequence[str]) -> bool:
+    """Whether the first trials have all failed, so that the next ones would too."""
+    settled = [state for state in states if state not in ("running", "waiting")]
+    first = settled[:_HOPELESS_AFTER]
+    return len(first) == _HOPELESS_AFTER and set(first) == {"fail"}

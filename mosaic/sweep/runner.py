@@ -1,0 +1,226 @@
+"""Driving a sweep: trials become runs of the daemon, curves become values, hopeless runs end."""
+
+import math
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from optuna.trial import Trial
+
+from mosaic.client import TrainerClient
+from mosaic.client.evaluation import evaluation_config
+from mosaic.config.secrets import extract
+from mosaic.config.suggest import did_you_mean
+from mosaic.errors import InvalidConfigError
+from mosaic.runs.ids import new_run_id
+from mosaic.sweep.objective import RUNGS, Curve, joint_rungs, passed_rungs, rungs, score
+from mosaic.sweep.plan import SweepPlan, all_ended, hopeless, run_key, trouble
+from mosaic.sweep.study import SweepStudy, propose, write_study
+
+_LOOK_S = 0.3
+
+Record = dict[str, Any]
+Say = Callable[[str], None]
+
+
+@dataclass
+class ActiveTrial:
+    """A trial whose runs are on their way."""
+
+    trial: Trial
+    runs: list[str]
+    evaluations: list[str] = field(default_factory=list)
+    seen_rung: int = 0
+
+
+def begin(trainer: TrainerClient, plan: SweepPlan) -> SweepStudy:
+    """Submit the first run of a new sweep with the study in its directory.
+
+    Secrets of the configuration go to the daemon with this run; the study and the later runs
+    name them by reference.
+
+    Raises:
+        InvalidConfigError: The daemon refuses the configuration; nothing was started.
+    """
+    first = propose(plan)
+    sweep_id = new_run_id()
+    config = plan.run_config(sweep_id, 0, 0, first[0])
+    problems = trainer.validate(config)
+    if problems:
+        raise InvalidConfigError(problems)
+    kept = replace(plan, config=extract(plan.config, {}))
+    # The study is ready before the run begins: an interruption leaves both or neither.
+    with tempfile.TemporaryDirectory(prefix="sweep-", dir=trainer.home.cache) as folder:
+        study = write_study(Path(folder), sweep_id, kept, first)
+        run = trainer.submit(config, idempotency_key=run_key(sweep_id, 0, 0))
+        run_dir = Path(run["run_dir"])
+        os.replace(study, run_dir / study.name)
+    return SweepStudy.load(run_dir)
+
+
+class SweepRunner:
+    """Keeps a study and the daemon's runs in step until every trial has ended."""
+
+    def __init__(self, trainer: TrainerClient, study: SweepStudy, say: Say) -> None:
+        self._trainer = trainer
+        self._study = study
+        self._plan = study.plan
+        self._say = say
+        self._active: list[ActiveTrial] = []
+
+    def run(self) -> None:
+        """Go on until all trials have ended or it is no use; an interruption loses nothing."""
+        self._active = [self._launched(trial) for trial in self._study.running()]
+        while True:
+            self._fill()
+            if not self._active:
+                return
+            time.sleep(_LOOK_S)
+            self._active = [active for active in self._active if not self._settled(active)]
+
+    # ------------------------------------------------------------ starting
+
+    def _fill(self) -> None:
+        while (
+            len(self._active) < self._plan.parallel
+            and self._study.started() < self._plan.trials
+            and not hopeless(self._study.states())
+        ):
+            trial = self._study.ask()
+            shown = ", ".join(f"{name}={_short(value)}" for name, value in trial.params.items())
+            self._say(f"trial {trial.number}: {shown}")
+            try:
+                self._active.append(self._launched(trial))
+            except InvalidConfigError as error:
+                self._fail(trial, error.problems[0].message)
+
+    def _launched(self, trial: Trial) -> ActiveTrial:
+        """The runs of a trial; those that were submitted before an interruption are found again."""
+        runs = []
+        for number in range(self._plan.seeds):
+            key = run_key(self._study.sweep_id, trial.number, number)
+            config = self._plan.run_config(self._study.sweep_id, trial.number, number, trial.params)
+            parent = "" if key == self._study.sweep_id else self._study.sweep_id
+            runs.append(self._submit(config, key, parent))
+        self._study.note_runs(trial, runs)
+        return ActiveTrial(trial, runs)
+
+    def _submit(self, config: Mapping[str, Any], key: str, parent: str) -> str:
+        record = self._trainer.submit(config, idempotency_key=key, parent_run_id=parent)
+        return str(record["run_id"])
+
+    # ------------------------------------------------------------ watching
+
+    def _settled(self, active: ActiveTrial) -> bool:
+        """Look at a trial; True when it has ended."""
+        records = [self._trainer.get(run_id) for run_id in (*active.runs, *active.evaluations)]
+        reason = trouble(records)
+        stopping = self._study.stopping(active.trial)
+        # A run that completed before the order reached it counts like any other.
+        if stopping and (reason or not all_ended(records)):
+            return all_ended(records) and self._stopped(active, records, stopping)
+        if reason:
+            self._stop(active, records, "fail", reason)
+            return False
+        if all_ended(records):
+            return self._judge(active, records)
+        if self._plan.pruner != "none" and not active.evaluations:
+            self._maybe_prune(active, records)
+        return False
+
+    def _judge(self, active: ActiveTrial, records: list[Record]) -> bool:
+        """Every run has ended well: what is the trial worth?"""
+        if self._plan.objective.evaluates:
+            if not active.evaluations:
+                return self._evaluate(active, records)
+            played = [record["metrics"].get("episodic_return") for record in records]
+            values = played[len(active.runs) :]
+        else:
+            summary = self._plan.objective.summary
+            values = [score(self._curve(run_id), summary) for run_id in active.runs]
+        numbers = [value for value in values if value is not None and math.isfinite(value)]
+        if len(numbers) < len(values):
+            self._fail(active.trial, self._why_no_value(active.runs[0]))
+            return True
+        value = fmean(numbers)
+        self._study.complete(active.trial, value)
+        best = self._study.best()
+        beside = f"; best so far {best.value:,.4g} (trial {best.number})" if best else ""
+        self._say(f"trial {active.trial.number}: {value:,.4g}{beside}")
+        return True
+
+    def _evaluate(self, active: ActiveTrial, records: list[Record]) -> bool:
+        try:
+            for number, record in enumerate(records):
+                config = evaluation_config(record, episodes=self._plan.episodes)
+                config["metadata"]["tags"] = record["tags"]
+                key = run_key(self._study.sweep_id, active.trial.number, number, evaluation=True)
+                active.evaluations.append(self._submit(config, key, record["run_id"]))
+        except InvalidConfigError as error:
+            self._fail(active.trial, error.problems[0].message)
+            return True
+        return False
+
+    def _maybe_prune(self, active: ActiveTrial, records: list[Record]) -> None:
+        reached = min(passed_rungs(record["progress"]) for record in records)
+        if reached <= active.seen_rung:
+            return
+        active.seen_rung = reached
+        summary = self._plan.objective.summary
+        passed = [
+            rungs(self._curve(record["run_id"]), record["progress"]["total"], reached, summary)
+            for record in records
+        ]
+        rung = self._study.should_prune(active.trial, joint_rungs(passed))
+        if rung is not None:
+            reason = f"behind the median of the others at {rung * 100 // RUNGS} %"
+            self._stop(active, records, "pruned", reason)
+
+    # ------------------------------------------------------------ ending
+
+    def _stop(self, active: ActiveTrial, records: list[Record], state: str, reason: str) -> None:
+        self._study.note_stopping(active.trial, state, reason)
+        for record in records:
+            if record["state"] != "TERM":
+                self._trainer.cancel(record["run_id"])
+
+    def _stopped(self, active: ActiveTrial, records: list[Record], state: str) -> bool:
+        reason = self._study.reason(active.trial)
+        if state == "pruned":
+            for record in records:
+                self._trainer.update(record["run_id"], tags=[*record["tags"], state])
+            self._study.prune(active.trial)
+            self._say(f"trial {active.trial.number}: pruned, {reason}")
+        else:
+            self._fail(active.trial, reason)
+        return True
+
+    def _fail(self, trial: Trial, reason: str) -> None:
+        self._study.fail(trial, reason)
+        self._say(f"trial {trial.number}: failed, {reason}")
+
+    # ------------------------------------------------------------ reading
+
+    def _curve(self, run_id: str) -> Curve:
+        steps: list[int] = []
+        values: list[float] = []
+        tag = self._plan.objective.curve_tag
+        for batch in self._trainer.metrics(run_id, tags=[tag]):
+            steps += batch["steps"]
+            values += batch["values"]
+        return Curve(steps, values)
+
+    def _why_no_value(self, run_id: str) -> str:
+        tag = self._plan.objective.tag
+        written = sorted({batch["tag"] for batch in self._trainer.metrics(run_id, max_points=2)})
+        hint = did_you_mean(tag, written)
+        return f"run {run_id} has no finite {tag}{hint}; it wrote {', '.join(written) or 'nothing'}"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,276 @@
+"""The study of a sweep: Optuna proposes, remembers and says which trials to prune.
+
+It lies as `optuna.db` in the directory of the sweep's first run, whose id is the sweep's id and
+the study's name; that is where the window looks for it.
+"""
+
+import fcntl
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+from optuna.exceptions import ExperimentalWarning
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from mosaic.errors import RunNotFoundError, SweepBusyError
+from mosaic.sweep.plan import SweepPlan
+from mosaic.sweep.space import Choices, Dimension, grid
+
+FILE_NAME = "optuna.db"
+_PLAN, _RUNS, _REASON, _STOPPING = "mosaic_sweep", "runs", "reason", "stopping"
+_FIRST_PROPOSALS = 5
+# Below a fifth of the way every agent still looks alike.
+_WARM_UP_RUNGS = 1
+
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """A trial as others see it; `state` is running, complete, pruned, fail or waiting."""
+
+    number: int
+    state: str
+    value: float | None
+    params: dict[str, Any]
+    runs: list[str] = field(default_factory=list)
+    reason: str = ""
+
+
+def propose(plan: SweepPlan) -> list[dict[str, Any]]:
+    """The first proposals, which need no results: a few, or the whole grid."""
+    if plan.sampler == "grid":
+        return grid(plan.space)[: plan.trials]
+    study = optuna.create_study(sampler=_sampler(plan, 0))
+    distributions = _distributions(plan)
+    count = min(_FIRST_PROPOSALS, plan.trials)
+    return [dict(study.ask(distributions).params) for _ in range(count)]
+
+
+def write_study(
+    folder: Path, sweep_id: str, plan: SweepPlan, first: Sequence[Mapping[str, Any]]
+) -> Path:
+    """A new study whose first proposals have been made already, as a file in `folder`."""
+    study = optuna.create_study(
+        storage=_address(folder),
+        study_name=sweep_id,
+        direction="maximize" if plan.maximise else "minimize",
+    )
+    study.set_user_attr(_PLAN, plan.to_dict())
+    for params in first:
+        study.enqueue_trial(dict(params))
+    study._storage.remove_session()
+    return folder / FILE_NAME
+
+
+class SweepStudy:
+    """One study file, driven by one process at a time."""
+
+    def __init__(self, study: optuna.Study, plan: SweepPlan, lock: int) -> None:
+        self.plan = plan
+        self._study = study
+        self._lock = lock
+
+    @classmethod
+    def load(cls, run_dir: Path, **changes: Any) -> "SweepStudy":
+        """Take up a study; `changes` replace parts of its plan.
+
+        Raises:
+            RunNotFoundError: There is none in this directory.
+            SweepBusyError: Another process drives it.
+        """
+        if not (run_dir / FILE_NAME).is_file():
+            raise RunNotFoundError(
+                f"run {run_dir.name} belongs to no sweep; `mosaic runs --text sweep=` lists those "
+                "that do"
+            )
+        lock = _hold(run_dir)
+        try:
+            study = optuna.load_study(study_name=run_dir.name, storage=_address(run_dir))
+            facts = {**study.user_attrs[_PLAN], **changes}
+            plan = SweepPlan.from_dict(facts)
+        except (KeyError, TypeError, ValueError) as error:
+            os.close(lock)
+            raise RunNotFoundError(f"the study of {run_dir.name} cannot be read: {error}") from None
+        study.set_user_attr(_PLAN, plan.to_dict())
+        study.sampler = _sampler(plan, len(study.get_trials(deepcopy=False)))
+        study.pruner = _pruner(plan)
+        loaded = cls(study, plan, lock)
+        loaded._drop_half_proposed()
+        if plan.sampler == "grid":
+            known = len(study.get_trials(deepcopy=False))
+            for point in grid(plan.space)[known : plan.trials]:
+                study.enqueue_trial(point)
+        return loaded
+
+    def close(self) -> None:
+        """Let another process drive it."""
+        self._study._storage.remove_session()
+        os.close(self._lock)
+
+    @property
+    def sweep_id(self) -> str:
+        """The id of the sweep, which is that of its first run."""
+        return str(self._study.study_name)
+
+    # ------------------------------------------------------------ trials
+
+    def ask(self) -> Trial:
+        """The next proposal, which counts as running from now on."""
+        return self._study.ask(_distributions(self.plan))
+
+    def running(self) -> list[Trial]:
+        """Trials that an earlier process has begun and not ended."""
+        return [
+            Trial(self._study, trial._trial_id)
+            for trial in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        ]
+
+    def started(self) -> int:
+        """How many trials have been proposed so far."""
+        return sum(trial.state != TrialState.WAITING for trial in self._frozen())
+
+    def trials(self) -> list[TrialRecord]:
+        """Every trial that has begun, best first, those without a value last."""
+        sign = -1 if self.plan.maximise else 1
+        begun = [trial for trial in self._frozen() if trial.state != TrialState.WAITING]
+        records = [_record(trial) for trial in begun]
+        return sorted(records, key=lambda each: _order(each, sign))
+
+    def best(self) -> TrialRecord | None:
+        """The best of the trials that ended as they should."""
+        return next((each for each in self.trials() if each.state == "complete"), None)
+
+    def states(self) -> list[str]:
+        """The states of all trials in the order in which they began."""
+        return [trial.state.name.lower() for trial in self._frozen()]
+
+    def note_runs(self, trial: Trial, runs: list[str]) -> None:
+        """Write down which runs a trial consists of."""
+        trial.set_user_attr(_RUNS, runs)
+
+    def note_stopping(self, trial: Trial, state: str, reason: str) -> None:
+        """Write down why a trial's runs are being stopped, before they are."""
+        trial.set_user_attr(_STOPPING, state)
+        trial.set_user_attr(_REASON, reason)
+
+    def stopping(self, trial: Trial) -> str:
+        """`pruned` or `fail` when the trial's runs have been told to stop."""
+        return str(trial.user_attrs.get(_STOPPING, ""))
+
+    def reason(self, trial: Trial) -> str:
+        """Why a trial's runs were stopped."""
+        return str(trial.user_attrs.get(_REASON, ""))
+
+    def should_prune(self, trial: Trial, values: Mapping[int, float]) -> int | None:
+        """Report what is new; the rung at which the trial falls behind the others."""
+        frozen = self._study._storage.get_trial(trial._trial_id)
+        for rung, value in values.items():
+            if rung in frozen.intermediate_values:
+                continue
+            trial.report(value, rung)
+            if trial.should_prune():
+                return rung
+        return None
+
+    def complete(self, trial: Trial, value: float) -> None:
+        """A trial ended with this value."""
+        self._study.tell(trial, value)
+
+    def prune(self, trial: Trial) -> None:
+        """A trial was given up."""
+        self._study.tell(trial, state=TrialState.PRUNED)
+
+    def fail(self, trial: Trial, reason: str) -> None:
+        """A trial has no value, for this reason."""
+        trial.set_user_attr(_REASON, reason)
+        self._study.tell(trial, state=TrialState.FAIL)
+
+    def _frozen(self) -> list[FrozenTrial]:
+        return self._study.get_trials(deepcopy=False)
+
+    def _drop_half_proposed(self) -> None:
+        """Fail trials whose proposal was interrupted before it was whole."""
+        for trial in self.running():
+            if set(trial.params) != set(self.plan.space):
+                self.fail(trial, "interrupted while it was being proposed")
+
+
+def _record(trial: FrozenTrial) -> TrialRecord:
+    value = trial.value if trial.state in (TrialState.COMPLETE, TrialState.PRUNED) else None
+    return TrialRecord(
+        number=trial.number,
+        state=trial.state.name.lower(),
+        value=value,
+        params=dict(trial.params),
+        runs=list(trial.user_attrs.get(_RUNS, ())),
+        reason=str(trial.user_attrs.get(_REASON, "")),
+    )
+
+
+def _order(trial: TrialRecord, sign: int) -> tuple[bool, bool, float, int]:
+    return (
+        trial.value is None,
+        trial.state != "complete",
+        sign * (trial.value or 0.0),
+        trial.number,
+    )
+
+
+def _address(run_dir: Path) -> str:
+    return f"sqlite:///{run_dir / FILE_NAME}"
+
+
+def _hold(run_dir: Path) -> int:
+    """Lock a sweep for this process; the descriptor that holds the lock."""
+    descriptor = os.open(run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise SweepBusyError(
+            f"another process drives the sweep {run_dir.name}; end it with Ctrl-C and try again"
+        ) from None
+    return descriptor
+
+
+def _distributions(plan: SweepPlan) -> dict[str, BaseDistribution]:
+    return {name: _distribution(dimension) for name, dimension in plan.space.items()}
+
+
+def _distribution(dimension: Dimension) -> BaseDistribution:
+    if isinstance(dimension, Choices):
+        return CategoricalDistribution(dimension.values)
+    if dimension.integer:
+        step = int(dimension.step or 1)
+        low, high = int(dimension.low), int(dimension.high)
+        return IntDistribution(low, high - (high - low) % step, log=dimension.log, step=step)
+    return FloatDistribution(dimension.low, dimension.high, log=dimension.log, step=dimension.step)
+
+
+def _sampler(plan: SweepPlan, trials: int) -> optuna.samplers.BaseSampler:
+    # Another seed after an interruption, or the same proposals would come again.
+    seed = plan.seed(0) * 1_000_003 + trials
+    if plan.sampler == "tpe":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExperimentalWarning)
+            return optuna.samplers.TPESampler(seed=seed, constant_liar=plan.parallel > 1)
+    return optuna.samplers.RandomSampler(seed=seed)
+
+
+def _pruner(plan: SweepPlan) -> optuna.pruners.BasePruner:
+    if plan.pruner == "none":
+        return optuna.pruners.NopPruner()
+    return optuna.pruners.MedianPruner(
+        n_startup_trials=plan.prune_after, n_warmup_steps=_WARM_UP_RUNGS
+    )
