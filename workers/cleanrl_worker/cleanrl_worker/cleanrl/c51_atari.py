@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from cleanrl_worker.agents.nature_cnn import nature_cnn
-from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.acceleration import accelerated
+from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
@@ -37,7 +38,7 @@ SMOKE = {"total_timesteps": 320, "learning_starts": 100, "buffer_size": 400, "ba
 
 
 @dataclass
-class Args(RunArgs):
+class Args(TorchArgs):
     exp_name: str = "c51_atari"
     """the name of this experiment"""
 
@@ -144,8 +145,33 @@ def train(args: Args, run: Run) -> None:
     optimizer = Adam(q_network.parameters(), args.learning_rate, eps=0.01 / args.batch_size)
     update_target = follow(target_network, q_network)
     memory = FrameReplayBuffer(args.buffer_size, envs, run.device)
-    q_values = q_network.action_values()
     each = torch.arange(args.batch_size, device=run.device)
+
+    @torch.no_grad()
+    def best_actions(frames: Tensor) -> Tensor:
+        return (q_network(frames).softmax(dim=2) @ q_network.atoms).argmax(dim=1)
+
+    def update(
+        obs: Tensor, actions: Tensor, next_obs: Tensor, rewards: Tensor, dones: Tensor
+    ) -> Tensor:
+        """One step on a batch; what is logged about it."""
+        with torch.no_grad():
+            next_pmfs = target_network(next_obs).softmax(dim=2)
+            best = (next_pmfs @ target_network.atoms).argmax(dim=1)
+            target_pmfs = project(
+                next_pmfs[each, best], rewards, dones, args.gamma, q_network.atoms
+            )
+        logits = q_network(obs)[each, actions.squeeze(1)]
+        loss = -(target_pmfs * logits.log_softmax(dim=1)).sum(dim=1).mean()
+
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        old_values = logits.detach().softmax(dim=1) @ q_network.atoms
+        return torch.stack([loss.detach(), old_values.mean()])
+
+    best_actions = accelerated(best_actions, args, run.device)
+    update = accelerated(update, args, run.device)
 
     envs.reset(seed=args.seed)
     run.remember(
@@ -164,7 +190,7 @@ def train(args: Args, run: Run) -> None:
         if run.rng.random() < epsilon:
             actions = envs.sample_actions(run.rng)
         else:
-            actions = q_values(obs).argmax(axis=1)
+            actions = best_actions(torch.from_numpy(obs).to(run.device)).cpu().numpy()
         next_obs, rewards, terminated, _, info = envs.step(actions)
         if info:
             run.log_episodes(global_step, info)
@@ -176,25 +202,10 @@ def train(args: Args, run: Run) -> None:
             continue
         if global_step % args.train_frequency < args.num_envs:
             data = memory.sample(args.batch_size, run.rng)
-            with torch.no_grad():
-                next_pmfs = target_network(data.next_obs).softmax(dim=2)
-                best = (next_pmfs @ target_network.atoms).argmax(dim=1)
-                target_pmfs = project(
-                    next_pmfs[each, best], data.rewards, data.dones, args.gamma, q_network.atoms
-                )
-            logits = q_network(data.obs)[each, data.actions.squeeze(1)]
-            loss = -(target_pmfs * logits.log_softmax(dim=1)).sum(dim=1).mean()
-
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-
+            losses = update(data.obs, data.actions, data.next_obs, data.rewards, data.dones)
             if global_step % 100 < args.num_envs:
-                old_values = logits.detach().softmax(dim=1) @ q_network.atoms
-                run.log(
-                    global_step,
-                    {"losses/loss": loss.item(), "losses/q_values": old_values.mean().item()},
-                )
+                loss, mean_value = losses.tolist()
+                run.log(global_step, {"losses/loss": loss, "losses/q_values": mean_value})
 
         if global_step % args.target_network_frequency < args.num_envs:
             update_target(1.0)

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from cleanrl_worker.agents.nature_cnn import nature_cnn
-from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.acceleration import accelerated
+from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
 from cleanrl_worker.kit.inference import Policy, greedy_policy, numpy_forward
@@ -35,7 +36,7 @@ SMOKE = {"total_timesteps": 320, "learning_starts": 100, "buffer_size": 400, "ba
 
 
 @dataclass
-class Args(RunArgs):
+class Args(TorchArgs):
     exp_name: str = "dqn_atari"
     """the name of this experiment"""
 
@@ -104,7 +105,28 @@ def train(args: Args, run: Run) -> None:
     optimizer = Adam(q_network.parameters(), args.learning_rate)
     update_target = follow(target_network, q_network)
     memory = FrameReplayBuffer(args.buffer_size, envs, run.device)
-    q_values = numpy_forward(q_network.network)
+
+    @torch.no_grad()
+    def best_actions(frames: Tensor) -> Tensor:
+        return q_network(frames).argmax(dim=1)
+
+    def update(
+        obs: Tensor, actions: Tensor, next_obs: Tensor, rewards: Tensor, dones: Tensor
+    ) -> Tensor:
+        """One step on a batch; what is logged about it."""
+        with torch.no_grad():
+            target_max = target_network(next_obs).amax(dim=1)
+            td_target = rewards + args.gamma * target_max * (1 - dones)
+        old_value = q_network(obs).gather(1, actions).squeeze(1)
+        loss = nn.functional.mse_loss(old_value, td_target)
+
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return torch.stack([loss.detach(), old_value.detach().mean()])
+
+    best_actions = accelerated(best_actions, args, run.device)
+    update = accelerated(update, args, run.device)
 
     envs.reset(seed=args.seed)
     run.remember(
@@ -123,7 +145,7 @@ def train(args: Args, run: Run) -> None:
         if run.rng.random() < epsilon:
             actions = envs.sample_actions(run.rng)
         else:
-            actions = q_values(obs).argmax(axis=1)
+            actions = best_actions(torch.from_numpy(obs).to(run.device)).cpu().numpy()
         next_obs, rewards, terminated, _, info = envs.step(actions)
         if info:
             run.log_episodes(global_step, info)
@@ -135,21 +157,10 @@ def train(args: Args, run: Run) -> None:
             continue
         if global_step % args.train_frequency < args.num_envs:
             data = memory.sample(args.batch_size, run.rng)
-            with torch.no_grad():
-                target_max = target_network(data.next_obs).amax(dim=1)
-                td_target = data.rewards + args.gamma * target_max * (1 - data.dones)
-            old_value = q_network(data.obs).gather(1, data.actions).squeeze(1)
-            loss = nn.functional.mse_loss(old_value, td_target)
-
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-
+            losses = update(data.obs, data.actions, data.next_obs, data.rewards, data.dones)
             if global_step % 100 < args.num_envs:
-                run.log(
-                    global_step,
-                    {"losses/td_loss": loss.item(), "losses/q_values": old_value.mean().item()},
-                )
+                td_loss, mean_value = losses.tolist()
+                run.log(global_step, {"losses/td_loss": td_loss, "losses/q_values": mean_value})
 
         if global_step % args.target_network_frequency < args.num_envs:
             update_target(args.tau)

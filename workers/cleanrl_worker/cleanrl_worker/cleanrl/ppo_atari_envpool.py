@@ -15,14 +15,16 @@ from torch import Tensor, nn
 
 from cleanrl_worker.agents.layers import layer_init
 from cleanrl_worker.agents.nature_cnn import nature_cnn
-from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.acceleration import accelerated
+from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.envpool import EnvPoolEnvs
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.inference import Policy, categorical_policy, numpy_outputs
+from cleanrl_worker.kit.inference import Policy, categorical_policy
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.returns import gae
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.storage import Stored
 
 ALGORITHM = {
     "title": "Proximal Policy Optimization, Atari in EnvPool",
@@ -37,7 +39,7 @@ SMOKE = {"total_timesteps": 256, "num_envs": 2, "num_steps": 32}
 
 
 @dataclass
-class Args(RunArgs):
+class Args(TorchArgs):
     exp_name: str = "ppo_atari_envpool"
     """the name of this experiment"""
 
@@ -121,16 +123,71 @@ def train(args: Args, run: Run) -> None:
     optimizer = Adam(
         agent.parameters(), args.learning_rate, eps=1e-5, max_grad_norm=args.max_grad_norm
     )
-    act = numpy_outputs(agent)
 
     # Storage of one rollout
     shape = (args.num_steps, args.num_envs)
-    obs = np.zeros((*shape, *envs.single_observation_space.shape), envs.obs.dtype)
-    logits = np.zeros((*shape, int(envs.single_action_space.n)), np.float32)
-    actions = np.zeros(shape, np.int64)
+    actions_count = int(envs.single_action_space.n)
+    obs = Stored((*shape, *envs.single_observation_space.shape), torch.uint8, run.device)
+    logits = Stored((*shape, actions_count), torch.float32, run.device)
+    actions = Stored(shape, torch.int64, run.device)
+    values = Stored(shape, torch.float32, run.device)
+    advantages = Stored(shape, torch.float32, run.device)
     rewards = np.zeros(shape, np.float32)
-    values = np.zeros(shape, np.float32)
     ends = np.zeros(shape, np.bool_)
+
+    # The same, flattened
+    b_obs = obs.tensor.flatten(0, 1)
+    b_logits = logits.tensor.flatten(0, 1)
+    b_actions = actions.tensor.flatten()
+    b_values = values.tensor.flatten()
+    b_advantages = advantages.tensor.flatten()
+
+    @torch.no_grad()
+    def act(frames: Tensor) -> Tensor:
+        """Action logits, and the value as one more column."""
+        action_logits, value = agent(frames)
+        return torch.cat([action_logits, value.unsqueeze(1)], dim=1)
+
+    def update(rows: Tensor) -> Tensor:
+        """One step on a minibatch; what is logged about it."""
+        new_logits, new_value = agent(b_obs[rows])
+        log_probs = new_logits.log_softmax(-1)
+        entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
+        changes = log_probs - b_logits[rows].log_softmax(-1)
+        logratio = changes.gather(1, b_actions[rows].unsqueeze(1)).squeeze(1)
+        ratio = logratio.exp()
+
+        mb_advantages, mb_values = b_advantages[rows], b_values[rows]
+        mb_returns = mb_advantages + mb_values
+        if args.norm_adv:
+            std, mean = torch.std_mean(mb_advantages)
+            mb_advantages = (mb_advantages - mean) / (std + 1e-8)
+
+        # Policy loss: the pessimistic one of the plain and the clipped ratio
+        clipped = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
+        pg_loss = -torch.min(mb_advantages * ratio, mb_advantages * clipped).mean()
+
+        # Value loss
+        v_error = (new_value - mb_returns).square()
+        if args.clip_vloss:
+            moved = (new_value - mb_values).clamp(-args.clip_coef, args.clip_coef)
+            v_clipped = (mb_values + moved - mb_returns).square()
+            v_error = torch.max(v_error, v_clipped)
+        v_loss = 0.5 * v_error.mean()
+
+        loss = pg_loss - args.ent_coef * entropy + args.vf_coef * v_loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+        with torch.no_grad():
+            old_approx_kl = -logratio.mean()
+            approx_kl = (ratio - 1 - logratio).mean()
+            clipfrac = (ratio - 1).abs().gt(args.clip_coef).float().mean()
+            return torch.stack([v_loss, pg_loss, entropy, old_approx_kl, approx_kl, clipfrac])
+
+    act = accelerated(act, args, run.device)
+    update = accelerated(update, args, run.device)
 
     envs.reset(seed=args.seed)
     run.remember({"agent": agent}, optimizer=optimizer, envs=envs)
@@ -142,85 +199,53 @@ def train(args: Args, run: Run) -> None:
         # Collect a rollout
         for t in range(args.num_steps):
             global_step += args.num_envs
-            obs[t] = next_obs
-            logits[t], values[t] = act(next_obs)
-            actions[t] = run.rng.categorical(logits[t])
-            next_obs, rewards[t], terminated, truncated, info = envs.step(actions[t])
+            obs.array[t] = next_obs
+            seen = act(obs.send(t)).cpu().numpy()
+            logits.array[t], values.array[t] = seen[:, :-1], seen[:, -1]
+            actions.array[t] = run.rng.categorical(logits.array[t])
+            next_obs, rewards[t], terminated, truncated, info = envs.step(actions.array[t])
             ends[t] = terminated | truncated
             if info:
                 # A truncated episode would have gone on: count the value it still had.
                 cut_off = truncated & ~terminated
                 if cut_off.any():
-                    rewards[t] += args.gamma * cut_off * act(info["final_obs"])[1]
+                    final = act(torch.from_numpy(info["final_obs"]).to(run.device))
+                    rewards[t] += args.gamma * cut_off * final[:, -1].cpu().numpy()
                 run.log_episodes(global_step, info)
 
         # Advantages and returns
-        _, last_value = act(next_obs)
-        advantages = gae(rewards, values, last_value, ends, args.gamma, args.gae_lambda)
-        returns = advantages + values
-
-        # Flatten the batch
-        b_obs = torch.from_numpy(obs).to(run.device).flatten(0, 1)
-        b_actions = torch.from_numpy(actions).to(run.device).flatten().unsqueeze(1)
-        b_logits = torch.from_numpy(logits).to(run.device).flatten(0, 1)
-        b_logprobs = b_logits.log_softmax(-1).gather(1, b_actions).squeeze(1)
-        b_values = torch.from_numpy(values).to(run.device).flatten()
-        b_advantages = torch.from_numpy(advantages).to(run.device).flatten()
-        b_returns = torch.from_numpy(returns).to(run.device).flatten()
+        last_value = act(torch.from_numpy(next_obs).to(run.device))[:, -1].cpu().numpy()
+        advantages.array[:] = gae(
+            rewards, values.array, last_value, ends, args.gamma, args.gae_lambda
+        )
+        returns = advantages.array + values.array
+        for stored in (logits, actions, values, advantages):
+            stored.send()
 
         # Optimise the policy and the value network
-        clipfracs = []
+        measured = []
         for _ in range(args.update_epochs):
-            permutation = torch.from_numpy(run.rng.permutation(batch_size)).to(run.device)
-            for mb in permutation.split(minibatch_size):
-                new_logits, new_value = agent(b_obs[mb])
-                log_probs = new_logits.log_softmax(-1)
-                entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
-                logratio = log_probs.gather(1, b_actions[mb]).squeeze(1) - b_logprobs[mb]
-                ratio = logratio.exp()
-
-                mb_advantages = b_advantages[mb]
-                if args.norm_adv:
-                    std, mean = torch.std_mean(mb_advantages)
-                    mb_advantages = (mb_advantages - mean) / (std + 1e-8)
-
-                # Policy loss: the pessimistic one of the plain and the clipped ratio
-                clipped = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
-                pg_loss = -torch.min(mb_advantages * ratio, mb_advantages * clipped).mean()
-
-                # Value loss
-                v_error = (new_value - b_returns[mb]).square()
-                if args.clip_vloss:
-                    moved = (new_value - b_values[mb]).clamp(-args.clip_coef, args.clip_coef)
-                    v_clipped = (b_values[mb] + moved - b_returns[mb]).square()
-                    v_error = torch.max(v_error, v_clipped)
-                v_loss = 0.5 * v_error.mean()
-
-                loss = pg_loss - args.ent_coef * entropy + args.vf_coef * v_loss
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-
-            with torch.no_grad():
-                old_approx_kl = -logratio.mean()
-                approx_kl = (ratio - 1 - logratio).mean()
-                clipfracs.append((ratio - 1.0).abs().gt(args.clip_coef).float().mean().item())
-            if args.target_kl is not None and approx_kl > args.target_kl:
+            order = torch.from_numpy(run.rng.permutation(batch_size)).to(run.device)
+            for rows in order.split(minibatch_size):
+                measured.append(update(rows).clone())
+            if args.target_kl is not None and measured[-1][4] > args.target_kl:
                 break
 
         variance = returns.var()
+        losses = torch.stack(measured).cpu().numpy()
+        v_loss, pg_loss, entropy, old_approx_kl, approx_kl, _ = losses[-1]
         run.log(
             global_step,
             {
                 "charts/learning_rate": optimizer.lr,
-                "losses/value_loss": v_loss.item(),
-                "losses/policy_loss": pg_loss.item(),
-                "losses/entropy": entropy.item(),
-                "losses/old_approx_kl": old_approx_kl.item(),
-                "losses/approx_kl": approx_kl.item(),
-                "losses/clipfrac": np.mean(clipfracs),
+                "losses/value_loss": v_loss,
+                "losses/policy_loss": pg_loss,
+                "losses/entropy": entropy,
+                "losses/old_approx_kl": old_approx_kl,
+                "losses/approx_kl": approx_kl,
+                "losses/clipfrac": losses[:, -1].mean(),
                 "losses/explained_variance": (
-                    1 - (returns - values).var() / variance if variance > 0 else np.nan
+                    1 - (returns - values.array).var() / variance if variance > 0 else np.nan
                 ),
             },
         )

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from cleanrl_worker.agents.layers import layer_init
 from cleanrl_worker.agents.nature_cnn import ScaledPixels
-from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.acceleration import accelerated
+from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.envpool import EnvPoolEnvs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.inference import Policy, greedy_policy, numpy_forward
@@ -23,6 +24,7 @@ from cleanrl_worker.kit.returns import q_lambda_returns
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schedules import linear_schedule
 from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.storage import Stored
 
 ALGORITHM = {
     "title": "Parallelised Q-Network, Atari in EnvPool",
@@ -37,7 +39,7 @@ SMOKE = {"total_timesteps": 256, "num_envs": 2, "num_steps": 32}
 
 
 @dataclass
-class Args(RunArgs):
+class Args(TorchArgs):
     exp_name: str = "pqn_atari_envpool"
     """the name of this experiment"""
 
@@ -125,15 +127,36 @@ def train(args: Args, run: Run) -> None:
     run.check_spaces(envs)
     q_network = QNetwork(envs).to(run.device)
     optimizer = RAdam(q_network.parameters(), args.learning_rate, max_grad_norm=args.max_grad_norm)
-    q_values = numpy_forward(q_network.network)
 
     # Storage of one rollout
     shape = (args.num_steps, args.num_envs)
-    obs = np.zeros((*shape, *envs.single_observation_space.shape), envs.obs.dtype)
-    actions = np.zeros(shape, np.int64)
+    obs = Stored((*shape, *envs.single_observation_space.shape), torch.uint8, run.device)
+    actions = Stored(shape, torch.int64, run.device)
+    returns = Stored(shape, torch.float32, run.device)
     rewards = np.zeros(shape, np.float32)
     values = np.zeros(shape, np.float32)
     ends = np.zeros(shape, np.bool_)
+
+    # The same, flattened
+    b_obs = obs.tensor.flatten(0, 1)
+    b_actions = actions.tensor.flatten().unsqueeze(1)
+    b_returns = returns.tensor.flatten()
+
+    @torch.no_grad()
+    def q_values(frames: Tensor) -> Tensor:
+        return q_network(frames)
+
+    def update(rows: Tensor) -> Tensor:
+        """Move the values of the actions taken towards their returns; what is logged."""
+        old_value = q_network(b_obs[rows]).gather(1, b_actions[rows]).squeeze(1)
+        loss = nn.functional.mse_loss(old_value, b_returns[rows])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return torch.stack([loss.detach(), old_value.detach().mean()])
+
+    q_values = accelerated(q_values, args, run.device)
+    update = accelerated(update, args, run.device)
 
     envs.reset(seed=args.seed)
     run.remember({"q_network": q_network}, optimizer=optimizer, envs=envs)
@@ -151,45 +174,42 @@ def train(args: Args, run: Run) -> None:
                 global_step,
             )
             global_step += args.num_envs
-            obs[t] = next_obs
-            q = q_values(next_obs)
+            obs.array[t] = next_obs
+            q = q_values(obs.send(t)).cpu().numpy()
             values[t] = q.max(axis=1)
             explore = run.rng.random(args.num_envs) < epsilon
-            actions[t] = np.where(explore, envs.sample_actions(run.rng), q.argmax(axis=1))
-            next_obs, rewards[t], terminated, truncated, info = envs.step(actions[t])
+            actions.array[t] = np.where(explore, envs.sample_actions(run.rng), q.argmax(axis=1))
+            next_obs, rewards[t], terminated, truncated, info = envs.step(actions.array[t])
             ends[t] = terminated | truncated
             if info:
                 # A truncated episode would have gone on: count the value it still had.
                 cut_off = truncated & ~terminated
                 if cut_off.any():
-                    rewards[t] += args.gamma * cut_off * q_values(info["final_obs"]).max(axis=1)
+                    final = q_values(torch.from_numpy(info["final_obs"]).to(run.device))
+                    rewards[t] += args.gamma * cut_off * final.amax(dim=1).cpu().numpy()
                 run.log_episodes(global_step, info)
 
         # Q(lambda) returns
-        last_value = q_values(next_obs).max(axis=1)
-        returns = q_lambda_returns(rewards, values, last_value, ends, args.gamma, args.q_lambda)
+        last_value = q_values(torch.from_numpy(next_obs).to(run.device)).amax(dim=1).cpu().numpy()
+        returns.array[:] = q_lambda_returns(
+            rewards, values, last_value, ends, args.gamma, args.q_lambda
+        )
+        for stored in (actions, returns):
+            stored.send()
 
-        # Flatten the batch
-        b_obs = torch.from_numpy(obs).to(run.device).flatten(0, 1)
-        b_actions = torch.from_numpy(actions).to(run.device).flatten().unsqueeze(1)
-        b_returns = torch.from_numpy(returns).to(run.device).flatten()
-
-        # Move the values of the actions taken towards their returns
+        # Several epochs of minibatches
         for _ in range(args.update_epochs):
-            permutation = torch.from_numpy(run.rng.permutation(batch_size)).to(run.device)
-            for mb in permutation.split(minibatch_size):
-                old_value = q_network(b_obs[mb]).gather(1, b_actions[mb]).squeeze(1)
-                loss = nn.functional.mse_loss(old_value, b_returns[mb])
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
+            order = torch.from_numpy(run.rng.permutation(batch_size)).to(run.device)
+            for rows in order.split(minibatch_size):
+                losses = update(rows)
 
+        td_loss, mean_value = losses.tolist()
         run.log(
             global_step,
             {
                 "charts/learning_rate": optimizer.lr,
-                "losses/td_loss": loss.item(),
-                "losses/q_values": old_value.mean().item(),
+                "losses/td_loss": td_loss,
+                "losses/q_values": mean_value,
             },
         )
     envs.close()

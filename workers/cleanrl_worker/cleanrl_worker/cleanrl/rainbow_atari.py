@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from cleanrl_worker.agents.nature_cnn import ScaledPixels
 from cleanrl_worker.cleanrl.c51_atari import project
-from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.acceleration import accelerated
+from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.inference import Policy, greedy_policy, numpy_forward
@@ -37,7 +38,7 @@ SMOKE = {"total_timesteps": 320, "learning_starts": 100, "buffer_size": 250, "ba
 
 
 @dataclass
-class Args(RunArgs):
+class Args(TorchArgs):
     exp_name: str = "rainbow_atari"
     """the name of this experiment"""
 
@@ -191,8 +192,43 @@ def train(args: Args, run: Run) -> None:
         alpha=args.prioritized_replay_alpha,
         eps=args.prioritized_replay_eps,
     )
-    q_values = numpy_forward(ActionValues(q_network))
     each = torch.arange(args.batch_size, device=run.device)
+
+    @torch.no_grad()
+    def best_actions(frames: Tensor) -> Tensor:
+        return (q_network(frames).softmax(dim=2) @ q_network.atoms).argmax(dim=1)
+
+    def update(
+        obs: Tensor,
+        actions: Tensor,
+        next_obs: Tensor,
+        rewards: Tensor,
+        dones: Tensor,
+        discounts: Tensor,
+        weights: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """One step on a batch; how surprising each transition was, the loss, the mean value."""
+        q_network.reset_noise()
+        target_network.reset_noise()
+        with torch.no_grad():
+            # Double Q-learning: one network chooses the action, the other judges it
+            best = (q_network(next_obs).softmax(dim=2) @ q_network.atoms).argmax(dim=1)
+            next_pmfs = target_network(next_obs).softmax(dim=2)[each, best]
+            target_pmfs = project(
+                next_pmfs, rewards, dones, discounts.unsqueeze(1), q_network.atoms
+            )
+        logits = q_network(obs)[each, actions.squeeze(1)]
+        errors = -(target_pmfs * logits.log_softmax(dim=1)).sum(dim=1)
+        loss = (errors * weights).mean()
+
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        old_values = logits.detach().softmax(dim=1) @ q_network.atoms
+        return errors.detach(), loss.detach(), old_values.mean()
+
+    best_actions = accelerated(best_actions, args, run.device)
+    update = accelerated(update, args, run.device)
 
     envs.reset(seed=args.seed)
     run.remember(
@@ -205,7 +241,7 @@ def train(args: Args, run: Run) -> None:
     obs = envs.obs
     for global_step in run.steps(args.num_envs):
         # Act greedily: the noise in the network explores
-        actions = q_values(obs).argmax(axis=1)
+        actions = best_actions(torch.from_numpy(obs).to(run.device)).cpu().numpy()
         next_obs, rewards, terminated, _, info = envs.step(actions)
         if info:
             run.log_episodes(global_step, info)
@@ -214,34 +250,26 @@ def train(args: Args, run: Run) -> None:
 
         if global_step < args.learning_starts or global_step % args.train_frequency:
             continue
-        q_network.reset_noise()
-        target_network.reset_noise()
         fraction = global_step / args.total_timesteps
         beta = args.prioritized_replay_beta + fraction * (1 - args.prioritized_replay_beta)
         data = memory.sample_prioritized(args.batch_size, run.rng, beta)
-        with torch.no_grad():
-            # Double Q-learning: one network chooses the action, the other judges it
-            best = (q_network(data.next_obs).softmax(dim=2) @ q_network.atoms).argmax(dim=1)
-            next_pmfs = target_network(data.next_obs).softmax(dim=2)[each, best]
-            target_pmfs = project(
-                next_pmfs, data.rewards, data.dones, data.discounts.unsqueeze(1), q_network.atoms
-            )
-        logits = q_network(data.obs)[each, data.actions.squeeze(1)]
-        errors = -(target_pmfs * logits.log_softmax(dim=1)).sum(dim=1)
-        loss = (errors * data.weights).mean()
-
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        memory.update_priorities(data.rows, errors.detach().cpu().numpy())
+        errors, loss, mean_value = update(
+            data.obs,
+            data.actions,
+            data.next_obs,
+            data.rewards,
+            data.dones,
+            data.discounts,
+            data.weights,
+        )
+        memory.update_priorities(data.rows, errors.cpu().numpy())
 
         if global_step % 100 == 0:
-            old_values = logits.detach().softmax(dim=1) @ q_network.atoms
             run.log(
                 global_step,
                 {
                     "losses/td_loss": loss.item(),
-                    "losses/q_values": old_values.mean().item(),
+                    "losses/q_values": mean_value.item(),
                     "charts/beta": beta,
                 },
             )

@@ -10,14 +10,15 @@ import math
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from cleanrl_worker.agents.layers import layer_init
 from cleanrl_worker.agents.nature_cnn import nature_cnn
-from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.acceleration import accelerated
+from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
-from cleanrl_worker.kit.inference import Policy, categorical_policy, numpy_forward
+from cleanrl_worker.kit.inference import Policy, categorical_policy
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
@@ -36,7 +37,7 @@ SMOKE = {"total_timesteps": 320, "learning_starts": 100, "buffer_size": 400, "ba
 
 
 @dataclass
-class Args(RunArgs):
+class Args(TorchArgs):
     exp_name: str = "sac_atari"
     """the name of this experiment"""
 
@@ -117,7 +118,52 @@ def train(args: Args, run: Run) -> None:
     alpha_optimizer = Adam(temperature.parameters(), args.q_lr, eps=1e-4)
 
     memory = FrameReplayBuffer(args.buffer_size, envs, run.device)
-    logits_of = numpy_forward(actor)
+
+    @torch.no_grad()
+    def look(frames: Tensor) -> Tensor:
+        return actor(frames)
+
+    def update(
+        obs: Tensor, actions: Tensor, next_obs: Tensor, rewards: Tensor, dones: Tensor
+    ) -> Tensor:
+        """One step of all networks on a batch; what is logged about it."""
+        alpha = temperature.log_alpha.detach().exp()
+
+        # Critics: aim at the reward plus the expected soft value of the next state
+        with torch.no_grad():
+            next_log_pi = actor(next_obs).log_softmax(dim=1)
+            next_qf = torch.min(qf1_target(next_obs), qf2_target(next_obs))
+            next_value = (next_log_pi.exp() * (next_qf - alpha * next_log_pi)).sum(dim=1)
+            target = rewards + (1 - dones) * args.gamma * next_value
+        qf1_values = qf1(obs).gather(1, actions).squeeze(1)
+        qf2_values = qf2(obs).gather(1, actions).squeeze(1)
+        qf1_loss = nn.functional.mse_loss(qf1_values, target)
+        qf2_loss = nn.functional.mse_loss(qf2_values, target)
+        q_optimizer.zero_grad()
+        (qf1_loss + qf2_loss).backward()
+        q_optimizer.step()
+
+        # Actor: the expectation over all actions, no sampling needed
+        log_pi = actor(obs).log_softmax(dim=1)
+        with torch.no_grad():
+            min_qf = torch.min(qf1(obs), qf2(obs))
+        actor_loss = (log_pi.exp() * (alpha * log_pi - min_qf)).sum(dim=1).mean()
+        actor_optimizer.zero_grad()
+        actor_loss.backward()
+        actor_optimizer.step()
+
+        # Temperature: up when the policy is less random than wanted
+        entropy = -(log_pi.exp() * log_pi).sum(dim=1).mean().detach()
+        alpha_loss = (temperature.log_alpha.exp() * (entropy - target_entropy)).mean()
+        if args.autotune:
+            alpha_optimizer.zero_grad()
+            alpha_loss.backward()
+            alpha_optimizer.step()
+        losses = [qf1_values.mean(), qf2_values.mean(), qf1_loss, qf2_loss, actor_loss, alpha_loss]
+        return torch.stack(losses).detach()
+
+    look = accelerated(look, args, run.device)
+    update = accelerated(update, args, run.device)
 
     envs.reset(seed=args.seed)
     run.remember(
@@ -134,14 +180,13 @@ def train(args: Args, run: Run) -> None:
         envs=envs,
     )
     obs = envs.obs
-    alpha = temperature.log_alpha.exp().item()
-    alpha_loss = torch.zeros(())
     for global_step in run.steps(args.num_envs):
         # Act
         if global_step < args.learning_starts:
             actions = envs.sample_actions(run.rng)
         else:
-            actions = run.rng.categorical(logits_of(obs))
+            logits = look(torch.from_numpy(obs).to(run.device)).cpu().numpy()
+            actions = run.rng.categorical(logits)
         next_obs, rewards, terminated, _, info = envs.step(actions)
         if info:
             run.log_episodes(global_step, info)
@@ -151,51 +196,21 @@ def train(args: Args, run: Run) -> None:
         if global_step < args.learning_starts:
             continue
         if global_step % args.update_frequency < args.num_envs:
-            # Critics: aim at the reward plus the expected soft value of the next state
             data = memory.sample(args.batch_size, run.rng)
-            with torch.no_grad():
-                next_log_pi = actor(data.next_obs).log_softmax(dim=1)
-                next_qf = torch.min(qf1_target(data.next_obs), qf2_target(data.next_obs))
-                next_value = (next_log_pi.exp() * (next_qf - alpha * next_log_pi)).sum(dim=1)
-                target = data.rewards + (1 - data.dones) * args.gamma * next_value
-            qf1_values = qf1(data.obs).gather(1, data.actions).squeeze(1)
-            qf2_values = qf2(data.obs).gather(1, data.actions).squeeze(1)
-            qf1_loss = nn.functional.mse_loss(qf1_values, target)
-            qf2_loss = nn.functional.mse_loss(qf2_values, target)
-            q_optimizer.zero_grad()
-            (qf1_loss + qf2_loss).backward()
-            q_optimizer.step()
-
-            # Actor: the expectation over all actions, no sampling needed
-            log_pi = actor(data.obs).log_softmax(dim=1)
-            with torch.no_grad():
-                min_qf = torch.min(qf1(data.obs), qf2(data.obs))
-            actor_loss = (log_pi.exp() * (alpha * log_pi - min_qf)).sum(dim=1).mean()
-            actor_optimizer.zero_grad()
-            actor_loss.backward()
-            actor_optimizer.step()
-
-            # Temperature: up when the policy is less random than wanted
-            if args.autotune:
-                entropy = -(log_pi.exp() * log_pi).sum(dim=1).mean().detach()
-                alpha_loss = (temperature.log_alpha.exp() * (entropy - target_entropy)).mean()
-                alpha_optimizer.zero_grad()
-                alpha_loss.backward()
-                alpha_optimizer.step()
-                alpha = temperature.log_alpha.exp().item()
-
+            losses = update(data.obs, data.actions, data.next_obs, data.rewards, data.dones)
             if global_step % 100 < args.num_envs:
+                qf1_value, qf2_value, qf1_loss, qf2_loss, actor_loss, alpha_loss = losses.tolist()
                 run.log(
                     global_step,
                     {
-                        "losses/qf1_values": qf1_values.mean().item(),
-                        "losses/qf2_values": qf2_values.mean().item(),
-                        "losses/qf1_loss": qf1_loss.item(),
-                        "losses/qf2_loss": qf2_loss.item(),
-                        "losses/qf_loss": (qf1_loss.item() + qf2_loss.item()) / 2,
-                        "losses/actor_loss": actor_loss.item(),
-                        "losses/alpha": alpha,
-                        "losses/alpha_loss": alpha_loss.item(),
+                        "losses/qf1_values": qf1_value,
+                        "losses/qf2_values": qf2_value,
+                        "losses/qf1_loss": qf1_loss,
+                        "losses/qf2_loss": qf2_loss,
+                        "losses/qf_loss": (qf1_loss + qf2_loss) / 2,
+                        "losses/actor_loss": actor_loss,
+                        "losses/alpha": temperature.log_alpha.exp().item(),
+                        "losses/alpha_loss": alpha_loss,
                     },
                 )
 

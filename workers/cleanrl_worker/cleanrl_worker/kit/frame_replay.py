@@ -116,10 +116,11 @@ class FrameReplayBuffer:
         """The transitions at drawn positions."""
         rows = self._rows(envs, ages)
         around = rows[:, None] + np.arange(1 - self._stack, 2)
-        frames = self._arrays["frames"][envs[:, None], around % self.size]
+        # Both stacks are views of the same frames, which travel to the device once.
+        frames = self._tensor(self._arrays["frames"][envs[:, None], around % self.size])
         return Batch(
-            obs=self._tensor(frames[:, :-1]),
-            next_obs=self._tensor(frames[:, 1:]),
+            obs=frames[:, :-1],
+            next_obs=frames[:, 1:],
             actions=self._tensor(self._arrays["actions"][envs, rows][:, None]),
             rewards=self._tensor(self._arrays["rewards"][envs, rows]),
             dones=self._tensor(self._arrays["dones"][envs, rows]),
