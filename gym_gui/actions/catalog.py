@@ -52,6 +52,11 @@ ACTIONS: tuple[Action, ...] = (
     Action("run.train_cartpole", "Train CartPole now", "Run", "", "play", _connected),
     Action("run.submit", "Submit the form", "Run", "Ctrl+Return", "play", _connected),
     Action("run.dry_run", "Dry run of the form", "Run", "Ctrl+Shift+D", "check"),
+    Action("run.presets", "Use a preset …", "Run", "Ctrl+Shift+L", "book"),
+    Action("run.save_preset", "Save the form as preset …", "Run", "", "save"),
+    Action("run.copy_command", "Copy the form as command", "Run", "Ctrl+Alt+C", "clone"),
+    Action("run.copy_python", "Copy the form as Python", "Run", "", "clone"),
+    Action("run.copy_json", "Copy the form as JSON", "Run", "", "clone"),
     Action("run.open_config", "Open a config …", "Run", "Ctrl+O", "folder"),
     Action(
         "run.pause",

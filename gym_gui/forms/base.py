@@ -45,6 +45,18 @@ class WorkerForm(QWidget):
         """Put back what `content` gave."""
 
 
+def texts_of(*lines: QLineEdit) -> dict[str, str]:
+    """What is typed into lines, right or wrong, by their names."""
+    return {line.accessibleName(): line.text() for line in lines}
+
+
+def type_texts(texts: Any, *lines: QLineEdit) -> None:
+    """Put back what `texts_of` gave; lines it does not know stay as they are."""
+    for line in lines:
+        if isinstance(texts, Mapping) and isinstance(texts.get(line.accessibleName()), str):
+            line.setText(texts[line.accessibleName()])
+
+
 def form_layout() -> QFormLayout:
     """A form layout whose fields take the whole width."""
     layout = QFormLayout()
@@ -107,6 +119,14 @@ class NumberLine(QLineEdit):
         if not self._low <= number <= self._high or (self._whole and not number.is_integer()):
             raise ValueError(f"{allowed}, not {text}")
         return int(number) if self._whole else number
+
+    def valid(self, otherwise: float | None = None) -> Any:
+        """The number; something else while it is wrong or empty."""
+        try:
+            value = self.value()
+        except ValueError:
+            return otherwise
+        return otherwise if value is None else value
 
     def set_value(self, value: float | None) -> None:
         """Show a number."""

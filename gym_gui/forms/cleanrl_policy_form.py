@@ -7,7 +7,7 @@ from typing import Any
 
 from qtpy.QtWidgets import QCheckBox, QLineEdit
 
-from gym_gui.forms.base import NumberLine, WorkerForm, form_layout
+from gym_gui.forms.base import NumberLine, WorkerForm, form_layout, texts_of, type_texts
 from gym_gui.forms.run_source import RunSource
 from gym_gui.models.actors import Actor
 from gym_gui.models.run_status import title_of
@@ -61,6 +61,11 @@ class CleanRlPolicyForm(WorkerForm):
             )
         )
         self.source.changed.connect(self._on_source)
+        self._lines = (self.env, self.algo, self.episodes, self.seed, self.gamma)
+        for line in self._lines:
+            line.textChanged.connect(lambda _text: self.edited.emit())
+        for box in (self.video, self.repeat):
+            box.toggled.connect(lambda _on: self.edited.emit())
 
     def set_actor(self, actor: Actor) -> None:
         self._worker = actor.worker_type
@@ -71,9 +76,19 @@ class CleanRlPolicyForm(WorkerForm):
         if content.get("run_id"):
             self.source.choose(str(content["run_id"]))
         self.source.file.setText(str(content.get("file") or ""))
+        type_texts(content.get("typed"), *self._lines)
+        for name, box in (("video", self.video), ("repeat", self.repeat)):
+            if name in content:
+                box.setChecked(bool(content[name]))
 
     def content(self) -> dict[str, Any]:
-        return {"run_id": self.source.run_id, "file": self.source.file.text()}
+        return {
+            "run_id": self.source.run_id,
+            "file": self.source.file.text(),
+            "typed": texts_of(*self._lines),
+            "video": self.video.isChecked(),
+            "repeat": self.repeat.isChecked(),
+        }
 
     def problems(self) -> list[str]:
         """What is wrong with the form."""

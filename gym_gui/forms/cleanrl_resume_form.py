@@ -9,7 +9,7 @@ from typing import Any
 
 from qtpy.QtWidgets import QLineEdit
 
-from gym_gui.forms.base import NumberLine, WorkerForm, form_layout
+from gym_gui.forms.base import NumberLine, WorkerForm, form_layout, texts_of, type_texts
 from gym_gui.forms.run_source import RunSource
 from gym_gui.models.actors import Actor
 from gym_gui.presenters.run_commands import read_config
@@ -56,7 +56,8 @@ class CleanRlResumeForm(WorkerForm):
             )
         )
         self.source.changed.connect(self._on_source)
-        self.steps.textChanged.connect(lambda _text: self.edited.emit())
+        for line in (self.steps, self.name):
+            line.textChanged.connect(lambda _text: self.edited.emit())
 
     def set_actor(self, actor: Actor) -> None:
         self.source.set_worker(actor.worker_type)
@@ -65,10 +66,15 @@ class CleanRlResumeForm(WorkerForm):
     def restore(self, content: Mapping[str, Any]) -> None:
         if content.get("run_id"):
             self.source.choose(str(content["run_id"]))
-        self.steps.setText(str(content.get("steps") or ""))
+        self.source.file.setText(str(content.get("file") or ""))
+        type_texts(content.get("typed"), self.steps, self.name)
 
     def content(self) -> dict[str, Any]:
-        return {"run_id": self.source.run_id, "steps": self.steps.text()}
+        return {
+            "run_id": self.source.run_id,
+            "file": self.source.file.text(),
+            "typed": texts_of(self.steps, self.name),
+        }
 
     def submit(self) -> None:
         run = self.source.run

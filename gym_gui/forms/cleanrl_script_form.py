@@ -10,7 +10,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QFontDatabase
 from qtpy.QtWidgets import QFileDialog, QLineEdit, QListWidget, QPlainTextEdit
 
-from gym_gui.forms.base import NumberLine, WorkerForm, form_layout
+from gym_gui.forms.base import NumberLine, WorkerForm, form_layout, texts_of, type_texts
 from gym_gui.models.actors import Actor
 from gym_gui.models.script_header import ScriptHeader, read_header, scripts_in
 from gym_gui.services import Services
@@ -40,6 +40,8 @@ class CleanRlScriptForm(WorkerForm):
         self.name.setPlaceholderText("named after the script")
         self.name.setAccessibleName("Run name")
         self.seed = NumberLine("Seed", 1, 0, 2**32 - 1)
+        for line in (self.name, self.seed):
+            line.textChanged.connect(lambda _text: self.edited.emit())
         self._facts = label("", "muted", wrap=True)
         self.text = QPlainTextEdit()
         self.text.setReadOnly(True)
@@ -76,10 +78,10 @@ class CleanRlScriptForm(WorkerForm):
         self._services.link.calls.run(lambda: scripts_in(folders), self._fill)
 
     def restore(self, content: Mapping[str, Any]) -> None:
-        self.path.setText(str(content.get("path") or ""))
+        type_texts(content.get("typed"), self.path, self.name, self.seed)
 
     def content(self) -> dict[str, Any]:
-        return {"path": self.path.text()}
+        return {"typed": texts_of(self.path, self.name, self.seed)}
 
     def submit(self) -> None:
         path = Path(self.path.text().strip()).expanduser()

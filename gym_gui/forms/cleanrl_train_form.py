@@ -6,16 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from qtpy.QtCore import Qt
-from qtpy.QtGui import QGuiApplication
-from qtpy.QtWidgets import (
-    QLineEdit,
-    QMenu,
-    QPushButton,
-    QSplitter,
-    QTabWidget,
-    QTextBrowser,
-    QWidget,
-)
+from qtpy.QtWidgets import QLineEdit, QSplitter, QTabWidget, QTextBrowser, QWidget
 
 from gym_gui.algo_docs import library
 from gym_gui.background.probes import probe_wandb
@@ -29,13 +20,15 @@ from gym_gui.forms.option_sections import (
     WandbSection,
 )
 from gym_gui.forms.parameters import ParameterList
-from gym_gui.models import environments as env_lists
+from gym_gui.forms.script_choice import ScriptChoice
+from gym_gui.forms.train_bar import TrainBar
 from gym_gui.models.actors import Actor
-from gym_gui.models.requirement_sets import all_sets, needed
+from gym_gui.models.presets import Preset, shipped_presets
+from gym_gui.models.requirement_sets import all_sets
+from gym_gui.models.tags import split_tags
 from gym_gui.models.train_draft import TrainDraft
 from gym_gui.services import Services
-from gym_gui.widgets.basics import Banner, button, column, label, row, scrolled
-from gym_gui.widgets.picker import Picker
+from gym_gui.widgets.basics import Banner, column, label, row, scrolled
 
 
 class CleanRlTrainForm(WorkerForm):
@@ -44,14 +37,10 @@ class CleanRlTrainForm(WorkerForm):
     def __init__(self, services: Services) -> None:
         super().__init__()
         self._services = services
-        self._actor: Actor | None = None
-        self._description: dict[str, Any] = {}
-        self._described = ""
-        self._environments: list[Mapping[str, str]] = []
         self._waiting_params: dict[str, Any] | None = None
+        self._waiting_texts: dict[str, str] = {}
         self._filling = False
         self._other_extras: dict[str, Any] = {}
-        self._tags: list[str] = []
         self._make_fields()
         self._sections: list[Section] = [self.machine, self.view, self.wandb, self.extras]
         self.banner = Banner()
@@ -61,7 +50,8 @@ class CleanRlTrainForm(WorkerForm):
         split.setStretchFactor(0, 1)
         split.setStretchFactor(1, 1)
         split.setChildrenCollapsible(False)
-        self.setLayout(column(self.banner, split, self._buttons(), margin=8, spacing=8))
+        self.bar = TrainBar(services, self.draft, self._shipped)
+        self.setLayout(column(self.banner, split, self.bar, margin=8, spacing=8))
         self.layout().setStretch(1, 1)
         self._connect()
         self._services.link.calls.run(all_sets, self.extras.set_sets)
@@ -69,12 +59,15 @@ class CleanRlTrainForm(WorkerForm):
     # ------------------------------------------------------------ building
 
     def _make_fields(self) -> None:
-        self.algo = Picker("algorithm")
-        self.env = Picker("environment")
+        self.choice = ScriptChoice(self._services, self)
+        self.algo, self.env = self.choice.algo, self.choice.env
         self.name = QLineEdit()
         self.name.setPlaceholderText("named after algorithm and environment")
         self.name.setAccessibleName("Run name")
         self.name.setMaxLength(150)
+        self.tags = QLineEdit()
+        self.tags.setPlaceholderText("baseline, paper")
+        self.tags.setAccessibleName("Tags")
         self.steps = NumberLine("Timesteps", None, optional=True)
         self.seed = NumberLine("Seed", 1, 0, 2**32 - 1)
         self.seeds = NumberLine("Number of seeds", 1, 1, 100)
@@ -95,6 +88,7 @@ class CleanRlTrainForm(WorkerForm):
         seeds = row(self.seed, label("×"), self.seeds, label("seeds", "muted"))
         form.addRow("Seed", column(seeds, self.seed.error, self.seeds.error, spacing=2))
         form.addRow("Run name", self.name)
+        form.addRow("Tags", self.tags)
         host = QWidget()
         title = label("Hyperparameters", "section")
         host.setLayout(column(form, title, self.parameters, 1, margin=6, spacing=12))
@@ -114,100 +108,49 @@ class CleanRlTrainForm(WorkerForm):
     def _option_sections(self) -> list[Section]:
         return [self.machine, self.view, self.wandb, self.extras]
 
-    def _buttons(self) -> QWidget:
-        self.train_button = button("Train", self.submit, "primary", "Submit (Ctrl+Return)")
-        self.dry_button = button(
-            "Dry run", self.dry_run, tip="Check everything, start nothing (Ctrl+Shift+D)"
-        )
-        copy = QPushButton("Copy as …")
-        menu = QMenu(copy)
-        for title, make in (
-            ("Command", lambda: self.draft().as_command()),
-            ("Python", lambda: self.draft().as_python()),
-            ("JSON", lambda: self.draft().as_json()),
-        ):
-            menu.addAction(title).triggered.connect(
-                lambda _checked=False, what=title, text=make: self._copy(what, text())
-            )
-        copy.setMenu(menu)
-        bar = QWidget()
-        reset = button("Reset", self._reset, tip="Everything back to the algorithm's defaults")
-        bar.setLayout(row(reset, copy, 1, self.dry_button, self.train_button))
-        return bar
-
     def _connect(self) -> None:
-        self.algo.picked.connect(self._on_algo)
-        self.env.picked.connect(self._on_env)
-        for picker in (self.algo, self.env):
-            picker.checked.connect(self._on_edit)
-        for line in (self.name, self.steps, self.seed, self.seeds):
+        self.choice.described.connect(self._on_description)
+        self.choice.env_picked.connect(self._on_env)
+        self.choice.edited.connect(self._on_edit)
+        for line in (self.name, self.tags, self.steps, self.seed, self.seeds):
             line.textChanged.connect(self._on_edit)
         self.parameters.edited.connect(self._on_edit)
         self.notes.edited.connect(self._on_edit)
         for section in self._sections:
             section.edited.connect(self._on_edit)
+        self.bar.reset_wanted.connect(self.reset)
+        self.bar.preset_chosen.connect(self.use_preset)
+        self.bar.dry_run_wanted.connect(self.dry_run)
+        self.bar.train_wanted.connect(self.submit)
         self.wandb.probe_wanted.connect(self._probe)
         self._services.link.pulse.connect(self._on_pulse)
 
     # ------------------------------------------------------------ the worker's word
 
     def set_actor(self, actor: Actor) -> None:
-        self._actor = actor
-        if actor.capabilities is None:
-            return
-        hooks, complain = self._services.hooks, self._complain
-        hooks.algorithms(actor.capabilities, self._on_algorithms, complain)
-        hooks.environments(actor.capabilities, self._on_environments, complain)
+        self.choice.set_actor(actor)
 
-    def _on_algorithms(self, names: list[str]) -> None:
-        self.algo.set_choices([("", sorted(names))])
-        if not self.algo.text and names:
-            self.algo.set_text("ppo" if "ppo" in names else sorted(names)[0])
-
-    def _on_environments(self, found: list[Mapping[str, str]]) -> None:
-        self._environments = found
-        self._narrow_environments()
-
-    def _on_algo(self, name: str) -> None:
-        if self._actor is None or self._actor.capabilities is None or name == self._described:
-            return
-        self._services.hooks.describe(
-            self._actor.capabilities,
-            name,
-            lambda description: self._on_description(name, description),
-            self._complain,
-        )
+    @property
+    def described(self) -> str:
+        """The algorithm whose fields are shown."""
+        return self.choice.name
 
     def _on_description(self, name: str, description: dict[str, Any]) -> None:
-        if name != self.algo.text:
-            return
-        self._described, self._description = name, description
         self.parameters.show_algorithm(description, library.parameters_that_matter(name))
         self.help.setHtml(library.help_html(name, description))
-        default = _argument(description, "total_timesteps")
+        default = self.choice.default("total_timesteps")
         self.steps.setPlaceholderText(f"{default:,}" if default else "")
-        self._narrow_environments()
         if self._waiting_params is not None:
             unknown = self.parameters.set_values(self._waiting_params)
             self._waiting_params = None
             if unknown:
                 self.banner.say("warning", f"{name} has no parameter {', '.join(unknown)}")
+        self._type_waiting()
         self._on_edit()
 
-    def _narrow_environments(self) -> None:
-        if not self._environments:
-            return
-        fitting = env_lists.fitting(self._environments, self._description)
-        self.env.set_choices(env_lists.by_family(fitting))
-        if self.env.problem and not self._filling and self._description.get("default_env"):
-            default = str(self._description["default_env"])
-            if default in self.env.names:
-                self.env.set_text(default)
-
-    def _on_env(self, env_id: str) -> None:
-        family = next((e["family"] for e in self._environments if e["id"] == env_id), "")
-        self.extras.require(needed(self._description.get("requires") or (), family))
-        steps = library.recommended_timesteps(self._described, _help_family(family, env_id))
+    def _on_env(self) -> None:
+        self.extras.require(self.choice.requirements())
+        steps = self.choice.usual_steps()
         self._recommended.setText(f"About {steps:,} usually show a result here." if steps else "")
         self._recommended.setVisible(bool(steps))
         self._on_edit()
@@ -216,26 +159,27 @@ class CleanRlTrainForm(WorkerForm):
 
     def draft(self) -> TrainDraft:
         """What the form stands for; fields that are wrong keep their last valid meaning."""
-        draft = TrainDraft(worker=self._actor.worker_type if self._actor else "cleanrl")
+        actor = self.choice.actor
+        draft = TrainDraft(worker=actor.worker_type if actor else "cleanrl")
         draft.algo, draft.env_id = self.algo.text, self.env.text
         draft.run_name = self.name.text().strip()
-        draft.other_extras, draft.tags = dict(self._other_extras), list(self._tags)
-        if not self.problems():
-            default = _argument(self._description, "total_timesteps")
-            draft.total_timesteps = _whole(self.steps.value() or default)
-            draft.seed = int(self.seed.value() or 0)
-            draft.seeds = int(self.seeds.value() or 1)
-            for section in self._sections:
-                section.write(draft)
-        draft.params = self.parameters.values()
+        draft.other_extras, draft.tags = dict(self._other_extras), split_tags(self.tags.text())
+        draft.total_timesteps = _whole(self.steps.valid(self.choice.default("total_timesteps")))
+        draft.seed = int(self.seed.valid(1))
+        draft.seeds = int(self.seeds.valid(1))
+        for section in self._sections:
+            section.write(draft)
+        waiting = self._waiting_params
+        draft.params = self.parameters.values() if waiting is None else dict(waiting)
         draft.notes = self.notes.notes.toPlainText().strip()
         return draft
 
     def load(self, draft: TrainDraft) -> None:
         """Show a draft."""
-        self._filling = True
+        self._filling = self.choice.keep_env = True
         self._waiting_params = dict(draft.params)
-        self._other_extras, self._tags = dict(draft.other_extras), list(draft.tags)
+        self._other_extras = dict(draft.other_extras)
+        self.tags.setText(", ".join(draft.tags))
         for section in self._sections:
             section.read(draft)
         self.name.setText(draft.run_name)
@@ -245,18 +189,40 @@ class CleanRlTrainForm(WorkerForm):
         self.notes.notes.setPlainText(draft.notes)
         self.algo.set_text(draft.algo)
         self.env.set_text(draft.env_id)
-        if self._described == draft.algo:
+        if self.described == draft.algo:
             self.parameters.set_values(draft.params)
             self._waiting_params = None
-        self._filling = False
+        self._filling = self.choice.keep_env = False
         self.banner.say("info", "")
         self._on_edit()
 
     def content(self) -> dict[str, Any]:
-        return self.draft().to_json()
+        document = {**self.draft().to_json(), "total_timesteps": _whole(self.steps.valid())}
+        # What is wrong now may be half a number; it is kept as it was typed.
+        wrong = {line.accessibleName(): line.text() for line in self._lines() if line.problem}
+        return {
+            **document,
+            "typed": wrong,
+            "typed_params": {**self._waiting_texts, **self.parameters.wrong_texts()},
+        }
 
     def restore(self, content: Mapping[str, Any]) -> None:
         self.load(TrainDraft.from_json(content))
+        typed = dict(content.get("typed") or {})
+        for line in self._lines():
+            if line.accessibleName() in typed:
+                line.setText(str(typed[line.accessibleName()]))
+        self._waiting_texts = dict(content.get("typed_params") or {})
+        self._type_waiting()
+
+    def _lines(self) -> list[NumberLine]:
+        return list(self.findChildren(NumberLine))
+
+    def _type_waiting(self) -> None:
+        """What was typed into parameters and is wrong, once the parameters are there."""
+        if self.described == self.algo.text and self._waiting_params is None:
+            texts, self._waiting_texts = self._waiting_texts, {}
+            self.parameters.type_texts(texts)
 
     def problems(self) -> list[str]:
         """Everything that is wrong with the form now."""
@@ -278,7 +244,7 @@ class CleanRlTrainForm(WorkerForm):
         self.submitted.emit(self.draft().configs(), "")
 
     def dry_run(self) -> None:
-        actor = self._actor
+        actor = self.choice.actor
         if actor is None or actor.capabilities is None:
             return
         problems = self.problems()
@@ -287,7 +253,7 @@ class CleanRlTrainForm(WorkerForm):
             self.notes.add_result(False, "\n".join(problems))
             return
         draft = self.draft()
-        self.dry_button.setEnabled(False)
+        self.bar.dry.setEnabled(False)
         self.notes.begin(f"{draft.algo} in {draft.env_id}")
         self._services.hooks.dry_run(
             actor.capabilities, draft.config(draft.seed), self._on_dry_run, self._on_dry_run_error
@@ -303,19 +269,26 @@ class CleanRlTrainForm(WorkerForm):
         self.banner.say("danger", "The daemon refused this run:\n" + "\n".join(lines))
 
     def _on_dry_run(self, result: tuple[bool, str]) -> None:
-        self.dry_button.setEnabled(True)
+        self.bar.dry.setEnabled(True)
         self.notes.add_result(*result)
 
     def _on_dry_run_error(self, error: Exception) -> None:
-        self.dry_button.setEnabled(True)
+        self.bar.dry.setEnabled(True)
         self.notes.add_result(False, f"the dry run could not be made: {error}")
 
-    def _copy(self, what: str, text: str) -> None:
-        QGuiApplication.clipboard().setText(text)
-        self._services.notices.info(f"Copied as {what}")
-
-    def _reset(self) -> None:
+    def reset(self) -> None:
+        """Everything back to the algorithm's defaults."""
         self.load(TrainDraft(algo=self.algo.text, env_id=self.env.text))
+
+    def use_preset(self, preset: Preset) -> None:
+        """Fill in what a preset says; the rest stays as it is."""
+        try:
+            self.load(preset.apply(self.draft()))
+        except TypeError:
+            self.banner.say("danger", f"The preset {preset.name!r} cannot be used any more")
+
+    def _shipped(self) -> list[Preset]:
+        return shipped_presets(self.choice.description, self.choice.usual_steps())
 
     def _probe(self, proxy: str) -> None:
         show = self.wandb.probe_result.setText
@@ -328,27 +301,10 @@ class CleanRlTrainForm(WorkerForm):
         if self._filling:
             return
         count = int(self.seeds.value() or 1) if not self.seeds.problem else 1
-        self.train_button.setText("Train" if count == 1 else f"Train {count} seeds")
-        self.train_button.setEnabled(not self.problems())
+        self.bar.train.setText("Train" if count == 1 else f"Train {count} seeds")
+        self.bar.train.setEnabled(not self.problems())
         self.edited.emit()
-
-    def _complain(self, error: Exception) -> None:
-        self._services.notices.error("The worker could not be asked", error)
-
-
-def _argument(description: Mapping[str, Any], name: str) -> Any:
-    for argument in description.get("arguments", ()):
-        if argument["name"] == name:
-            return argument["default"]
-    return None
 
 
 def _whole(value: float | None) -> int | None:
     return None if value is None else int(value)
-
-
-def _help_family(family: str, env_id: str) -> str:
-    if family == "classic_control":
-        continuous = env_id.startswith(("Pendulum", "MountainCarContinuous"))
-        return "classic_continuous" if continuous else "classic"
-    return {"babyai": "minigrid"}.get(family, family)

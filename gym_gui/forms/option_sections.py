@@ -79,9 +79,9 @@ class MachineSection(Section):
         self._gpu_reason.setText(_NO_GPU if not count else f"{count} on the trainer's machine")
 
     def write(self, draft: TrainDraft) -> None:
-        draft.cpus = int(self.cpus.value() or 1)
+        draft.cpus = int(self.cpus.valid(1))
         draft.gpu = self.gpu.isChecked()
-        draft.wall_minutes = self.wall.value()
+        draft.wall_minutes = self.wall.valid()
 
     def read(self, draft: TrainDraft) -> None:
         self.cpus.set_value(draft.cpus)
@@ -120,10 +120,10 @@ class ViewSection(Section):
 
     def write(self, draft: TrainDraft) -> None:
         draft.fastlane_video_mode = self.mode.currentText()
-        draft.fastlane_grid_limit = int(self.limit.value() or 4)
+        draft.fastlane_grid_limit = int(self.limit.valid(4))
         draft.tensorboard = self.tensorboard.isChecked()
         draft.capture_video = self.video.isChecked()
-        draft.keep_checkpoints = int(self.keep.value() or 3)
+        draft.keep_checkpoints = int(self.keep.valid(3))
 
     def read(self, draft: TrainDraft) -> None:
         self.mode.setCurrentText(draft.fastlane_video_mode)

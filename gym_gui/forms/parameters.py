@@ -69,6 +69,17 @@ class ParameterList(QWidget):
         """What was typed that differs from the defaults."""
         return {name: e.text for name, e in self._editors.items() if e.is_changed}
 
+    def wrong_texts(self) -> dict[str, str]:
+        """What was typed that cannot be used."""
+        return {name: e.text for name, e in self._editors.items() if e.problem}
+
+    def type_texts(self, texts: Mapping[str, str]) -> None:
+        """Type into fields, right or wrong."""
+        for name, text in texts.items():
+            editor = self._editors.get(name)
+            if editor is not None and isinstance(editor.editor, QLineEdit):
+                editor.editor.setText(str(text))
+
     def values(self) -> dict[str, Any]:
         """The values that differ from the defaults; invalid ones are left out."""
         found: dict[str, Any] = {}

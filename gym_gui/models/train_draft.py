@@ -1,9 +1,7 @@
-"""What a train form holds, and the configs, command and code it stands for."""
+"""What a train form holds, and the configs it stands for."""
 
 from __future__ import annotations
 
-import json
-import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -63,7 +61,7 @@ class TrainDraft:
             worker["module"] = self.module
         gpus = {"requested": 1, "mandatory": 1} if self.gpu else {"requested": 0, "mandatory": 0}
         return {
-            "run_name": self._name(seed),
+            "run_name": self.name_of(seed),
             "resources": {"gpus": gpus, "cpus": {"requested": self.cpus}},
             "limits": {"max_wallclock_minutes": self.wall_minutes},
             "artifacts": {
@@ -74,7 +72,8 @@ class TrainDraft:
             "metadata": {"worker": worker, "tags": list(self.tags)},
         }
 
-    def _name(self, seed: int) -> str:
+    def name_of(self, seed: int) -> str:
+        """The run's name; with the seed where there are several."""
         if not self.run_name:
             return ""
         return f"{self.run_name}-s{seed}" if self.seeds > 1 else self.run_name
@@ -167,68 +166,3 @@ class TrainDraft:
         """
         known = {item.name for item in fields(cls)}
         return cls(**{key: value for key, value in document.items() if key in known})
-
-    # ------------------------------------------------------------ copy as
-
-    def as_json(self) -> str:
-        """The config of the first seed, secrets left out."""
-        return json.dumps(_without_secrets(self.config(self.seed)), indent=2)
-
-    def as_python(self) -> str:
-        """The same as a program on the SDK."""
-        lines = ["import json", "from mosaic.client import TrainerClient", ""]
-        lines.append(f'config = json.loads("""{_escaped(self.as_json())}""")')
-        lines += ["", "with TrainerClient.connect(start=True) as trainer:"]
-        if self.seeds > 1:
-            lines.append(f"    for seed in range({self.seed}, {self.seed + self.seeds}):")
-            lines.append('        config["metadata"]["worker"]["config"]["seed"] = seed')
-            lines.append('        print(trainer.submit(config)["run_id"])')
-        else:
-            lines.append('    print(trainer.submit(config)["run_id"])')
-        return "\n".join(lines) + "\n"
-
-    def as_command(self) -> str:
-        """The same on the command line, one line a seed."""
-        return "\n".join(
-            shlex.join(self._command(self.seed + offset)) for offset in range(max(1, self.seeds))
-        )
-
-    def _command(self, seed: int) -> list[str]:
-        words = ["mosaic", "train", self.algo, "--env-id", self.env_id, "--seed", str(seed)]
-        if self.total_timesteps is not None:
-            words += ["--total-timesteps", str(self.total_timesteps)]
-        if self.run_name:
-            words += ["--name", self._name(seed)]
-        if self.cpus != 1:
-            words += ["--cpus", str(self.cpus)]
-        if self.gpu:
-            words += ["--gpus", "1", "--cuda"]
-        if self.wall_minutes is not None:
-            words += ["--max-minutes", f"{self.wall_minutes:g}"]
-        if self.track_wandb:
-            words.append("--wandb")
-        if self.capture_video:
-            words.append("--capture-video")
-        for tag in self.tags:
-            words += ["--tag", tag]
-        if self.notes:
-            words += ["--notes", self.notes]
-        for name, value in self.params.items():
-            flag = name.replace("_", "-")
-            if isinstance(value, bool):
-                words.append(f"--{flag}" if value else f"--no-{flag}")
-            else:
-                words += [f"--{flag}", str(value)]
-        return words
-
-
-def _without_secrets(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {k: _without_secrets(v) for k, v in value.items() if not looks_secret(k)}
-    if isinstance(value, list):
-        return [_without_secrets(item) for item in value]
-    return value
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')

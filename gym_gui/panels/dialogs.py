@@ -14,7 +14,6 @@ from qtpy.QtWidgets import (
     QDialogButtonBox,
     QFileDialog,
     QGridLayout,
-    QInputDialog,
     QLineEdit,
     QMessageBox,
     QPlainTextEdit,
@@ -25,9 +24,9 @@ from gym_gui.actions.catalog import ACTIONS, MENUS
 from gym_gui.forms.base import form_layout
 from gym_gui.models import formatting
 from gym_gui.models.run_status import Record, can_cancel, title_of
+from gym_gui.models.tags import split_tags
 from gym_gui.panels.column_dialog import ColumnDialog
 from gym_gui.panels.settings_dialog import SettingsDialog
-from gym_gui.presenters.run_commands import split_tags
 from gym_gui.presenters.support_bundle import write_bundle
 from gym_gui.widgets.basics import column, label, row, scrolled
 
@@ -98,17 +97,6 @@ class Dialogs:
         buttons = _ok_cancel(dialog, store)
         dialog.setLayout(column(form, buttons, margin=16))
         dialog.resize(460, 320)
-        _open(dialog)
-
-    def ask_name(self, title: str, text: str, name: str, done: Callable[[str], None]) -> None:
-        """Ask for a name; `done` gets it, unless it is empty."""
-        dialog = QInputDialog(self._window)
-        dialog.setWindowTitle(title)
-        dialog.setLabelText(text)
-        dialog.setTextValue(name)
-        dialog.textValueSelected.connect(
-            lambda typed: done(typed.strip()) if typed.strip() else None
-        )
         _open(dialog)
 
     def choose_columns(self) -> None:

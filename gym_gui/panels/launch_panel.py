@@ -17,7 +17,7 @@ from gym_gui.services import Services
 from gym_gui.widgets.basics import EmptyState, NoWheel, as_panel, button, column, label, row
 
 _SAVE_DELAY_MS = 800
-_DEFAULT_ACTOR = "cleanrl"
+DEFAULT_ACTOR = "cleanrl"
 
 
 class LaunchPanel(QWidget):
@@ -94,7 +94,7 @@ class LaunchPanel(QWidget):
         self._recolour()
         self.choice.setCurrentIndex(-1)
         self.choice.blockSignals(False)
-        self.choose(before or _DEFAULT_ACTOR)
+        self.choose(before or DEFAULT_ACTOR)
         self.actors_changed.emit(actors)
 
     def _recolour(self) -> None:
@@ -162,7 +162,7 @@ class LaunchPanel(QWidget):
 
     # ------------------------------------------------------------ the forms
 
-    def form(self, kind: str, worker_type: str = _DEFAULT_ACTOR) -> WorkerForm:
+    def form(self, kind: str, worker_type: str = DEFAULT_ACTOR) -> WorkerForm:
         """A form of a worker, made when it is first needed."""
         key = f"{worker_type}/{kind}"
         if key not in self._forms:
@@ -173,7 +173,7 @@ class LaunchPanel(QWidget):
             form.submitted.connect(
                 lambda configs, parent, source=form: self.submitted.emit(configs, parent, source)
             )
-            form.edited.connect(self._save_timer.start)
+            form.edited.connect(self._save_soon)
             self._forms[key] = form
             actor = self.actor_of(worker_type)
             if actor is not None:
@@ -194,6 +194,11 @@ class LaunchPanel(QWidget):
         return page.findChild(WorkerForm) if page is not None else None
 
     # ------------------------------------------------------------ never lost
+
+    def _save_soon(self) -> None:
+        # Not put off by further typing: what a killed window loses is one moment's work.
+        if not self._save_timer.isActive():
+            self._save_timer.start()
 
     def save(self) -> None:
         """Store what is in the forms."""

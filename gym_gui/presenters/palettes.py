@@ -64,6 +64,21 @@ class Palettes:
             items.append(PaletteItem(name, name, hint, "layout"))
         self.box.ask("Look at the runs through a saved view", items, (), views.use)
 
+    def presets(self) -> None:
+        """Every preset of the algorithm in the train form."""
+        form = self._window.commands.train_form()
+        found = {preset.name: preset for preset in form.bar.presets()}
+        items = [
+            PaletteItem(name, name, preset.hint, "book" if preset.shipped else "person")
+            for name, preset in found.items()
+        ]
+        self.box.ask(
+            f"Fill in a preset of {form.algo.text}",
+            items,
+            (),
+            lambda name: form.use_preset(found[name]),
+        )
+
     def _go(self, key: str) -> None:
         kind, _, rest = key.partition(":")
         if kind == "run":

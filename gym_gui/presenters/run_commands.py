@@ -18,6 +18,7 @@ from gym_gui.models.run_status import (
     can_resume,
     title_of,
 )
+from gym_gui.models.tags import split_tags
 from gym_gui.services import Services
 from mosaic.config.validation import nest
 from mosaic.errors import InvalidConfigError
@@ -158,11 +159,6 @@ class RunCommands:
                 done=self._services.store.put,
                 failed=lambda error: self._services.notices.error(doing, error),
             )
-
-
-def split_tags(text: str) -> list[str]:
-    """Tags as people type them: with commas between."""
-    return list(dict.fromkeys(word for part in text.split(",") if (word := part.strip())))
 
 
 def read_config(path: Path) -> dict[str, Any]:

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 from qtpy.QtCore import QUrl
 from qtpy.QtGui import QDesktopServices, QGuiApplication
 
+from gym_gui.forms.cleanrl_train_form import CleanRlTrainForm
 from gym_gui.forms.registry import EVALUATE, RESUME, TRAIN, forms_for
 from gym_gui.models import layouts
 from gym_gui.models.train_draft import TrainDraft
+from gym_gui.panels.launch_panel import DEFAULT_ACTOR
 from gym_gui.presenters.run_commands import RunCommands, read_config
 from gym_gui.presenters.tab_registry import LOGS
+from gym_gui.widgets.ask import ask_name
 from mosaic.errors import MosaicError
 
 if TYPE_CHECKING:
@@ -33,6 +36,11 @@ class WindowCommands:
             "run.train_cartpole": self.train_cartpole,
             "run.submit": lambda: self._with_form("submit"),
             "run.dry_run": lambda: self._with_form("dry_run"),
+            "run.presets": window.palettes.presets,
+            "run.save_preset": lambda: self.train_form().bar.ask_preset_name(),
+            "run.copy_command": lambda: self.train_form().bar.copy("command"),
+            "run.copy_python": lambda: self.train_form().bar.copy("Python"),
+            "run.copy_json": lambda: self.train_form().bar.copy("JSON"),
             "run.open_config": window.dialogs.choose_config,
             "run.pause": lambda: runs.pause(self._selected()),
             "run.resume": lambda: runs.resume(self._selected()),
@@ -95,6 +103,17 @@ class WindowCommands:
         form = self._window.launch.current_form
         if form is not None:
             form.setFocus()
+
+    def train_form(self) -> CleanRlTrainForm:
+        """The train form: the one in front, or the one of the default worker brought there."""
+        launch = self._window.launch
+        form = launch.current_form
+        if isinstance(form, CleanRlTrainForm) and launch.isVisible():
+            return form
+        self._window.show_layout("train")
+        shown = launch.show_form(TRAIN, DEFAULT_ACTOR)
+        assert isinstance(shown, CleanRlTrainForm)
+        return shown
 
     def train_cartpole(self) -> None:
         """The one-press example: PPO on CartPole, long enough to see it learn."""
@@ -175,7 +194,8 @@ class WindowCommands:
 
     def _save_view(self) -> None:
         panel = self._window.runs_panel
-        self._window.dialogs.ask_name(
+        ask_name(
+            self._window,
             "Save this view",
             "Filter, order, grouping and columns, under the name:",
             self._views.current,

@@ -174,7 +174,7 @@ class Driver:
         form = self.window.launch.form("train")
         self.until(lambda: form.algo.names and form.env.names, "the lists are there")
         form.load(TrainDraft())
-        self.until(lambda: form._described == "ppo" and form.env.names, "the form is ready")
+        self.until(lambda: form.described == "ppo" and form.env.names, "the form is ready")
         return form
 
     def run(self, run_id: str) -> dict[str, Any]:

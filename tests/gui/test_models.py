@@ -15,6 +15,7 @@ from gym_gui.algo_docs import library
 from gym_gui.models import formatting, series
 from gym_gui.models.actors import roster
 from gym_gui.models.config_diff import diff
+from gym_gui.models.copied import as_command, as_json, as_python
 from gym_gui.models.form_fields import Field, FieldError
 from gym_gui.models.layouts import WindowState, decode_state, encode_state
 from gym_gui.models.manifest import read_manifest
@@ -147,7 +148,7 @@ def test_draft_survives_the_way_through_a_config_and_a_file() -> None:
 def test_api_key_is_never_kept_or_copied() -> None:
     """A secret typed into the form reaches neither the stored form nor the clipboard."""
     draft = TrainDraft(track_wandb=True, wandb={"wandb_api_key": "CANARY", "wandb_entity": "me"})
-    texts = [json.dumps(draft.to_json()), draft.as_json(), draft.as_python(), draft.as_command()]
+    texts = [json.dumps(draft.to_json()), as_json(draft), as_python(draft), as_command(draft)]
     assert not any("CANARY" in text for text in texts)
     assert "CANARY" in json.dumps(draft.config(1))
 
@@ -155,11 +156,11 @@ def test_api_key_is_never_kept_or_copied() -> None:
 def test_copied_python_is_a_program() -> None:
     """What is copied as Python compiles and holds the config."""
     draft = TrainDraft(notes='quo"""te', total_timesteps=10, seeds=2)
-    text = draft.as_python()
+    text = as_python(draft)
     compile(text, "copied", "exec")
     namespace: dict[str, Any] = {}
     exec(text.split("\nwith")[0].replace("from mosaic.client import TrainerClient", ""), namespace)
-    assert namespace["config"] == json.loads(draft.as_json())
+    assert namespace["config"] == json.loads(as_json(draft))
 
 
 def test_every_documented_algorithm_has_a_whole_text() -> None:

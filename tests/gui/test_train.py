@@ -62,7 +62,7 @@ def test_form_is_made_from_the_script(driver: Driver) -> None:
     assert form.parameters.editor("clip_coef") is not None
     assert "CartPole-v1" in form.env.names
     form.algo.set_text("sac_continuous_action")
-    driver.until(lambda: form._described == "sac_continuous_action", "the other script")
+    driver.until(lambda: form.described == "sac_continuous_action", "the other script")
     assert form.parameters.editor("clip_coef") is None
     assert form.parameters.editor("tau") is not None
     assert "CartPole-v1" not in form.env.names
@@ -77,11 +77,11 @@ def test_wrong_values_are_marked_while_typing(driver: Driver) -> None:
     editor = form.parameters.editor("gamma")
     editor.editor.setText("1.5")
     assert "at most 1" in editor.problem
-    assert not form.train_button.isEnabled()
+    assert not form.bar.train.isEnabled()
     form.submit()
     assert "gamma" in form.banner.text
     editor.reset()
-    assert form.train_button.isEnabled()
+    assert form.bar.train.isEnabled()
     form.algo.set_text("ppoo")
     assert "did you mean 'ppo'" in form.algo.problem
     form.algo.set_text("ppo")
@@ -93,7 +93,7 @@ def test_several_seeds_make_several_runs(driver: Driver) -> None:
     form.steps.set_value(512)
     form.seeds.set_value(2)
     form.seed.set_value(40)
-    assert form.train_button.text() == "Train 2 seeds"
+    assert form.bar.train.text() == "Train 2 seeds"
     form.name.setText("twins")
     form.submit()
 
@@ -123,7 +123,7 @@ def test_half_filled_form_survives_the_window(open_window: Any, shared_trainer: 
     assert again.name.text() == "half"
     assert second.window.runs_panel.table.isColumnHidden(2)
     second.window.runs_panel.table.setColumnHidden(2, False)
-    again._reset()
+    again.reset()
     again.name.clear()
 
 

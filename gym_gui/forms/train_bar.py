@@ -1,0 +1,150 @@
+"""The buttons under the train form: reset, presets, copy as, dry run, train."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from qtpy.QtCore import Signal
+from qtpy.QtGui import QGuiApplication
+from qtpy.QtWidgets import QMenu, QPushButton, QWidget
+
+from gym_gui.background.storage import read_json, window_folder, write_json
+from gym_gui.models import copied
+from gym_gui.models.notices import Notice
+from gym_gui.models.presets import Preset, PresetBook
+from gym_gui.models.train_draft import TrainDraft
+from gym_gui.services import Services
+from gym_gui.widgets.ask import ask_name
+from gym_gui.widgets.basics import button, row
+from mosaic.config.paths import Home
+
+
+class TrainBar(QWidget):
+    """What can be done with the form above it.
+
+    Signals:
+        reset_wanted: Everything back to the defaults.
+        preset_chosen: Fill in what a `Preset` says.
+        dry_run_wanted: Check, start nothing.
+        train_wanted: Send it.
+    """
+
+    reset_wanted = Signal()
+    preset_chosen = Signal(object)
+    dry_run_wanted = Signal()
+    train_wanted = Signal()
+
+    def __init__(
+        self,
+        services: Services,
+        draft: Callable[[], TrainDraft],
+        shipped: Callable[[], list[Preset]],
+    ) -> None:
+        super().__init__()
+        self._services = services
+        self._draft, self._shipped = draft, shipped
+        self.book = self._load()
+        self.train = button("Train", self.train_wanted.emit, "primary", "Submit (Ctrl+Return)")
+        tip = "Check everything, start nothing (Ctrl+Shift+D)"
+        self.dry = button("Dry run", self.dry_run_wanted.emit, tip=tip)
+        tip = "Everything back to the algorithm's defaults"
+        reset = button("Reset", self.reset_wanted.emit, tip=tip)
+        presets = self._menu_button("Presets", self._fill_presets)
+        copy = self._menu_button("Copy as", self._fill_copy)
+        self.setLayout(row(reset, presets, copy, 1, self.dry, self.train))
+
+    # ------------------------------------------------------------ presets
+
+    def presets(self) -> list[Preset]:
+        """The presets of the algorithm in the form: shipped ones first."""
+        draft = self._draft()
+        return [*self._shipped(), *self.book.of(draft.worker, draft.algo)]
+
+    def ask_preset_name(self) -> None:
+        """Ask under which name to keep what is in the form."""
+        algo = self._draft().algo
+        text = f"Keep these settings of {algo} under the name:"
+        ask_name(self, "Save as preset", text, "", self.save_preset)
+
+    def save_preset(self, name: str) -> None:
+        """Keep what is in the form under a name."""
+        if any(one.name == name for one in self._shipped()):
+            self._services.notices.problem(f"{name!r} is a shipped preset; choose another name")
+            return
+        self.book.save(self._draft(), name)
+        self._store(f"Preset {name!r} saved")
+
+    def delete_preset(self, name: str) -> None:
+        """Forget a saved preset."""
+        draft = self._draft()
+        self.book.delete(draft.worker, draft.algo, name)
+        self._store(f"Preset {name!r} deleted")
+
+    def _fill_presets(self, menu: QMenu) -> None:
+        menu.setToolTipsVisible(True)
+        own = []
+        for preset in self.presets():
+            entry = menu.addAction(preset.name.replace("&", "&&"))
+            entry.setToolTip(preset.hint)
+            entry.triggered.connect(lambda _on=False, one=preset: self.preset_chosen.emit(one))
+            if not preset.shipped:
+                own.append(preset.name)
+        menu.addSeparator()
+        menu.addAction("Save as preset …").triggered.connect(lambda: self.ask_preset_name())
+        if own:
+            less = menu.addMenu("Delete")
+            for name in own:
+                entry = less.addAction(name.replace("&", "&&"))
+                entry.triggered.connect(lambda _on=False, one=name: self.delete_preset(one))
+
+    def _load(self) -> PresetBook:
+        try:
+            book, notice = PresetBook.from_json(
+                read_json(window_folder(self._services.link.home) / "presets.json")
+            )
+        except (ValueError, OSError):
+            book, notice = PresetBook(), "The saved presets could not be read"
+        if notice:
+            self._services.notices.say(Notice("warning", notice))
+        return book
+
+    def _store(self, said: str) -> None:
+        path = window_folder(self._services.link.home) / "presets.json"
+        document, notices = self.book.to_json(), self._services.notices
+        self._services.link.calls.run(
+            lambda: write_json(path, document),
+            lambda _none: notices.info(said),
+            lambda error: notices.error("The preset was not stored", error),
+        )
+
+    # ------------------------------------------------------------ copying
+
+    def copy(self, what: str) -> None:
+        """Put the form on the clipboard as a command, as Python or as JSON."""
+        draft, home = self._draft(), self._services.link.home
+        place = "" if Home.locate(None).root == home.root else str(home.root)
+        texts = {
+            "command": lambda: copied.as_command(draft, place),
+            "Python": lambda: copied.as_python(draft, place),
+            "JSON": lambda: copied.as_json(draft),
+        }
+        QGuiApplication.clipboard().setText(texts[what]())
+        self._services.notices.info(f"Copied as {what}")
+
+    def _fill_copy(self, menu: QMenu) -> None:
+        for what in ("command", "Python", "JSON"):
+            title = what[0].upper() + what[1:]
+            menu.addAction(title).triggered.connect(lambda _on=False, one=what: self.copy(one))
+
+    def _menu_button(self, text: str, fill: Callable[[QMenu], None]) -> QPushButton:
+        made = QPushButton(f"{text}  ▾")
+        made.setAccessibleName(text)
+        menu = QMenu(made)
+
+        def refill() -> None:
+            menu.clear()
+            fill(menu)
+
+        menu.aboutToShow.connect(refill)
+        made.setMenu(menu)
+        return made

@@ -1,0 +1,110 @@
+"""A draft as something to paste: a command, a program, a config. Secrets are left out."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import Any
+
+from gym_gui.models.train_draft import TrainDraft
+from mosaic.config.secrets import looks_secret
+
+_END = "MOSAIC_CONFIG"
+_PLAIN = (bool, int, float, str, type(None))
+
+
+def as_json(draft: TrainDraft) -> str:
+    """The config of the first seed, for `mosaic submit FILE`."""
+    return _config_text(draft, draft.seed)
+
+
+def as_python(draft: TrainDraft, home: str = "") -> str:
+    """A program on the SDK; `home` is named when it is not the one the SDK would find."""
+    place = f"{home!r}, " if home else ""
+    lines = ["import json", "", "from mosaic.client import TrainerClient", ""]
+    lines.append(f"config = json.loads({_literal(as_json(draft))})")
+    lines += ["", f"with TrainerClient.connect({place}start=True) as trainer:"]
+    if draft.seeds > 1:
+        lines.append(f"    for seed in range({draft.seed}, {draft.seed + draft.seeds}):")
+        lines.append('        config["metadata"]["worker"]["config"]["seed"] = seed')
+        if draft.run_name:
+            lines.append(f'        config["run_name"] = {draft.run_name!r} + f"-s{{seed}}"')
+        lines.append('        print(trainer.submit(config)["run_id"])')
+    else:
+        lines.append('    print(trainer.submit(config)["run_id"])')
+    return "\n".join(lines) + "\n"
+
+
+def as_command(draft: TrainDraft, home: str = "") -> str:
+    """For a shell, one command a seed: `mosaic train` where its flags can say it all."""
+    prefix = f"MOSAIC_HOME={shlex.quote(home)} " if home else ""
+    seeds = range(draft.seed, draft.seed + max(1, draft.seeds))
+    if _flags_are_enough(draft):
+        return "\n".join(prefix + shlex.join(_train(draft, seed)) for seed in seeds)
+    return "\n".join(
+        f"{prefix}mosaic submit /dev/stdin <<'{_END}'\n{_config_text(draft, seed)}\n{_END}"
+        for seed in seeds
+    )
+
+
+def _flags_are_enough(draft: TrainDraft) -> bool:
+    """Whether `mosaic train` would make the same run; it has no flags for the rest.
+
+    Requirement sets need none: the worker finds out by itself what a run needs.
+    """
+    usual = TrainDraft()
+    same = ("worker", "tensorboard", "keep_checkpoints", "fastlane_video_mode",
+            "wandb_use_vpn_proxy", "other_extras")  # fmt: skip
+    public = {key: text for key, text in draft.wandb.items() if text and not looks_secret(key)}
+    return (
+        all(getattr(draft, name) == getattr(usual, name) for name in same)
+        and not (draft.track_wandb and public)
+        and all(isinstance(value, _PLAIN) for value in draft.params.values())
+    )
+
+
+def _train(draft: TrainDraft, seed: int) -> list[str]:
+    words = ["mosaic", "train", draft.algo, "--env-id", draft.env_id, "--seed", str(seed)]
+    if draft.total_timesteps is not None:
+        words += ["--total-timesteps", str(draft.total_timesteps)]
+    if draft.run_name:
+        words += ["--name", draft.name_of(seed)]
+    if draft.cpus != 1:
+        words += ["--cpus", str(draft.cpus)]
+    if draft.gpu:
+        words += ["--gpus", "1", "--cuda"]
+    if draft.wall_minutes is not None:
+        words += ["--max-minutes", f"{draft.wall_minutes:g}"]
+    if draft.track_wandb:
+        words.append("--wandb")
+    if draft.capture_video:
+        words.append("--capture-video")
+    for tag in draft.tags:
+        words += ["--tag", tag]
+    if draft.notes:
+        words += ["--notes", draft.notes]
+    for name, value in draft.params.items():
+        flag = name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+        else:
+            words.append(f"--{flag}={value}")
+    # Several runs pasted at once should queue together, not each wait for the one before.
+    return [*words, "--detach"] if draft.seeds > 1 else words
+
+
+def _config_text(draft: TrainDraft, seed: int) -> str:
+    return json.dumps(_without_secrets(draft.config(seed)), indent=2)
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    return f'"""{escaped}"""'
+
+
+def _without_secrets(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _without_secrets(v) for k, v in value.items() if not looks_secret(k)}
+    if isinstance(value, list):
+        return [_without_secrets(item) for item in value]
+    return value
