@@ -13,9 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cleanrl_worker.kit.acceleration import accelerated
 from cleanrl_worker.kit.actions import action_scale
-from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.envs import Envs
+from cleanrl_worker.kit.fused import SideBySide
 from cleanrl_worker.kit.inference import Forward, Policy, noisy_policy, numpy_forward
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.replay import ReplayBuffer
@@ -41,7 +43,7 @@ SMOKE = {
 
 
 @dataclass
-class Args(RunArgs):
+class Args(TorchArgs):
     exp_name: str = "ddpg_continuous_action"
     """the name of this experiment"""
 
@@ -80,9 +82,12 @@ class QNetwork(nn.Module):
         self.network = nn.Sequential(
             nn.Linear(inputs, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 1)
         )
+        self._fused = SideBySide(self.network)
 
-    def forward(self, obs: Tensor, actions: Tensor) -> Tensor:
-        return self.network(torch.cat([obs, actions], dim=1)).squeeze(1)
+    def forward(self, obs: Tensor, actions: Tensor, learn: bool = True) -> Tensor:
+        """The values; unless it may learn, gradients reach the actions, not the network."""
+        (values,) = self._fused(torch.cat([obs, actions], dim=1), learn=learn)
+        return values.squeeze(1)
 
 
 class Actor(nn.Module):
@@ -103,9 +108,11 @@ class Actor(nn.Module):
         scale, centre = action_scale(envs)
         self.register_buffer("scale", torch.from_numpy(scale))
         self.register_buffer("centre", torch.from_numpy(centre))
+        self._fused = SideBySide(self.network)
 
     def forward(self, obs: Tensor) -> Tensor:
-        return self.network(obs) * self.scale + self.centre
+        (squashed,) = self._fused(obs)
+        return squashed * self.scale + self.centre
 
     def act(self) -> Forward:
         """The same for arrays, quickly."""
@@ -130,6 +137,33 @@ def train(args: Args, run: Run) -> None:
     update_targets = [follow(target_actor, actor), follow(qf1_target, qf1)]
     memory = ReplayBuffer(args.buffer_size, envs, run.device)
     act, noise = actor.act(), args.exploration_noise * actor.scale.cpu().numpy()
+
+    def update_critic(
+        obs: Tensor, actions: Tensor, next_obs: Tensor, rewards: Tensor, dones: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        # Aim at the reward plus the target networks' value of the next state
+        with torch.no_grad():
+            next_value = qf1_target(next_obs, target_actor(next_obs))
+            target = rewards + (1 - dones) * args.gamma * next_value
+        qf1_values = qf1(obs, actions)
+        qf1_loss = nn.functional.mse_loss(qf1_values, target)
+        q_optimizer.zero_grad()
+        qf1_loss.backward()
+        q_optimizer.step()
+        return qf1_values.detach(), qf1_loss.detach()
+
+    def update_actor(obs: Tensor) -> Tensor:
+        # Uphill in the critic's value, and the targets follow
+        actor_loss = -qf1(obs, actor(obs), learn=False).mean()
+        actor_optimizer.zero_grad()
+        actor_loss.backward()
+        actor_optimizer.step()
+        for update_target in update_targets:
+            update_target(args.tau)
+        return actor_loss.detach()
+
+    update_critic = accelerated(update_critic, args, run.device)
+    update_actor = accelerated(update_actor, args, run.device)
 
     envs.reset(seed=args.seed)
     run.remember(
@@ -163,25 +197,10 @@ def train(args: Args, run: Run) -> None:
 
         if global_step < args.learning_starts:
             continue
-        # Critic
         data = memory.sample(args.batch_size, run.rng)
-        with torch.no_grad():
-            next_value = qf1_target(data.next_obs, target_actor(data.next_obs))
-            target = data.rewards + (1 - data.dones) * args.gamma * next_value
-        qf1_values = qf1(data.obs, data.actions)
-        qf1_loss = nn.functional.mse_loss(qf1_values, target)
-        q_optimizer.zero_grad()
-        qf1_loss.backward()
-        q_optimizer.step()
-
-        # Actor, and the targets with it
+        qf1_values, qf1_loss = update_critic(*data)
         if global_step % args.policy_frequency < args.num_envs:
-            actor_loss = -qf1(data.obs, actor(data.obs)).mean()
-            actor_optimizer.zero_grad()
-            actor_loss.backward(inputs=actor_optimizer.parameters)
-            actor_optimizer.step()
-            for update_target in update_targets:
-                update_target(args.tau)
+            actor_loss = update_actor(data.obs)
 
         if global_step % 100 < args.num_envs:
             run.log(

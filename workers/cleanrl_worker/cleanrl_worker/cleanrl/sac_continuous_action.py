@@ -14,9 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cleanrl_worker.kit.acceleration import accelerated
 from cleanrl_worker.kit.actions import action_scale
-from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.envs import Envs
+from cleanrl_worker.kit.fused import SideBySide
 from cleanrl_worker.kit.inference import Policy, numpy_forward
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.replay import ReplayBuffer
@@ -44,7 +46,7 @@ LOG_STD_MIN, LOG_STD_MAX = -5.0, 2.0
 
 
 @dataclass
-class Args(RunArgs):
+class Args(TorchArgs):
     exp_name: str = "sac_continuous_action"
     """the name of this experiment"""
 
@@ -79,19 +81,27 @@ class Args(RunArgs):
     """if toggled, the temperature is tuned to a target entropy"""
 
 
-class SoftQNetwork(nn.Module):
-    """The soft value of an action in a state."""
+class SoftCritics(nn.Module):
+    """Two independent soft values of an action in a state."""
 
     def __init__(self, envs: Envs) -> None:
         super().__init__()
         inputs = math.prod(envs.single_observation_space.shape)
         inputs += math.prod(envs.single_action_space.shape)
-        self.network = nn.Sequential(
-            nn.Linear(inputs, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 1)
-        )
+        self.qf1, self.qf2 = q_network(inputs), q_network(inputs)
+        self._both = SideBySide(self.qf1, self.qf2)
 
-    def forward(self, obs: Tensor, actions: Tensor) -> Tensor:
-        return self.network(torch.cat([obs, actions], dim=1)).squeeze(1)
+    def forward(self, obs: Tensor, actions: Tensor, learn: bool = True) -> tuple[Tensor, Tensor]:
+        """The values; unless they may learn, gradients reach the actions, not the critics."""
+        qf1_values, qf2_values = self._both(torch.cat([obs, actions], dim=1), learn=learn)
+        return qf1_values.squeeze(1), qf2_values.squeeze(1)
+
+
+def q_network(inputs: int) -> nn.Sequential:
+    """From a state and an action to a value."""
+    return nn.Sequential(
+        nn.Linear(inputs, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 1)
+    )
 
 
 class Actor(nn.Module):
@@ -111,10 +121,12 @@ class Actor(nn.Module):
         scale, centre = action_scale(envs)
         self.register_buffer("scale", torch.from_numpy(scale))
         self.register_buffer("centre", torch.from_numpy(centre))
+        self._fused = SideBySide(self.network)
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """A sampled action and its log-probability."""
-        mean, log_std = self.network(obs).chunk(2, dim=1)
+        (output,) = self._fused(obs)
+        mean, log_std = output.chunk(2, dim=1)
         log_std = LOG_STD_MIN + 0.5 * (LOG_STD_MAX - LOG_STD_MIN) * (log_std.tanh() + 1)
         noise = torch.randn_like(mean)
         squashed = (mean + log_std.exp() * noise).tanh()
@@ -156,11 +168,10 @@ def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
 def train(args: Args, run: Run) -> None:
     envs = run.make_envs(args.num_envs)
     actor = Actor(envs).to(run.device)
-    qf1, qf1_target = SoftQNetwork(envs).to(run.device), SoftQNetwork(envs).to(run.device)
-    qf2, qf2_target = SoftQNetwork(envs).to(run.device), SoftQNetwork(envs).to(run.device)
+    critics, target_critics = SoftCritics(envs).to(run.device), SoftCritics(envs).to(run.device)
     actor_optimizer = Adam(actor.parameters(), args.policy_lr)
-    q_optimizer = Adam([*qf1.parameters(), *qf2.parameters()], args.q_lr)
-    update_targets = [follow(qf1_target, qf1), follow(qf2_target, qf2)]
+    q_optimizer = Adam(critics.parameters(), args.q_lr)
+    update_targets = follow(target_critics, critics)
 
     # Tune alpha so that the policy's entropy is that of one nat per action dimension
     target_entropy = -float(math.prod(envs.single_action_space.shape))
@@ -170,13 +181,51 @@ def train(args: Args, run: Run) -> None:
     memory = ReplayBuffer(args.buffer_size, envs, run.device)
     act = actor.act()
 
+    def update_critics(
+        obs: Tensor, actions: Tensor, next_obs: Tensor, rewards: Tensor, dones: Tensor
+    ) -> tuple[Tensor, ...]:
+        # Aim at the reward plus the soft value of the next state
+        with torch.no_grad():
+            next_actions, next_log_pi = actor(next_obs)
+            next_value = torch.min(*target_critics(next_obs, next_actions))
+            next_value = next_value - temperature.log_alpha.exp() * next_log_pi
+            target = rewards + (1 - dones) * args.gamma * next_value
+        qf1_values, qf2_values = critics(obs, actions)
+        qf1_loss = nn.functional.mse_loss(qf1_values, target)
+        qf2_loss = nn.functional.mse_loss(qf2_values, target)
+        q_optimizer.zero_grad()
+        (qf1_loss + qf2_loss).backward()
+        q_optimizer.step()
+        return qf1_values.detach(), qf2_values.detach(), qf1_loss.detach(), qf2_loss.detach()
+
+    def update_actor(obs: Tensor) -> tuple[Tensor, Tensor]:
+        # Towards actions of a high soft value: a high value and a high entropy
+        alpha = temperature.log_alpha.detach().exp()
+        pi, log_pi = actor(obs)
+        min_qf = torch.min(*critics(obs, pi, learn=False))
+        actor_loss = (alpha * log_pi - min_qf).mean()
+        actor_optimizer.zero_grad()
+        actor_loss.backward()
+        actor_optimizer.step()
+
+        # The temperature rises while the entropy of these actions is below its target
+        alpha_loss = torch.zeros_like(actor_loss)
+        if args.autotune:
+            entropy_gap = (log_pi.detach() + target_entropy).mean()
+            alpha_loss = -(temperature.log_alpha.exp() * entropy_gap).mean()
+            alpha_optimizer.zero_grad()
+            alpha_loss.backward()
+            alpha_optimizer.step()
+        return actor_loss.detach(), alpha_loss.detach()
+
+    update_critics = accelerated(update_critics, args, run.device)
+    update_actor = accelerated(update_actor, args, run.device)
+
     envs.reset(seed=args.seed)
     run.remember(
         {"actor": actor},
-        qf1=qf1,
-        qf2=qf2,
-        qf1_target=qf1_target,
-        qf2_target=qf2_target,
+        critics=critics,
+        target_critics=target_critics,
         temperature=temperature,
         actor_optimizer=actor_optimizer,
         q_optimizer=q_optimizer,
@@ -185,7 +234,6 @@ def train(args: Args, run: Run) -> None:
         envs=envs,
     )
     obs = envs.obs
-    alpha = temperature.log_alpha.exp().item()
     actor_loss, alpha_loss = torch.zeros(()), torch.zeros(())
     for global_step in run.steps(args.num_envs):
         # Act
@@ -203,47 +251,14 @@ def train(args: Args, run: Run) -> None:
 
         if global_step < args.learning_starts:
             continue
-        # Critics: aim at the reward plus the soft value of the next state
         data = memory.sample(args.batch_size, run.rng)
-        with torch.no_grad():
-            next_actions, next_log_pi = actor(data.next_obs)
-            next_value = torch.min(
-                qf1_target(data.next_obs, next_actions), qf2_target(data.next_obs, next_actions)
-            )
-            next_value = next_value - alpha * next_log_pi
-            target = data.rewards + (1 - data.dones) * args.gamma * next_value
-        qf1_values, qf2_values = qf1(data.obs, data.actions), qf2(data.obs, data.actions)
-        qf1_loss, qf2_loss = (
-            nn.functional.mse_loss(qf1_values, target),
-            nn.functional.mse_loss(qf2_values, target),
-        )
-        q_optimizer.zero_grad()
-        (qf1_loss + qf2_loss).backward()
-        q_optimizer.step()
-
-        # Actor and temperature: rarer, but as many updates in total
+        qf1_values, qf2_values, qf1_loss, qf2_loss = update_critics(*data)
+        # The actor learns less often, but as many times in total
         if global_step % args.policy_frequency < args.num_envs:
             for _ in range(args.policy_frequency):
-                pi, log_pi = actor(data.obs)
-                min_qf = torch.min(qf1(data.obs, pi), qf2(data.obs, pi))
-                actor_loss = (alpha * log_pi - min_qf).mean()
-                actor_optimizer.zero_grad()
-                actor_loss.backward(inputs=actor_optimizer.parameters)
-                actor_optimizer.step()
-
-                if args.autotune:
-                    with torch.no_grad():
-                        _, log_pi = actor(data.obs)
-                    entropy_gap = (log_pi + target_entropy).mean()
-                    alpha_loss = -(temperature.log_alpha.exp() * entropy_gap).mean()
-                    alpha_optimizer.zero_grad()
-                    alpha_loss.backward()
-                    alpha_optimizer.step()
-                    alpha = temperature.log_alpha.exp().item()
-
+                actor_loss, alpha_loss = update_actor(data.obs)
         if global_step % args.target_network_frequency < args.num_envs:
-            for update_target in update_targets:
-                update_target(args.tau)
+            update_targets(args.tau)
 
         if global_step % 100 < args.num_envs:
             run.log(
@@ -255,7 +270,7 @@ def train(args: Args, run: Run) -> None:
                     "losses/qf2_loss": qf2_loss.item(),
                     "losses/qf_loss": (qf1_loss.item() + qf2_loss.item()) / 2,
                     "losses/actor_loss": actor_loss.item(),
-                    "losses/alpha": alpha,
+                    "losses/alpha": temperature.log_alpha.exp().item(),
                     "losses/alpha_loss": alpha_loss.item(),
                 },
             )

@@ -14,9 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cleanrl_worker.kit.acceleration import accelerated
 from cleanrl_worker.kit.actions import action_scale
-from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.envs import Envs
+from cleanrl_worker.kit.fused import SideBySide
 from cleanrl_worker.kit.inference import Forward, Policy, noisy_policy, numpy_forward
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.replay import ReplayBuffer
@@ -42,7 +44,7 @@ SMOKE = {
 
 
 @dataclass
-class Args(RunArgs):
+class Args(TorchArgs):
     exp_name: str = "td3_continuous_action"
     """the name of this experiment"""
 
@@ -75,19 +77,31 @@ class Args(RunArgs):
     """the largest noise on the target action [>=0]"""
 
 
-class QNetwork(nn.Module):
-    """The value of an action in a state."""
+class Critics(nn.Module):
+    """Two independent values of an action in a state."""
 
     def __init__(self, envs: Envs) -> None:
         super().__init__()
         inputs = math.prod(envs.single_observation_space.shape)
         inputs += math.prod(envs.single_action_space.shape)
-        self.network = nn.Sequential(
-            nn.Linear(inputs, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 1)
-        )
+        self.qf1, self.qf2 = q_network(inputs), q_network(inputs)
+        self._first, self._both = SideBySide(self.qf1), SideBySide(self.qf1, self.qf2)
 
-    def forward(self, obs: Tensor, actions: Tensor) -> Tensor:
-        return self.network(torch.cat([obs, actions], dim=1)).squeeze(1)
+    def forward(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        qf1_values, qf2_values = self._both(torch.cat([obs, actions], dim=1))
+        return qf1_values.squeeze(1), qf2_values.squeeze(1)
+
+    def first(self, obs: Tensor, actions: Tensor) -> Tensor:
+        """The first critic's value; gradients reach the actions, not the critic."""
+        (qf1_values,) = self._first(torch.cat([obs, actions], dim=1), learn=False)
+        return qf1_values.squeeze(1)
+
+
+def q_network(inputs: int) -> nn.Sequential:
+    """From a state and an action to a value."""
+    return nn.Sequential(
+        nn.Linear(inputs, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 1)
+    )
 
 
 class Actor(nn.Module):
@@ -108,9 +122,11 @@ class Actor(nn.Module):
         scale, centre = action_scale(envs)
         self.register_buffer("scale", torch.from_numpy(scale))
         self.register_buffer("centre", torch.from_numpy(centre))
+        self._fused = SideBySide(self.network)
 
     def forward(self, obs: Tensor) -> Tensor:
-        return self.network(obs) * self.scale + self.centre
+        (squashed,) = self._fused(obs)
+        return squashed * self.scale + self.centre
 
     def act(self) -> Forward:
         """The same for arrays, quickly."""
@@ -129,22 +145,53 @@ def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
 def train(args: Args, run: Run) -> None:
     envs = run.make_envs(args.num_envs)
     actor, target_actor = Actor(envs).to(run.device), Actor(envs).to(run.device)
-    qf1, qf1_target = QNetwork(envs).to(run.device), QNetwork(envs).to(run.device)
-    qf2, qf2_target = QNetwork(envs).to(run.device), QNetwork(envs).to(run.device)
+    critics, target_critics = Critics(envs).to(run.device), Critics(envs).to(run.device)
     actor_optimizer = Adam(actor.parameters(), args.learning_rate)
-    q_optimizer = Adam([*qf1.parameters(), *qf2.parameters()], args.learning_rate)
-    update_targets = [follow(target_actor, actor), follow(qf1_target, qf1), follow(qf2_target, qf2)]
+    q_optimizer = Adam(critics.parameters(), args.learning_rate)
+    update_targets = [follow(target_actor, actor), follow(target_critics, critics)]
     memory = ReplayBuffer(args.buffer_size, envs, run.device)
     act, noise = actor.act(), args.exploration_noise * actor.scale.cpu().numpy()
+
+    lowest, highest = actor.centre - actor.scale, actor.centre + actor.scale
+
+    def update_critics(
+        obs: Tensor, actions: Tensor, next_obs: Tensor, rewards: Tensor, dones: Tensor
+    ) -> tuple[Tensor, ...]:
+        # Aim at the smaller value of a smoothed target action
+        with torch.no_grad():
+            next_actions = target_actor(next_obs)
+            smoothing = torch.randn_like(next_actions) * args.policy_noise
+            smoothing = smoothing.clamp(-args.noise_clip, args.noise_clip) * actor.scale
+            next_actions = (next_actions + smoothing).clamp(lowest, highest)
+            next_value = torch.min(*target_critics(next_obs, next_actions))
+            target = rewards + (1 - dones) * args.gamma * next_value
+        qf1_values, qf2_values = critics(obs, actions)
+        qf1_loss = nn.functional.mse_loss(qf1_values, target)
+        qf2_loss = nn.functional.mse_loss(qf2_values, target)
+        q_optimizer.zero_grad()
+        (qf1_loss + qf2_loss).backward()
+        q_optimizer.step()
+        return qf1_values.detach(), qf2_values.detach(), qf1_loss.detach(), qf2_loss.detach()
+
+    def update_actor(obs: Tensor) -> Tensor:
+        # Uphill in the first critic's value, and the targets follow
+        actor_loss = -critics.first(obs, actor(obs)).mean()
+        actor_optimizer.zero_grad()
+        actor_loss.backward()
+        actor_optimizer.step()
+        for update_target in update_targets:
+            update_target(args.tau)
+        return actor_loss.detach()
+
+    update_critics = accelerated(update_critics, args, run.device)
+    update_actor = accelerated(update_actor, args, run.device)
 
     envs.reset(seed=args.seed)
     run.remember(
         {"actor": actor},
         target_actor=target_actor,
-        qf1=qf1,
-        qf2=qf2,
-        qf1_target=qf1_target,
-        qf2_target=qf2_target,
+        critics=critics,
+        target_critics=target_critics,
         actor_optimizer=actor_optimizer,
         q_optimizer=q_optimizer,
         memory=memory,
@@ -152,7 +199,6 @@ def train(args: Args, run: Run) -> None:
     )
     obs = envs.obs
     low, high = envs.single_action_space.low, envs.single_action_space.high
-    lowest, highest = actor.centre - actor.scale, actor.centre + actor.scale
     actor_loss = torch.zeros(())
     for global_step in run.steps(args.num_envs):
         # Act, with noise to explore
@@ -172,34 +218,10 @@ def train(args: Args, run: Run) -> None:
 
         if global_step < args.learning_starts:
             continue
-        # Critics: aim at the smaller value of a smoothed target action
         data = memory.sample(args.batch_size, run.rng)
-        with torch.no_grad():
-            next_actions = target_actor(data.next_obs)
-            smoothing = torch.randn_like(next_actions) * args.policy_noise
-            smoothing = smoothing.clamp(-args.noise_clip, args.noise_clip) * actor.scale
-            next_actions = (next_actions + smoothing).clamp(lowest, highest)
-            next_value = torch.min(
-                qf1_target(data.next_obs, next_actions), qf2_target(data.next_obs, next_actions)
-            )
-            target = data.rewards + (1 - data.dones) * args.gamma * next_value
-        qf1_values, qf2_values = qf1(data.obs, data.actions), qf2(data.obs, data.actions)
-        qf1_loss, qf2_loss = (
-            nn.functional.mse_loss(qf1_values, target),
-            nn.functional.mse_loss(qf2_values, target),
-        )
-        q_optimizer.zero_grad()
-        (qf1_loss + qf2_loss).backward()
-        q_optimizer.step()
-
-        # Actor, and the targets with it
+        qf1_values, qf2_values, qf1_loss, qf2_loss = update_critics(*data)
         if global_step % args.policy_frequency < args.num_envs:
-            actor_loss = -qf1(data.obs, actor(data.obs)).mean()
-            actor_optimizer.zero_grad()
-            actor_loss.backward(inputs=actor_optimizer.parameters)
-            actor_optimizer.step()
-            for update_target in update_targets:
-                update_target(args.tau)
+            actor_loss = update_actor(data.obs)
 
         if global_step % 100 < args.num_envs:
             run.log(

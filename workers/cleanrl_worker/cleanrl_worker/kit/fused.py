@@ -1,9 +1,9 @@
 """Small networks side by side as one step of automatic differentiation.
 
-`SideBySide` computes what calling the networks one after the other computes. For the small
-Tanh networks of classic control most of the time goes into bookkeeping between layers and into
-torch's tanh. Here all layers of all networks are one step, computed by NumPy in the tensors'
-own memory.
+`SideBySide` computes what calling the networks one after the other computes. Of a small network's
+time most goes into bookkeeping between layers, into torch's tanh, and into gradients that nobody
+asked for. Here all layers of all networks are one step, computed by NumPy in the tensors' own
+memory, and only the gradients that are wanted are computed.
 """
 
 from __future__ import annotations
@@ -15,16 +15,22 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+# With so few of the rows judged, leaving the others out pays for picking the rows.
+_WORTH_PICKING = 0.75
+
 
 @dataclass(slots=True)
 class _Layer:
-    """One layer's parameters and gradients as arrays in the tensors' own memory."""
+    """One layer's parameters and gradients, as tensors and as arrays in the same memory."""
 
-    weight: np.ndarray
-    transposed: np.ndarray
-    bias: np.ndarray
-    weight_grad: np.ndarray
-    bias_grad: np.ndarray
+    weight: Tensor
+    transposed: Tensor
+    bias: Tensor
+    weight_array: np.ndarray
+    weight_grad: np.ndarray | None
+    bias_grad: Tensor | None
+    bend: type[nn.Module] | None
+    """what follows the layer: Tanh, ReLU or nothing"""
 
 
 class SideBySide:
@@ -34,79 +40,152 @@ class SideBySide:
     ``loss.backward()``, not with ``torch.autograd.grad``.
 
     Args:
-        networks: chains of Linear layers with Tanh between them.
+        networks: chains of Linear layers, each followed by Tanh, ReLU or nothing.
     """
 
     def __init__(self, *networks: nn.Sequential) -> None:
         self._networks = networks
-        self._linear = [[item for item in net if isinstance(item, nn.Linear)] for net in networks]
-        self._anchor = self._linear[0][0].weight
+        self._anchor = networks[0][0].weight
         self._bound_to = (0, 0)
         self._chains: list[list[_Layer]] = []
 
-    def __call__(self, rows: Tensor) -> tuple[Tensor, ...]:
-        """The output of each network; the rows themselves get no gradient."""
-        if rows.device.type != "cpu" or not torch.is_grad_enabled():
-            return tuple(network(rows) for network in self._networks)
+    def __call__(self, rows: Tensor, *, learn: bool = True) -> tuple[Tensor, ...]:
+        """The output of each network.
+
+        Args:
+            rows: the inputs; they get a gradient when they ask for one.
+            learn: whether the parameters get gradients too.
+        """
+        if rows.device.type != "cpu" or torch.compiler.is_compiling():
+            return tuple(_layer_by_layer(network, rows, learn) for network in self._networks)
         self._bind()
-        return _Step.apply(rows, self._chains, self._anchor)
+        if torch.is_grad_enabled():
+            return _Step.apply(rows, self._anchor if learn else None, self._chains)
+        return tuple(_forward(chain, rows)[-1] for chain in self._chains)
 
     def _bind(self) -> None:
         """Find the parameters' memory again when an optimiser has moved them."""
-        gradient = self._anchor.grad
-        place = (self._anchor.data_ptr(), 0 if gradient is None else gradient.data_ptr())
-        if place != self._bound_to or gradient is None:
-            self._chains = [[_arrays(layer) for layer in chain] for chain in self._linear]
-            self._bound_to = (self._anchor.data_ptr(), self._anchor.grad.data_ptr())
+        if _place(self._anchor) != self._bound_to:
+            self._chains = [_chain(network) for network in self._networks]
+            self._bound_to = _place(self._anchor)
 
 
-def _arrays(layer: nn.Linear) -> _Layer:
-    for parameter in (layer.weight, layer.bias):
-        if parameter.grad is None:
-            parameter.grad = torch.zeros_like(parameter)
-    weight = layer.weight.detach().numpy()
-    return _Layer(
-        weight,
-        weight.T,
-        layer.bias.detach().numpy(),
-        layer.weight.grad.numpy(),
-        layer.bias.grad.numpy(),
-    )
+def _layer_by_layer(network: nn.Sequential, rows: Tensor, learn: bool) -> Tensor:
+    if learn:
+        return network(rows)
+    for layer in network:
+        if isinstance(layer, nn.Linear):
+            rows = nn.functional.linear(rows, layer.weight.detach(), layer.bias.detach())
+        else:
+            rows = layer(rows)
+    return rows
+
+
+def _place(parameter: nn.Parameter) -> tuple[int, int]:
+    gradient = parameter.grad
+    return parameter.data_ptr(), 0 if gradient is None else gradient.data_ptr()
+
+
+def _chain(network: nn.Sequential) -> list[_Layer]:
+    chain: list[_Layer] = []
+    for item in network:
+        if isinstance(item, nn.Linear):
+            chain.append(_layer(item))
+        else:
+            chain[-1].bend = type(item)
+    return chain
+
+
+def _layer(linear: nn.Linear) -> _Layer:
+    weight, bias = linear.weight.detach(), linear.bias.detach()
+    weight_grad = bias_grad = None
+    if linear.weight.requires_grad:
+        for parameter in (linear.weight, linear.bias):
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        weight_grad, bias_grad = linear.weight.grad.numpy(), linear.bias.grad
+    return _Layer(weight, weight.t(), bias, weight.numpy(), weight_grad, bias_grad, None)
 
 
 class _Step(torch.autograd.Function):
-    """The last argument ties the step into the graph; gradients bypass it."""
+    """The second argument ties the step into the graph; the parameters' gradients bypass it."""
 
     @staticmethod
     def forward(
-        ctx: Any, rows: Tensor, chains: list[list[_Layer]], anchor: Tensor
+        ctx: Any, rows: Tensor, anchor: Tensor | None, chains: list[list[_Layer]]
     ) -> tuple[Tensor, ...]:
-        outputs = []
-        ctx.steps = []
-        for chain in chains:
-            hidden = rows.numpy()
-            inputs: list[np.ndarray] = []
-            for layer in chain:
-                if inputs:
-                    np.tanh(hidden, out=hidden)
-                inputs.append(hidden)
-                hidden = hidden @ layer.transposed
-                hidden += layer.bias
-            ctx.steps.append((chain, inputs))
-            outputs.append(torch.from_numpy(hidden))
-        return tuple(outputs)
+        ctx.chains = chains
+        ctx.learn = anchor is not None
+        ctx.values = [_forward(chain, rows) for chain in chains]
+        ctx.set_materialize_grads(False)
+        # Other tensors than those kept: an output knows its graph, and would keep itself alive.
+        return tuple(values[-1].detach() for values in ctx.values)
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[None, None, None]:
-        for (chain, inputs), grad_output in zip(ctx.steps, grad_outputs, strict=True):
-            grad = grad_output.numpy()
-            for position in range(len(chain) - 1, -1, -1):
-                layer, values = chain[position], inputs[position]
-                layer.bias_grad += grad.sum(axis=0)
-                layer.weight_grad += grad.T @ values
-                if position > 0:
-                    slope = values * values
-                    np.subtract(1.0, slope, out=slope)
-                    grad = grad @ layer.weight
-                    grad *= slope
-        return None, None, None
+    def backward(ctx: Any, *grad_outputs: Tensor | None) -> tuple[Tensor | None, None, None]:
+        to_rows = ctx.needs_input_grad[0]
+        total: Tensor | None = None
+        for chain, values, grad in zip(ctx.chains, ctx.values, grad_outputs, strict=True):
+            if grad is None:
+                continue
+            if ctx.learn:
+                grad = _backward(chain, values, grad, True, to_rows)
+            else:
+                grad = _backward_where_judged(chain, values, grad)
+            total = grad if total is None or grad is None else total + grad
+        return total, None, None
+
+
+def _forward(chain: list[_Layer], rows: Tensor) -> list[Tensor]:
+    """The rows and what each layer makes of them."""
+    values = [rows]
+    for layer in chain:
+        hidden = _empty(len(rows), len(layer.bias))
+        torch.addmm(layer.bias, values[-1], layer.transposed, out=hidden)
+        if layer.bend is nn.Tanh:
+            array = hidden.numpy()
+            np.tanh(array, out=array)
+        elif layer.bend is nn.ReLU:
+            hidden.relu_()
+        values.append(hidden)
+    return values
+
+
+def _backward(
+    chain: list[_Layer], values: list[Tensor], grad: Tensor, learn: bool, to_rows: bool
+) -> Tensor | None:
+    """Add to the parameters' gradients if they learn; return the rows' if they want it."""
+    grad = grad.clone()
+    for position in range(len(chain) - 1, -1, -1):
+        layer, inputs, outputs = chain[position], values[position], values[position + 1]
+        if layer.bend is nn.Tanh:
+            array = grad.numpy()
+            array *= 1.0 - np.square(outputs.numpy())
+        elif layer.bend is nn.ReLU:
+            torch.ops.aten.threshold_backward.grad_input(grad, outputs, 0.0, grad_input=grad)
+        if learn:
+            layer.bias_grad += grad.sum(dim=0)
+            layer.weight_grad += grad.numpy().T @ inputs.numpy()
+        if position == 0 and not to_rows:
+            return None
+        if grad.shape[1] == 1:
+            grad = torch.mul(grad, layer.weight, out=_empty(*inputs.shape))
+        else:
+            grad = torch.from_numpy(grad.numpy() @ layer.weight_array)
+    return grad
+
+
+def _empty(rows: int, columns: int) -> Tensor:
+    """Memory for a result, from NumPy: torch's would go back to the system after every use."""
+    return torch.from_numpy(np.empty((rows, columns), np.float32))
+
+
+def _backward_where_judged(chain: list[_Layer], values: list[Tensor], grad: Tensor) -> Tensor:
+    """The rows' gradient; rows without a say, as where another critic was smaller, are left out."""
+    judged = grad.any(dim=1).nonzero().squeeze(1)
+    if len(judged) > _WORTH_PICKING * len(grad):
+        return _backward(chain, values, grad, False, True)
+    picked = [value[judged] for value in values]
+    result = torch.zeros_like(values[0])
+    result[judged] = _backward(chain, picked, grad[judged], False, True)
+    return result

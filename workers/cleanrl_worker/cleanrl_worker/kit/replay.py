@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,9 @@ class Batch:
     rewards: Tensor
     dones: Tensor
     """1 where the episode terminated; a truncated one goes on in ``next_obs``"""
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter((self.obs, self.actions, self.next_obs, self.rewards, self.dones))
 
 
 class ReplayBuffer:
