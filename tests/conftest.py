@@ -1,10 +1,28 @@
 """Fixtures of all tests: homes with real daemons that leave nothing behind."""
 
+import os
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support import leaks
 from support.trainer import Trainer, install_rogue, trainers
+
+# A test that forgets to close one file does no harm; every test that does so ends here.
+_MOST_FILES_KEPT = 150
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nothing_is_left_behind() -> Iterator[None]:
+    """After the last test: no process, no shared memory, no crowd of open files."""
+    mark = uuid.uuid4().hex
+    os.environ[leaks.MARK] = mark
+    memory, files = frozenset(os.listdir(leaks.SHARED_MEMORY)), leaks.open_files()
+    yield
+    assert not leaks.lasting(lambda: leaks.marked_processes(mark)), "processes are left"
+    assert not leaks.lasting(lambda: leaks.abandoned_memory(memory)), "shared memory is left"
+    assert leaks.open_files() <= files + _MOST_FILES_KEPT, "files are left open"
 
 
 @pytest.fixture(scope="session")
