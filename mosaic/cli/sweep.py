@@ -7,11 +7,11 @@ import click
 
 from mosaic.cli import output
 from mosaic.cli.flags import read_flags
-from mosaic.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NO_DAEMON
+from mosaic.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, exit_code
 from mosaic.cli.options import complete_algorithms, json_option
 from mosaic.cli.train import choose_worker, describe_algorithm, fresh_config
 from mosaic.client import TrainerClient
-from mosaic.errors import DaemonNotRunningError, InvalidConfigError, MosaicError, Problem
+from mosaic.errors import InvalidConfigError, MosaicError, Problem
 from mosaic.sweep.objective import DEFAULT_TAG, read_objective
 from mosaic.sweep.plan import PRUNERS, SAMPLERS, SweepPlan
 from mosaic.sweep.space import SYNTAX, grid, read_space
@@ -170,9 +170,9 @@ def _drive(trainer: TrainerClient, study: "SweepStudy", as_json: bool) -> int:
     except KeyboardInterrupt:
         say(f"\nstopped; runs that have begun go on; continue the sweep: {again}")
         return EXIT_INTERRUPTED
-    except DaemonNotRunningError as error:
-        click.echo(f"mosaic: {error}; runs go on; when it is up again: {again}", err=True)
-        return EXIT_NO_DAEMON
+    except MosaicError as error:
+        click.echo(f"mosaic: {error}\nruns that have begun go on; then: {again}", err=True)
+        return exit_code(error)
     finally:
         trials, best = study.trials(), study.best()
         study.close()

@@ -16,13 +16,13 @@ from mosaic.client import TrainerClient
 from mosaic.client.evaluation import evaluation_config
 from mosaic.config.secrets import extract
 from mosaic.config.suggest import did_you_mean
-from mosaic.errors import InvalidConfigError
+from mosaic.errors import DaemonNotRunningError, InvalidConfigError, RunNotFoundError
 from mosaic.runs.ids import new_run_id
 from mosaic.sweep.objective import RUNGS, Curve, joint_rungs, passed_rungs, rungs, score
 from mosaic.sweep.plan import SweepPlan, all_ended, hopeless, run_key, trouble
 from mosaic.sweep.study import SweepStudy, propose, write_study
 
-_LOOK_S = 0.3
+_LOOK_S, _PATIENCE_S = 0.3, 120.0
 
 Record = dict[str, Any]
 Say = Callable[[str], None]
@@ -74,14 +74,44 @@ class SweepRunner:
         self._active: list[ActiveTrial] = []
 
     def run(self) -> None:
-        """Go on until all trials have ended or it is no use; an interruption loses nothing."""
-        self._active = [self._launched(trial) for trial in self._study.running()]
+        """Go on until all trials have ended or it is no use; an interruption loses nothing.
+
+        Raises:
+            DaemonNotRunningError: The daemon went away and did not come back.
+        """
+        while True:
+            try:
+                self._until_done()
+                return
+            except DaemonNotRunningError as error:
+                self._say(f"{error}; waiting for it")
+                self._reconnect()
+
+    def _until_done(self) -> None:
+        self._active = []
+        for trial in self._study.running():
+            self._launch(trial)
         while True:
             self._fill()
             if not self._active:
                 return
             time.sleep(_LOOK_S)
             self._active = [active for active in self._active if not self._settled(active)]
+
+    def _reconnect(self) -> None:
+        """Find the daemon again, which may listen somewhere else now; its runs have gone on."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            time.sleep(_LOOK_S)
+            try:
+                fresh = TrainerClient.connect(self._trainer.home)
+            except DaemonNotRunningError:
+                if time.monotonic() > deadline:
+                    raise
+                continue
+            self._trainer.close()
+            self._trainer = fresh
+            return
 
     # ------------------------------------------------------------ starting
 
@@ -94,10 +124,13 @@ class SweepRunner:
             trial = self._study.ask()
             shown = ", ".join(f"{name}={_short(value)}" for name, value in trial.params.items())
             self._say(f"trial {trial.number}: {shown}")
-            try:
-                self._active.append(self._launched(trial))
-            except InvalidConfigError as error:
-                self._fail(trial, error.problems[0].message)
+            self._launch(trial)
+
+    def _launch(self, trial: Trial) -> None:
+        try:
+            self._active.append(self._launched(trial))
+        except InvalidConfigError as error:
+            self._fail(trial, error.problems[0].message)
 
     def _launched(self, trial: Trial) -> ActiveTrial:
         """The runs of a trial; those that were submitted before an interruption are found again."""
@@ -118,7 +151,11 @@ class SweepRunner:
 
     def _settled(self, active: ActiveTrial) -> bool:
         """Look at a trial; True when it has ended."""
-        records = [self._trainer.get(run_id) for run_id in (*active.runs, *active.evaluations)]
+        try:
+            records = [self._trainer.get(run_id) for run_id in (*active.runs, *active.evaluations)]
+        except RunNotFoundError as error:
+            self._fail(active.trial, str(error))
+            return True
         reason = trouble(records)
         stopping = self._study.stopping(active.trial)
         # A run that completed before the order reached it counts like any other.

@@ -16,6 +16,7 @@ from mosaic.wire import trainer_pb2 as pb
 
 from .conftest import Place
 
+KEYS = Path(__file__).parents[1] / "data" / "keys.txt"
 PPO = (
     "train", "ppo", "--env-id", "CartPole-v1", "--total-timesteps", "1024", "--num-envs", "2",
     "--num-steps", "64",
@@ -82,6 +83,19 @@ def test_several_runs_fit_into_one_file(make_place: Callable[..., Place], tmp_pa
     two.mosaic("import", str(file))
     assert sorted(two.runs()) == sorted(ids)
     assert all(two.tree(run_id) == one.tree(run_id) for run_id in ids)
+
+
+def test_a_recorded_episode_can_be_replayed_elsewhere(
+    make_place: Callable[..., Place], tmp_path: Path
+) -> None:
+    """Steps and frames of the telemetry lane travel with their run."""
+    one, two = make_place("one"), make_place("two")
+    one.mosaic("play", "CartPole-v1", "--seed", "3", "--script", str(KEYS))
+    played = one.mosaic.json("replay", "last")
+    file = tmp_path / "played.tar.gz"
+    one.mosaic("export", "last", "-o", str(file))
+    two.mosaic("import", str(file))
+    assert two.mosaic.json("replay", "last") == played
 
 
 def test_checkpoints_stay_at_home_when_asked(

@@ -122,6 +122,24 @@ def test_an_interrupted_sweep_goes_on_where_it_was(
     assert len({str(trial["params"]) for trial in done["trials"]}) == 3
 
 
+def test_a_sweep_outlives_the_daemon(warm: Trainer, mosaic: Command) -> None:
+    """kill -9 of the daemon: its runs go on, the sweep waits for the next one and finishes."""
+    words = ("example", "--total-timesteps", "80", "--param", "step-ms=10..40")
+    flags = ("--objective", "estimate", "--trials", "3", "--parallel", "2", "--json")
+    sweep = subprocess.Popen(
+        [MOSAIC, "sweep", *words, *flags],
+        env=mosaic.environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    until(lambda: len(_runs(warm)) == 2, "two trials have begun")
+    warm.restart()
+    done = json.loads(sweep.communicate(timeout=60)[0])
+    assert sweep.returncode == 0
+    assert [trial["state"] for trial in done["trials"]] == ["complete"] * 3
+    assert len(_runs(warm)) == 3
+
+
 def test_seeds_are_averaged_and_policies_evaluated(warm: Trainer, mosaic: Command) -> None:
     """With --seeds and --objective eval a trial is worth the mean return of its policies."""
     done = mosaic.json(
