@@ -84,7 +84,7 @@ lint: $(STAMPS)/dev $(STAMPS)/spade
 bench: $(STAMPS)/peers $(STAMPS)/gui $(STAMPS)/dev $(STAMPS)/spade
 	@$(BIN)/python scripts/run_benchmarks.py $(ARGS)
 
-screenshots: $(STAMPS)/gui $(STAMPS)/extras $(STAMPS)/dev
+screenshots: $(STAMPS)/gui $(STAMPS)/spade $(STAMPS)/extras $(STAMPS)/dev
 	@$(BIN)/python scripts/screenshots.py
 
 clean:

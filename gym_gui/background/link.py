@@ -15,6 +15,7 @@ from typing import Any
 from qtpy.QtCore import QObject, Qt, QTimer, Signal
 
 from gym_gui.background.calls import Call, Calls
+from gym_gui.models import formatting
 from mosaic.client import TrainerClient
 from mosaic.config.paths import Home
 from mosaic.errors import DaemonNotRunningError, MosaicError
@@ -235,4 +236,4 @@ class DaemonLink(QObject):
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+    return formatting.tilde(str(error).splitlines()[0]) if str(error) else type(error).__name__

@@ -10,6 +10,7 @@ from typing import Any
 
 from gym_gui.models.config_diff import flatten
 from gym_gui.models.json_files import read_object
+from gym_gui.models.log_folding import TracebackFolder
 
 _TAIL_BYTES = 24_000
 _TAIL_LINES = 60
@@ -20,12 +21,14 @@ class Failure:
     """Everything the failure page shows.
 
     Attributes:
+        cause: The exception that the log ends with, if it does.
         command: What was started, ready to be pasted.
         last_lines: The end of the logs.
         exit_text: How the process ended.
         changes: Package and platform differences to the last run that worked.
     """
 
+    cause: str
     command: str
     last_lines: str
     exit_text: str
@@ -39,8 +42,20 @@ def read_failure(run_dir: Path, good_dir: Path | None) -> Failure:
     command = shlex.join(map(str, argv)) if isinstance(argv, list) else ""
     lines = _tail(run_dir / "logs" / "stderr.log") or _tail(run_dir / "logs" / "stdout.log")
     return Failure(
-        command, lines, _exit_text(read_object(run_dir / "exit.json")), _changes(run_dir, good_dir)
+        last_exception(lines),
+        command,
+        lines,
+        _exit_text(read_object(run_dir / "exit.json")),
+        _changes(run_dir, good_dir),
     )
+
+
+def last_exception(lines: str) -> str:
+    """The last line of the last traceback; empty when there is none."""
+    folder = TracebackFolder()
+    entries = [*folder.feed("", lines.splitlines()), *folder.flush()]
+    folded = [entry for entry in entries if entry.folded]
+    return folded[-1].folded[-1] if folded else ""
 
 
 def _exit_text(document: Mapping[str, Any]) -> str:
@@ -62,7 +77,7 @@ def _changes(run_dir: Path, good_dir: Path | None) -> tuple[str, ...]:
         return ()
     keys = sorted(set(now) | set(then))
     return tuple(
-        f"{key}: {then.get(key, 'absent')} → {now.get(key, 'absent')}"
+        f"{key}: {then.get(key) or 'none'} → {now.get(key) or 'none'}"
         for key in keys
         if now.get(key) != then.get(key) and not _always_differs(key)
     )

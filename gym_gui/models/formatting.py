@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from pathlib import Path
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
@@ -81,6 +82,12 @@ def size(value: float) -> str:
         if value >= unit:
             return f"{value / unit:.1f} {name}"
     return f"{value:.0f} bytes"
+
+
+def tilde(text: str) -> str:
+    """Paths under the user's home with a ~, as people and shells write them."""
+    home = str(Path.home())
+    return text.replace(f"{home}/", "~/") if len(home) > 1 else text
 
 
 def megabytes(value: float) -> str:

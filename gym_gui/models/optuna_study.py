@@ -48,12 +48,12 @@ class Study:
         return list(dict.fromkeys(name for trial in self.trials for name in trial.params))
 
     def importances(self) -> dict[str, float]:
-        """How strongly each parameter goes with the value: the size of its rank correlation."""
+        """How much of the value's variation each parameter explains by itself, most first."""
         done = [trial for trial in self.trials if trial.value is not None]
         found: dict[str, float] = {}
         for name in self.parameters:
             both = [(t.params[name], t.value) for t in done if name in t.params]
-            found[name] = _rank_correlation([a for a, _ in both], [float(b) for _, b in both])
+            found[name] = _explained([a for a, _ in both], [float(b) for _, b in both])
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
@@ -165,16 +165,36 @@ def _external(value: Any, distribution: Any) -> Any:
     return value
 
 
-def _rank_correlation(values: Sequence[Any], results: Sequence[float]) -> float:
-    if len(values) < 3:
+def _explained(values: Sequence[Any], results: Sequence[float]) -> float:
+    """The share of the results' variation that lies between groups of equal or near values.
+
+    Groups and not a slope, because the best value of a parameter is often in the middle. The
+    share is corrected for what as many groups would explain by chance; ranks keep one wild trial
+    from deciding everything.
+    """
+    count = len(values)
+    if count < 4:
         return 0.0
-    if not all(isinstance(value, (int, float)) for value in values):
-        order = {value: place for place, value in enumerate(sorted(set(map(str, values))))}
-        values = [order[str(value)] for value in values]
-    left, right = _ranks(np.asarray(values, float)), _ranks(np.asarray(results, float))
-    if left.std() == 0 or right.std() == 0:
+    groups = _groups(values, min(6, max(2, count // 5)))
+    ranks = _ranks(np.asarray(results, float))
+    total = float(((ranks - ranks.mean()) ** 2).sum())
+    kinds = np.unique(groups)
+    if total == 0 or len(kinds) < 2 or count <= len(kinds):
         return 0.0
-    return float(abs(np.corrcoef(left, right)[0, 1]))
+    inside = sum(
+        float(((part - part.mean()) ** 2).sum())
+        for part in (ranks[groups == kind] for kind in kinds)
+    )
+    return max(0.0, 1 - inside / total * (count - 1) / (count - len(kinds)))
+
+
+def _groups(values: Sequence[Any], most: int) -> np.ndarray:
+    """A group number for each value: one a choice, or equally large ranges of a number."""
+    numbers = all(isinstance(value, (int, float)) for value in values)
+    if not numbers or len(set(values)) <= most:
+        return np.unique([str(value) for value in values], return_inverse=True)[1]
+    ranks = _ranks(np.asarray(values, float))
+    return ((ranks - 0.5) / len(values) * most).astype(int)
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

@@ -41,13 +41,11 @@ def read_wandb(described: Mapping[str, Any]) -> WandbSummary | None:
     facts: list[tuple[str, str]] = []
     for name in ("project", "entity", "run_id"):
         if described.get(name):
-            facts.append((name, str(described[name])))
+            facts.append((name.replace("_", " "), str(described[name])))
     summary = read_object(folder / "files" / "wandb-summary.json")
     facts += [(key, _short(value)) for key, value in sorted(summary.items()) if key[0] != "_"]
     metadata = read_object(folder / "files" / "wandb-metadata.json")
-    facts += [
-        (key, str(metadata[key])) for key in ("host", "python", "startedAt") if key in metadata
-    ]
+    facts += [(key, str(metadata[key])) for key in _METADATA if key in metadata]
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     facts.append(("size on disk", f"{size / 1024:,.0f} kB"))
     url = str(described.get("url") or "")

@@ -76,7 +76,10 @@ QSpinBox::up-button, QSpinBox::down-button, QDoubleSpinBox::up-button, QDoubleSp
 QCheckBox, QRadioButton { spacing: 7px; background: transparent; }
 QCheckBox::indicator { width: 15px; height: 15px; border: 1px solid $muted; border-radius: 4px;
     background: $raised; }
-QCheckBox::indicator:checked { background: $accent; border-color: $accent; image: url($tick); }
+QAbstractItemView::indicator { width: 14px; height: 14px; border: 1px solid $muted;
+    border-radius: 4px; background: $raised; }
+QCheckBox::indicator:checked, QAbstractItemView::indicator:checked { background: $accent;
+    border-color: $accent; image: url($tick); }
 QCheckBox::indicator:disabled { border-color: $border; }
 QCheckBox:disabled { color: $faint; }
 QCheckBox:focus { color: $accent; }

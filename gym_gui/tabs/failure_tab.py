@@ -7,6 +7,7 @@ from pathlib import Path
 from qtpy.QtGui import QFontDatabase, QGuiApplication
 from qtpy.QtWidgets import QPlainTextEdit
 
+from gym_gui.models import formatting
 from gym_gui.models.failure import Failure, read_failure
 from gym_gui.models.run_status import one_line, status_of
 from gym_gui.services import Services
@@ -22,7 +23,10 @@ class FailureTab(RunTab):
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
+        self._full_command = self._exit_text = ""
         self.reason = Banner("danger")
+        self.cause = selectable(label("", "headline", wrap=True))
+        self.cause.hide()
         self._hint = label("", "muted", wrap=True)
         self.command = selectable(label("", "code", wrap=True))
         self.lines = QPlainTextEdit()
@@ -43,6 +47,7 @@ class FailureTab(RunTab):
         self.setLayout(
             column(
                 self.reason,
+                self.cause,
                 self._hint,
                 actions,
                 row(label("Command", "section"), 1, button("Copy", self._copy)),
@@ -54,7 +59,13 @@ class FailureTab(RunTab):
                 margin=12,
             )
         )
-        self.layout().setStretch(6, 1)
+        self.layout().setStretch(7, 1)
+
+    def on_other_run(self) -> None:
+        self._exit_text = ""
+        self.cause.hide()
+        self.command.clear()
+        self.lines.clear()
 
     def on_open(self) -> None:
         run = self.run
@@ -68,11 +79,18 @@ class FailureTab(RunTab):
 
     def on_news(self) -> None:
         if self.run is not None:
-            words = one_line(self.run) or "It left no reason."
+            words = formatting.tilde(one_line(self.run)) or "It left no reason."
             self.reason.say("danger", f"{status_of(self.run).label}: {words}")
-            rest = (self.run["reason"] or "").splitlines()[1:]
-            self._hint.setText("\n".join(rest))
-            self._hint.setVisible(bool(rest))
+            self._say_hint()
+
+    def _say_hint(self) -> None:
+        """What the worker advises; without that, how the process ended."""
+        reason = (self.run["reason"] or "") if self.run else ""
+        hint = "\n".join(reason.splitlines()[1:])
+        if not hint and self._exit_text and "exit code" not in reason:
+            hint = f"The process ended with {self._exit_text}."
+        self._hint.setText(formatting.tilde(hint))
+        self._hint.setVisible(bool(hint))
 
     def _last_good(self) -> Path | None:
         assert self.run is not None
@@ -85,17 +103,20 @@ class FailureTab(RunTab):
         return Path(newest["run_dir"]) if newest else None
 
     def _show(self, failure: Failure) -> None:
-        self.command.setText(failure.command or "The worker was never started.")
-        self.lines.setPlainText(failure.last_lines or "The run wrote nothing to its logs.")
+        self.cause.setText(formatting.tilde(failure.cause))
+        self.cause.setVisible(bool(failure.cause))
+        self._full_command = failure.command
+        self.command.setText(formatting.tilde(failure.command) or "The worker was never started.")
+        words = formatting.tilde(failure.last_lines)
+        self.lines.setPlainText(words or "The run wrote nothing to its logs.")
         bar = self.lines.verticalScrollBar()
         bar.setValue(bar.maximum())
-        if failure.exit_text:
-            self._hint.setText(f"The process ended with {failure.exit_text}.")
-            self._hint.show()
+        self._exit_text = failure.exit_text
+        self._say_hint()
         self._changes.setText("\n".join(failure.changes[:12]))
         self._changes.setVisible(bool(failure.changes))
         self._changes_title.setVisible(bool(failure.changes))
 
     def _copy(self) -> None:
-        QGuiApplication.clipboard().setText(self.command.text())
+        QGuiApplication.clipboard().setText(self._full_command)
         self.services.notices.info("Command copied")

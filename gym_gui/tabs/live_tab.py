@@ -15,6 +15,7 @@ from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
 from gym_gui.widgets.basics import Banner, button, column, label, row
 from gym_gui.widgets.frame_view import FrameView
+from gym_gui.widgets.headline_charts import HeadlineCharts
 from mosaic.fastlane import Frame
 
 ANALYTICS_BANNER = (
@@ -42,8 +43,13 @@ class LiveTab(RunTab):
         self.save = button("Save frame …", self._choose_file)
         self.save.setEnabled(False)
         bar = row(self._headline, 1, self.pause, self.save)
-        self.setLayout(column(self.banner, self.view, bar, margin=10))
+        self.headline_charts = HeadlineCharts(services.themes, services.clock)
+        middle = row(self.view, self.headline_charts)
+        middle.setStretch(0, 5)
+        middle.setStretch(1, 2)
+        self.setLayout(column(self.banner, middle, bar, margin=10))
         self.layout().setStretch(1, 1)
+        services.feeds.grown.connect(self._on_grown)
 
     def set_lane(self, analytics: bool) -> None:
         self.banner.say("info", ANALYTICS_BANNER if analytics else "")
@@ -52,8 +58,18 @@ class LiveTab(RunTab):
         self.view.clear("")
         self.save.setEnabled(False)
         self.frames_shown = 0
+        self.headline_charts.show_curves({}, 0.0)
 
     def on_open(self) -> None:
+        self.services.feeds.take(self.run_id)
+        self._on_grown(self.run_id, set())
+        self._watch()
+
+    def on_close(self) -> None:
+        self.services.feeds.give_back(self.run_id)
+        self._look_away()
+
+    def _watch(self) -> None:
         if self.run is None or not is_live(self.run):
             return
         self.view.say("Waiting for the first frame …")
@@ -62,7 +78,7 @@ class LiveTab(RunTab):
         self._feed.status.connect(self._on_status)
         self._feed.start()
 
-    def on_close(self) -> None:
+    def _look_away(self) -> None:
         if self._feed is not None:
             self._feed.stop()
             self._feed.deleteLater()
@@ -80,17 +96,21 @@ class LiveTab(RunTab):
         ]
         self._headline.setText("   ".join(parts))
         if not is_live(run):
-            if self._feed is not None:
-                self.on_close()
+            self._look_away()
             self.view.say(
                 "The run has ended. Captured videos and recorded episodes are in the Replay tab."
             )
         elif self._feed is None and self.active:
-            self.on_open()
+            self._watch()
 
     def save_frame(self, path: Path) -> bool:
         """Write the frame on screen as a picture."""
         return bool(self.view.image is not None and self.view.image.save(str(path)))
+
+    def _on_grown(self, run_id: str, _tags: set[str]) -> None:
+        if self.active and run_id == self.run_id:
+            curves = self.services.feeds.curves(run_id)
+            self.headline_charts.show_curves(curves, self.services.settings.smoothing)
 
     def _on_frame(self, image: QImage, frame: Frame) -> None:
         if self.pause.isChecked():

@@ -72,9 +72,10 @@ class LogsTab(RunTab):
 
     def _make_controls(self) -> None:
         self.search = QLineEdit()
-        self.search.setPlaceholderText("Search all lines with a regular expression, press Return")
+        self.search.setPlaceholderText("Search with a regular expression")
         self.search.setClearButtonEnabled(True)
         self.search.setAccessibleName("Search logs")
+        self.search.setToolTip("Return searches the whole log, however large it is")
         self.search.returnPressed.connect(lambda: self.restart())
         self.search.textChanged.connect(self._on_search_text)
         self.level = QComboBox()

@@ -56,7 +56,9 @@ class OptunaTab(RunTab):
         self._bars = column(spacing=6)
         side = QWidget()
         what = label(
-            "Size of each parameter's rank correlation with the value.", "muted", wrap=True
+            "Share of the value's variation that each parameter explains by itself.",
+            "muted",
+            wrap=True,
         )
         side.setLayout(column(label("Importance", "section"), what, self._bars, 1, margin=8))
         split = QSplitter(Qt.Orientation.Horizontal)
@@ -100,7 +102,7 @@ class OptunaTab(RunTab):
         self._split.show()
         better = "highest" if study.maximise else "lowest"
         shown = len(study.trials)
-        text = f"{study.name}: {study.total:,} trials, {better} value is best"
+        text = f"{study.name}: {study.total:,} trials, the {better} value is best"
         if shown < study.total:
             text += f" (showing {shown:,})"
         self._headline.setText(text)
@@ -115,8 +117,22 @@ class OptunaTab(RunTab):
             for at, value in enumerate(cells):
                 self.table.setItem(place, at, _NumberItem(value))
         self.table.setSortingEnabled(True)
-        self.table.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        best = Qt.SortOrder.DescendingOrder if study.maximise else Qt.SortOrder.AscendingOrder
+        self.table.sortItems(2, best)
+        self._mark_best()
+        header = self.table.horizontalHeader()
+        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        header.setStretchLastSection(True)
         self._show_importances(study)
+
+    def _mark_best(self) -> None:
+        """The best trial, wherever sorting moves it."""
+        for at in range(self.table.columnCount() if self.table.rowCount() else 0):
+            item = self.table.item(0, at)
+            font = item.font()
+            font.setBold(True)
+            item.setFont(font)
+            item.setForeground(self.services.themes.colour("success"))
 
     def _show_importances(self, study: Study) -> None:
         clear(self._bars)

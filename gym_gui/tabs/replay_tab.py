@@ -44,9 +44,12 @@ class ReplayTab(RunTab):
         side.setLayout(column(head, self.list, spacing=6))
         split = QSplitter(Qt.Orientation.Horizontal)
         split.addWidget(side)
-        split.addWidget(self.player)
+        stage = QWidget()
+        stage.setLayout(column(self.player, margin=0))
+        stage.layout().setContentsMargins(10, 0, 0, 0)
+        split.addWidget(stage)
         split.setStretchFactor(1, 1)
-        split.setSizes([230, 600])
+        split.setSizes([290, 600])
         self.setLayout(column(split, margin=10))
 
     def on_open(self) -> None:
@@ -85,8 +88,8 @@ class ReplayTab(RunTab):
         self.list.clear()
         for entry in episodes:
             who = f" · {entry.agent_id}" if entry.agent_id else ""
-            result = f"return {entry.total_reward:g}, {entry.length} steps"
-            self._add("film", f"Episode {entry.episode}: {result}{who}", entry)
+            result = f"return {entry.total_reward:g} · {entry.length} steps"
+            self._add("film", f"Episode {entry.episode} · {result}{who}", entry)
         for video in videos:
             self._add("camera", video.name, video)
         if not self.list.count():

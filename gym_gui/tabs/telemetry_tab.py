@@ -45,7 +45,7 @@ class TelemetryTab(RunTab):
         self.mind = MindView()
         self.table = _table(_COLUMNS, "Steps")
         self.episodes = _table(_EPISODE_COLUMNS, "Episodes")
-        self.chart = Chart(services.themes, services.clock, "Return of each episode")
+        self.chart = Chart(services.themes, services.clock, "Return of each episode", "episodes")
         self._returns = Series()
         self._episode, self._episode_return = 0, 0.0
         below = QTabWidget()

@@ -8,6 +8,7 @@ from qtpy.QtCore import QFileSystemWatcher
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QHeaderView, QTableWidget, QTableWidgetItem
 
+from gym_gui.models import formatting
 from gym_gui.models.manifest import read_manifest
 from gym_gui.models.wandb_local import WandbSummary, read_wandb
 from gym_gui.services import Services
@@ -84,11 +85,23 @@ class WandbTab(RunTab):
         if summary is None:
             return
         if summary.mode == "offline":
-            self.banner.say("info", "Tracked offline: below is what is on disk. Sync it later.")
+            self.banner.say(
+                "info",
+                "Tracked offline: below is what is on disk. Send it to W&B whenever you like: "
+                + formatting.tilde(self._sync),
+            )
         elif not self._url:
             self.banner.say("info", "Tracked online, but the run does not say at which address.")
-        self.table.setRowCount(len(summary.facts))
-        for place, (name, value) in enumerate(summary.facts):
+        self._fill([*summary.facts, *self._last_numbers()])
+
+    def _last_numbers(self) -> list[tuple[str, str]]:
+        """What the run itself reported last; W&B writes its own summary only when it is online."""
+        values = self.run["metrics"] if self.run else {}
+        return [(f"last {name}", formatting.number(values[name])) for name in sorted(values)]
+
+    def _fill(self, facts: list[tuple[str, str]]) -> None:
+        self.table.setRowCount(len(facts))
+        for place, (name, value) in enumerate(facts):
             self.table.setItem(place, 0, QTableWidgetItem(name))
             self.table.setItem(place, 1, QTableWidgetItem(value))
 

@@ -19,7 +19,8 @@ from gym_gui.models.series import Series, band, extremes, nearest_value, smooth
 from gym_gui.resources.theming import ThemeManager
 from gym_gui.widgets.axis import ReadableAxis
 
-_DRAWN_POINTS = 3000
+_DRAWN_POINTS = 2000
+_MOST_WITH_RAW = 4
 _TICK_S = 0.008
 
 
@@ -80,7 +81,10 @@ class ChartClock(QObject):
         if not visible:
             self._timer.stop()
             return
-        self._timer.setInterval(self._pace_ms)
+        # Charts that have shown nothing yet do not wait for the pace.
+        hurried = sum(chart.is_fresh for chart in visible) > 1
+        self._timer.setInterval(0 if hurried else self._pace_ms)
+        visible.sort(key=lambda chart: not chart.is_fresh)
         # A few charts a tick at most: each turn of the event loop stays short.
         deadline = time.perf_counter() + _TICK_S
         for chart in visible:
@@ -99,15 +103,19 @@ class Chart(QWidget):
 
     soloed = Signal(str)
 
-    def __init__(self, themes: ThemeManager, clock: ChartClock, title: str = "") -> None:
+    def __init__(
+        self, themes: ThemeManager, clock: ChartClock, title: str = "", over: str = "steps"
+    ) -> None:
         super().__init__()
         self._themes = themes
         self._clock = clock
         self.title = title
+        self._over = over
         self._look = Look()
         self._lines: dict[str, Line] = {}
         self._solo = ""
         self._items: dict[str, pg.PlotDataItem] = {}
+        self._raw: dict[str, pg.PlotDataItem] = {}
         self._band: list[Any] = []
         self._axes = {name: ReadableAxis(name) for name in ("left", "bottom")}
         self.plot = pg.PlotWidget(enableMenu=False, axisItems=self._axes)
@@ -138,6 +146,11 @@ class Chart(QWidget):
         """The curves have grown."""
         self._clock.ask(self)
 
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it has curves to show and never drew any."""
+        return bool(self._lines) and not self._items
+
     def points_shown(self) -> int:
         """How many points are drawn now."""
         return sum(len(item.getData()[0]) for item in self._items.values() if _has_data(item))
@@ -161,22 +174,40 @@ class Chart(QWidget):
         plot = self.plot.getPlotItem()
         plot.setLogMode(False, self._look.log_y)
         self._axes["bottom"].show_durations(self._look.by_time)
+        self._axes["bottom"].setLabel("time" if self._look.by_time else self._over)
         for key in set(self._items) - set(self._lines):
             self.plot.removeItem(self._items.pop(key))
         curves = []
         for key, line in self._lines.items():
-            x, y = self._shape(line.series)
+            x, y = self._shape(line.series, self._look.smoothing)
             if self._look.show_band:
                 curves.append((x, y))
             self._item(key, line).setData(x, y)
             self._items[key].setVisible(self._solo in ("", key))
+        self._draw_raw()
         self._draw_band(band(curves) if self._look.show_band else None)
 
-    def _shape(self, series: Series) -> tuple[np.ndarray, np.ndarray]:
+    def _draw_raw(self) -> None:
+        """A smoothed curve stands before a pale one of what was measured."""
+        few = len(self._lines) <= _MOST_WITH_RAW and not self._look.show_band
+        wanted = self._lines if few and self._look.smoothing > 0 else {}
+        for key in set(self._raw) - set(wanted):
+            self.plot.removeItem(self._raw.pop(key))
+        for key, line in wanted.items():
+            if key not in self._raw:
+                self._raw[key] = self.plot.plot([], [], connect="finite")
+                self._raw[key].setZValue(-1)
+            colour = QColor(line.colour)
+            colour.setAlpha(70)
+            self._raw[key].setPen(pg.mkPen(colour, width=1))
+            self._raw[key].setData(*self._shape(line.series, 0.0))
+            self._raw[key].setVisible(self._solo in ("", key))
+
+    def _shape(self, series: Series, smoothing: float) -> tuple[np.ndarray, np.ndarray]:
         x = series.steps
         if self._look.by_time and len(series):
             x = series.walls - series.walls[0]
-        y = smooth(series.values, self._look.smoothing)
+        y = smooth(series.values, smoothing)
         kept = extremes(y, _DRAWN_POINTS)
         x, y = x[kept], y[kept]
         if self._look.log_y:
@@ -186,7 +217,7 @@ class Chart(QWidget):
     def _item(self, key: str, line: Line) -> pg.PlotDataItem:
         pen = pg.mkPen(line.colour, width=2.4 if line.strong else 1.5)
         if key not in self._items:
-            self._items[key] = self.plot.plot([], [], pen=pen, connect="finite")
+            self._items[key] = self.plot.plot([], [], pen=pen, connect="finite", antialias=True)
         self._items[key].setPen(pen)
         return self._items[key]
 
@@ -210,7 +241,7 @@ class Chart(QWidget):
         area.setBrush(faint)
         area.setPen(pg.mkPen(None))
         area.setZValue(-5)
-        line = pg.PlotDataItem(x, middle, pen=pg.mkPen(colour, width=2.6))
+        line = pg.PlotDataItem(x, middle, pen=pg.mkPen(colour, width=2.6), antialias=True)
         line.setLogMode(False, self._look.log_y)
         self._band = [area, line]
         for item in self._band:
@@ -224,7 +255,8 @@ class Chart(QWidget):
             axis = self.plot.getAxis(name)
             axis.setPen(theme.border)
             axis.setTextPen(theme.muted)
-        self.plot.getAxis("left").setWidth(52)
+        self._axes["left"].setWidth(52)
+        self._axes["bottom"].setHeight(36)
         self.plot.showGrid(x=True, y=True, alpha=0.14)
         self._cross.setPen(pg.mkPen(theme.muted, width=1))
         self._readout.setColor(theme.text)

@@ -25,7 +25,8 @@ from gym_gui.widgets.chart import Chart, ChartClock, Line, Look
 
 Lines = Mapping[str, Mapping[str, Line]]
 _MOST_SPARE = 40
-_CARD_WIDTH = 330
+_FIRST_SCREEN = 8
+_CARD_WIDTH = 320
 
 
 class ChartCard(QWidget):
@@ -45,9 +46,12 @@ class ChartCard(QWidget):
         self._lines: Mapping[str, Line] = {}
         self.pin = QToolButton()
         self.pin.setObjectName("flat")
-        self.pin.setText("Pin")
+        self._themes = themes
+        self.pin.setAccessibleName(f"Pin {tag}")
         self.pin.setCheckable(True)
         self.pin.setToolTip("Keep this chart at the top")
+        themes.changed.connect(self._recolour)
+        self._recolour()
         self.pin.toggled.connect(lambda _on: self.pinned.emit())
         more = QToolButton()
         more.setObjectName("flat")
@@ -67,6 +71,9 @@ class ChartCard(QWidget):
         """Show these curves."""
         self._lines = lines
         self.chart.set_lines(lines, look)
+
+    def _recolour(self) -> None:
+        self.pin.setIcon(self._themes.icon("pin", "muted"))
 
     def empty(self) -> None:
         """Show nothing, at once: the next curves may be another run's."""
@@ -161,6 +168,12 @@ class ChartGrid(QWidget):
         """The cards by tag."""
         return self._cards
 
+    @property
+    def complete(self) -> bool:
+        """Whether every curve is on screen."""
+        waiting = set(self._lines) - set(self._cards) or self._arrange_later.isActive()
+        return not waiting and not any(card.chart.is_fresh for card in self._cards.values())
+
     def show_curves(self, lines: Lines) -> None:
         """Show curves by tag, then by run; new charts are made one at a time."""
         self._lines = lines
@@ -195,7 +208,7 @@ class ChartGrid(QWidget):
         self._cards[waiting[0]] = card
         self._empty.hide()
         self._area.show()
-        if len(self._cards) == 1:
+        if len(self._cards) <= _FIRST_SCREEN:
             self._arrange()
         else:
             self._arrange_later.start()

@@ -70,7 +70,8 @@ class FrameView(QWidget):
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
         painter = QPainter(self)
-        painter.fillRect(self.rect(), QColor("#0e1116"))
+        theme = self._themes.theme
+        painter.fillRect(self.rect(), QColor(theme.raised))
         if self._image is not None:
             box = self.picture_box()
             # Pixel art stays sharp when enlarged a lot; everything else is smoothed.
@@ -79,18 +80,31 @@ class FrameView(QWidget):
             painter.drawImage(box, self._image)
         if self._numbers:
             strip = QRectF(0, self.height() - _STRIP, self.width(), _STRIP)
-            painter.fillRect(strip, QColor("#1b212b"))
-            painter.setPen(QColor("#e6eaf1"))
+            painter.fillRect(strip, QColor(theme.surface))
+            painter.setPen(QColor(theme.text))
             painter.drawText(strip, int(Qt.AlignmentFlag.AlignCenter), self._numbers)
         if self._hint:
-            painter.setPen(QColor("#c9d2df"))
-            place = QRectF(self.rect()).adjusted(
-                24, 10, -24, -10 - (_STRIP if self._numbers else 0)
-            )
-            where = Qt.AlignmentFlag.AlignCenter
-            if self._image is not None:
-                where = Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignHCenter
-            painter.drawText(place, int(where | Qt.TextFlag.TextWordWrap), self._hint)
+            self._paint_hint(painter)
         painter.end()
         if self._image is not None:
             self.painted.emit()
+
+    def _paint_hint(self, painter: QPainter) -> None:
+        theme = self._themes.theme
+        below = _STRIP if self._numbers else 0
+        space = QRectF(self.rect()).adjusted(24, 14, -24, -14 - below)
+        where = Qt.AlignmentFlag.AlignCenter
+        if self._image is not None:
+            where = Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignHCenter
+        flags = int(where | Qt.TextFlag.TextWordWrap)
+        if self._image is not None:
+            # Over a picture the words need a ground of their own.
+            ground = QColor(theme.surface)
+            ground.setAlpha(225)
+            box = painter.boundingRect(space, flags, self._hint).adjusted(-12, -7, 12, 7)
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(ground)
+            painter.drawRoundedRect(box, 6, 6)
+        painter.setPen(QColor(theme.muted if self._image is None else theme.text))
+        painter.drawText(space, flags, self._hint)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from qtpy.QtCore import Qt
 from qtpy.QtGui import QFont
 from qtpy.QtWidgets import QListWidget, QListWidgetItem, QWidget
 
 from gym_gui.models.mind import Mind
-from gym_gui.widgets.basics import column, label
+from gym_gui.widgets.basics import column, framed, label
 
 
 class MindView(QWidget):
@@ -15,14 +16,25 @@ class MindView(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._shown: Mind | None = None
-        self._decision = label("", "heading", wrap=True)
-        self._intention = label("", "muted", wrap=True)
+        self._decision = label("", "headline", wrap=True)
+        self._intention = label("", wrap=True)
         self.beliefs = QListWidget()
         self.beliefs.setAccessibleName("Beliefs of the agent")
-        title = label("Beliefs (• changed)", "muted")
-        self.setLayout(column(self._decision, self._intention, title, self.beliefs))
-        self.setMinimumWidth(200)
-        self.setMaximumWidth(320)
+        self.beliefs.setWordWrap(True)
+        self.beliefs.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        inside = column(
+            label("Decision", "muted"),
+            self._decision,
+            label("Intention", "muted"),
+            self._intention,
+            label("Beliefs (• new since the last step)", "muted"),
+            self.beliefs,
+            margin=10,
+            spacing=4,
+        )
+        self.setLayout(column(framed(inside)))
+        self.setMinimumWidth(250)
+        self.setMaximumWidth(340)
         self.hide()
 
     def show_mind(self, mind: Mind | None) -> None:
@@ -31,7 +43,7 @@ class MindView(QWidget):
             return
         changed = mind.changed_since(self._shown)
         self._decision.setText(mind.decision or "—")
-        self._intention.setText(mind.intention)
+        self._intention.setText(mind.intention or "—")
         self.beliefs.clear()
         for belief in mind.beliefs:
             fresh = belief in changed

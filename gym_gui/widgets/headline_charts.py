@@ -1,0 +1,39 @@
+"""The two curves to keep an eye on while an agent is watched: its return and its speed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from qtpy.QtWidgets import QWidget
+
+from gym_gui.models.series import Series
+from gym_gui.resources.theming import ThemeManager
+from gym_gui.widgets.basics import column, framed, label
+from gym_gui.widgets.chart import Chart, ChartClock, Line, Look
+
+_WANTED = {"Return": "episodic_return", "Steps a second": "sps"}
+
+
+class HeadlineCharts(QWidget):
+    """Hidden until the run has one of the curves."""
+
+    def __init__(self, themes: ThemeManager, clock: ChartClock) -> None:
+        super().__init__()
+        self._themes = themes
+        self.charts = {name: Chart(themes, clock, name) for name in _WANTED}
+        self._cards = {
+            name: framed(column(label(name, "section"), chart, margin=8, spacing=4))
+            for name, chart in self.charts.items()
+        }
+        self.setLayout(column(*self._cards.values()))
+        self.setMinimumWidth(230)
+        self.hide()
+
+    def show_curves(self, curves: Mapping[str, Series], smoothing: float) -> None:
+        """Show what there is of the curves, by tag."""
+        for name, ending in _WANTED.items():
+            found = [one for tag, one in curves.items() if tag.lower().split("/")[-1] == ending]
+            lines = {name: Line(found[0], name, self._themes.theme.series[0])} if found else {}
+            self._cards[name].setVisible(bool(lines))
+            self.charts[name].set_lines(lines, Look(smoothing))
+        self.setVisible(any(not card.isHidden() for card in self._cards.values()))

@@ -1,0 +1,139 @@
+"""The camera for pictures of the workbench, and the stage they are taken on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from qtpy.QtWidgets import QDialog, QWidget
+
+from gym_gui.main_window import MainWindow
+from gym_gui.widgets.chart_grid import ChartGrid
+from gym_gui.widgets.palette import CommandPalette
+
+_PATIENCE_S = 240.0
+_STAGE_VARIABLE = "MOSAIC_PICTURE_STAGE"
+
+
+def on_stage(program: str) -> int | None:
+    """Run `program` again as a user would: from ~/mosaic, in a home directory of its own.
+
+    Paths in the pictures then begin with ~/mosaic, whichever machine they are taken on.
+
+    Returns:
+        The exit status of that run, or None when this is it.
+    """
+    if os.environ.get(_STAGE_VARIABLE):
+        return None
+    user = Path(tempfile.mkdtemp(prefix="mosaic-pictures-")) / "user"
+    try:
+        checkout = user / "mosaic"
+        checkout.mkdir(parents=True)
+        (checkout / ".venv").symlink_to(sys.prefix, target_is_directory=True)
+        python = checkout / ".venv" / "bin" / Path(sys.executable).name
+        environment = {
+            **os.environ,
+            "HOME": str(user),
+            "MOSAIC_HOME": str(checkout / "var"),
+            _STAGE_VARIABLE: str(checkout),
+        }
+        arguments = [str(python), program, *sys.argv[1:]]
+        return subprocess.run(arguments, env=environment, check=False).returncode
+    finally:
+        shutil.rmtree(user.parent, ignore_errors=True)
+
+
+def checkout_on_stage() -> Path:
+    """What ~/mosaic is on the stage."""
+    return Path(os.environ[_STAGE_VARIABLE])
+
+
+class Photographer:
+    """Drives one window and takes pictures of it."""
+
+    def __init__(self, window: MainWindow, application: Any, folder: Path) -> None:
+        self.window = window
+        self.services = window.services
+        self._application = application
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def spin(self, seconds: float) -> None:
+        """Let the window live."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self._application.processEvents()
+            time.sleep(0.005)
+
+    def until(self, condition: Callable[[], Any], what: str) -> Any:
+        """Let the window live until something is true."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while not (value := condition()):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"never happened: {what}")
+            self._application.processEvents()
+            time.sleep(0.005)
+        return value
+
+    def shoot(self, name: str, target: QWidget | None = None, wait_s: float = 0.5) -> None:
+        """Write one picture."""
+        self.spin(wait_s)
+        self.window.toasts.hide()
+        (target or self.window).grab().save(str(self._folder / f"{name}.png"))
+        print(name, flush=True)
+
+    def shoot_dialog(self, name: str) -> None:
+        """Write a picture of the dialog that is open, and close it."""
+        self.spin(0.5)
+        dialog = next(one for one in self.window.findChildren(QDialog) if one.isVisible())
+        dialog.grab().save(str(self._folder / f"{name}.png"))
+        print(name, flush=True)
+        dialog.close()
+
+    def leave_palette(self) -> None:
+        """Close the command palette."""
+        self.window.findChild(CommandPalette).dismiss()
+
+    def theme(self, name: str) -> None:
+        """Change between light and dark."""
+        self.window._change_settings(theme=name)
+        self.spin(0.3)
+
+    def curves(self, grid: ChartGrid) -> None:
+        """Wait until every chart shows its curve."""
+        self.until(lambda: len(grid.cards) > 4 and grid.complete, "every curve")
+
+    # ------------------------------------------------------------ runs
+
+    def submit(self, config: dict[str, Any]) -> str:
+        """Send a run and wait until it is listed."""
+        sent: list[Any] = []
+        self.services.link.call("submit", config, done=sent.append, failed=sent.append)
+        self.until(lambda: sent, "an answer")
+        if not isinstance(sent[0], dict):
+            raise sent[0]
+        run_id = str(sent[0]["run_id"])
+        self.until(lambda: run_id in self.services.store.runs, "the run is listed")
+        return run_id
+
+    def reach(self, run_id: str, *states: str) -> dict[str, Any]:
+        """Wait for a run."""
+        store = self.services.store
+        self.until(lambda: store.runs[run_id]["state"] in states, f"{run_id} in {states}")
+        return store.runs[run_id]
+
+    def show(self, run_id: str, tab: str, layout: str = "watch") -> Any:
+        """Bring a tab of a run to the front."""
+        self.window.show_layout(layout)
+        self.window.runs_panel.show_run(run_id)
+        self.until(lambda: self.services.selection.current == run_id, "the run is selected")
+        self.spin(0.2)
+        self.window.run_panel.open_tab(tab)
+        return self.window.run_panel.tab(tab)
