@@ -6,6 +6,7 @@ An algorithm file uses five things of it: ``run.rng``, ``run.device``, ``run.mak
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import signal
@@ -146,6 +147,8 @@ class Run:
         self._wait_for_go()
         self._listen_to_signals()
         self._logger.start(self.step)
+        # What is there now stays: the collector need not look through all of torch again and again.
+        gc.freeze()
         now = time.monotonic()
         self._next_save = now + (self.args.checkpoint_interval_s or float("inf"))
         stop_at = min(self.total, self.args.stop_at or self.total)
