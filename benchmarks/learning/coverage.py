@@ -21,9 +21,10 @@ _INTRODUCTION = """# What each algorithm does, proven
 
 Made by `python -m benchmarks.learning.coverage` from the records in `benchmarks/results/`; do
 not edit. Each record holds the commands, seeds and curves. "Return" is the average over the last
-100 training episodes (mean and standard deviation over seeds), or the greedy policy's average
-where the published figure is one of evaluation. "Speed" is the ratio to the named peer in the
-same interleaved run on one thread, by the wall clock and, in brackets, by processor time.
+100 training episodes (mean and standard deviation over seeds, or over the episodes where there is
+one seed), or the greedy policy's average where the published figure is one of evaluation.
+"Speed" is the ratio to the named peer in the same interleaved run on one thread, by the wall
+clock and, in brackets, by processor time.
 
 | algorithm | trained on | steps | return | published | resumes exactly | evaluation | SPS | speed |
 |---|---|---|---|---|---|---|---|---|
@@ -54,7 +55,7 @@ def row(name: str) -> str:
     cells = [
         name,
         record["env_id"],
-        f"{record['total_timesteps']:,} x {len(record['seeds'])} seeds",
+        _budget(record),
         _with_spread(reached),
         _published(record),
         "yes" if record["resumes_exactly"] else "no",
@@ -76,10 +77,22 @@ def source_lines(name: str) -> list[str]:
 
 def _published(record: dict[str, Any]) -> str:
     published = record["published"]
+    random = f"random play gets {record['random_return']}"
     if published is None:
-        return f"none for this budget; random play gets {record['random_return']}"
+        return f"none for this budget; {random}"
     verdict = "met" if record["meets_published"] else "not met"
-    return f"{_with_spread(published)}: {verdict}"
+    budget = published.get("steps")
+    if budget is None or budget <= record["total_timesteps"]:
+        return f"{_with_spread(published)}: {verdict}"
+    share = record["total_timesteps"] / budget
+    if not record["meets_published"]:
+        verdict = f"not comparable, {share:.0%} of its steps"
+    return f"{_with_spread(published)} at {budget:,} steps: {verdict}; {random}"
+
+
+def _budget(record: dict[str, Any]) -> str:
+    seeds = len(record["seeds"])
+    return f"{record['total_timesteps']:,} x {seeds} seed{'s' if seeds > 1 else ''}"
 
 
 def _with_spread(summary: dict[str, float]) -> str:

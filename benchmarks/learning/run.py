@@ -30,7 +30,7 @@ from cleanrl_worker.kit.verification import resume_differences, smoke_flags
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "learning"
 _CURVE_POINTS = 60
-_LAST_EPISODES = 100
+LAST_EPISODES = 100
 _EVALUATION_EPISODES = 50
 # Longer than any episode of classic control; ends games that a poor policy never loses.
 _EVALUATION_MAX_STEPS = 3000
@@ -74,7 +74,7 @@ def record_algorithm(algorithm: str, setting: Setting, jobs: int) -> dict[str, A
         "resumes_exactly": not differences,
         "sps": _summary([run["sps"] for run in runs]),
         "runs": runs,
-        "machine": _machine(),
+        "machine": machine(),
         "recorded_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "command": f"python -m benchmarks.learning.run {algorithm}",
     }
@@ -91,7 +91,7 @@ def _train(algorithm: str, setting: Setting, seed: int) -> dict[str, Any]:
         began = time.monotonic()
         subprocess.run([sys.executable, *command, "--run-dir", str(run_dir)], check=True)
         seconds = time.monotonic() - began
-        steps, returns, sps = _read_curve(run_dir / "tensorboard")
+        steps, returns, sps = read_curve(run_dir / "tensorboard")
         episodes = evaluate(
             run_dir,
             episodes=_EVALUATION_EPISODES,
@@ -101,16 +101,17 @@ def _train(algorithm: str, setting: Setting, seed: int) -> dict[str, Any]:
     return {
         "seed": seed,
         "command": " ".join(["python", *command]),
-        "training_return": round(float(returns[-_LAST_EPISODES:].mean()), 2),
+        "training_return": round(float(returns[-LAST_EPISODES:].mean()), 2),
         "evaluation_return": round(float(np.mean([e.episodic_return for e in episodes])), 2),
         "sps": round(sps),
         "wall_s": round(seconds, 1),
         "episodes": len(returns),
-        "curve": _thin(steps, returns),
+        "curve": thin(steps, returns),
     }
 
 
-def _read_curve(folder: Path) -> tuple[np.ndarray, np.ndarray, float]:
+def read_curve(folder: Path) -> tuple[np.ndarray, np.ndarray, float]:
+    """The step and the return of each episode, and the steps a second at the end."""
     events = EventAccumulator(str(folder), size_guidance={"scalars": 0})
     events.Reload()
     points = events.Scalars("charts/episodic_return")
@@ -118,7 +119,7 @@ def _read_curve(folder: Path) -> tuple[np.ndarray, np.ndarray, float]:
     return np.array(steps), np.array(returns), events.Scalars("charts/SPS")[-1].value
 
 
-def _thin(steps: np.ndarray, returns: np.ndarray) -> list[list[float]]:
+def thin(steps: np.ndarray, returns: np.ndarray) -> list[list[float]]:
     """Mean return in equal stretches of the run."""
     edges = np.linspace(0, steps[-1] + 1, _CURVE_POINTS + 1)
     where = np.digitize(steps, edges) - 1
@@ -126,7 +127,8 @@ def _thin(steps: np.ndarray, returns: np.ndarray) -> list[list[float]]:
     return [[int(edges[i + 1]), round(float(returns[where == i].mean()), 2)] for i in filled]
 
 
-def _machine() -> dict[str, Any]:
+def machine() -> dict[str, Any]:
+    """What it was measured on."""
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     return {"cpu": platform.machine(), "cores": os.cpu_count(), "gpu": gpu}
 

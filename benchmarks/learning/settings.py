@@ -21,6 +21,8 @@ class Published:
     source: str
     of: str = "training"
     """``training``: average return at the end of training; ``evaluation``: greedy policy"""
+    steps: int | None = None
+    """its budget, where that is another one than the record's"""
 
 
 @dataclass(frozen=True)
@@ -40,15 +42,6 @@ _PENDULUM_OFF_POLICY: dict[str, object] = {
     "learning_rate": 1e-3,
     "learning_starts": 1000,
     "gamma": 0.98,
-}
-
-_BREAKOUT = "BreakoutNoFrameskip-v4"
-_SHORT_ATARI: dict[str, object] = {
-    "cuda": True,
-    "buffer_size": 100_000,
-    "learning_starts": 5000,
-    "exploration_fraction": 0.3,
-    "target_network_frequency": 1000,
 }
 
 SETTINGS: dict[str, Setting] = {
@@ -131,22 +124,4 @@ SETTINGS: dict[str, Setting] = {
         random_return=-280,
     ),
     "rpo_continuous_action": Setting("InvertedPendulum-v5", 300_000, random_return=6),
-    "ppo_atari": Setting(_BREAKOUT, 300_000, {"cuda": True}, seeds=(1,), random_return=1.7),
-    "ppo_atari_lstm": Setting(_BREAKOUT, 200_000, {"cuda": True}, seeds=(1,), random_return=1.7),
-    "dqn_atari": Setting(_BREAKOUT, 100_000, _SHORT_ATARI, seeds=(1,), random_return=1.7),
-    "c51_atari": Setting(_BREAKOUT, 100_000, _SHORT_ATARI, seeds=(1,), random_return=1.7),
-    "rainbow_atari": Setting(
-        _BREAKOUT,
-        80_000,
-        {"cuda": True, "buffer_size": 100_000, "learning_starts": 5000},
-        seeds=(1,),
-        random_return=1.7,
-    ),
-    "sac_atari": Setting(
-        _BREAKOUT,
-        80_000,
-        {"cuda": True, "buffer_size": 100_000, "learning_starts": 5000},
-        seeds=(1,),
-        random_return=1.7,
-    ),
 }

@@ -1,0 +1,196 @@
+"""Trains many algorithms side by side for some minutes and records what they reached.
+
+    python -m benchmarks.learning.timed --minutes 15 --cuda --folder var/timed [algorithm ...]
+
+For machines that are there only for minutes. When the time is over every run is stopped as a
+user would stop it (it saves and ends); the record says how many steps that were. Records go to
+``benchmarks/results/learning/``, or to ``--out``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.learning.run import LAST_EPISODES, RESULTS, machine, read_curve, thin
+from benchmarks.learning.timed_settings import TIMED, TimedSetting
+from cleanrl_worker.kit.evaluation import evaluate, open_policy
+from cleanrl_worker.kit.sampling import Random
+from cleanrl_worker.kit.verification import resume_differences, smoke_flags
+
+_GRACE_S = 60
+_GAMES = 10
+# Longer than any game here; ends those that a poor policy never loses.
+_MAX_STEPS = 6000
+_FINISHERS = 8
+
+
+def main() -> None:
+    """Train, stop, and write the records."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, required=True, help="how long to train")
+    parser.add_argument("--folder", type=Path, required=True, help="where the runs go")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where the records go")
+    parser.add_argument("--cuda", action="store_true", help="train on the GPU")
+    parser.add_argument("--scale", type=float, default=1.0, help="shortens the schedules")
+    parser.add_argument("algorithms", nargs="*", default=list(TIMED))
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    cores = cycle(sorted(os.sched_getaffinity(0)))
+    runs = {}
+    for algorithm in options.algorithms:
+        own = set(islice(cores, TIMED[algorithm].cores))
+        runs[algorithm] = _start(algorithm, options.folder, options.cuda, options.scale, own)
+    seconds = _wait(list(runs.values()), options.minutes * 60)
+    command = f"python -m benchmarks.learning.timed --minutes {options.minutes:g} --cuda"
+    with ThreadPoolExecutor(_FINISHERS) as pool:
+        for algorithm, (_, flags) in runs.items():
+            pool.submit(_finish, algorithm, flags, options, seconds, command)
+
+
+def _start(
+    algorithm: str, folder: Path, cuda: bool, scale: float, cores: set[int]
+) -> tuple[subprocess.Popen, list[str]]:
+    setting = TIMED[algorithm]
+    values: dict[str, object] = {
+        "env_id": setting.env_id,
+        "total_timesteps": int(setting.total_timesteps * scale),
+        "seed": 1,
+        **setting.flags,
+    }
+    if cuda:
+        values["cuda"] = True
+    else:
+        values.pop("cudagraphs", None)
+    flags: list[str] = []
+    for name, value in values.items():
+        flag = f"--{name.replace('_', '-')}"
+        flags += [flag] if value is True else [flag, str(value)]
+    folder.mkdir(parents=True, exist_ok=True)
+    place = ["--run-dir", str(folder / algorithm), "--checkpoint-interval-s", "0"]
+    command = [sys.executable, "-m", f"cleanrl_worker.cleanrl.{algorithm}", *flags, *place]
+    with (folder / f"{algorithm}.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+    os.sched_setaffinity(process.pid, cores)
+    return process, flags
+
+
+def _wait(runs: list[tuple[subprocess.Popen, list[str]]], limit: float) -> float:
+    """Let them train for the time they have; gives the seconds it were."""
+    began = time.monotonic()
+    processes = [process for process, _ in runs]
+    while time.monotonic() - began < limit and any(p.poll() is None for p in processes):
+        time.sleep(0.5)
+    seconds = time.monotonic() - began
+    for process in processes:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+    for process in processes:
+        try:
+            process.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    return seconds
+
+
+def _finish(
+    algorithm: str, flags: list[str], options: argparse.Namespace, seconds: float, command: str
+) -> None:
+    """Write the record, or say why there is none."""
+    setting, run_dir = TIMED[algorithm], options.folder / algorithm
+    try:
+        record = _record(algorithm, setting, flags, run_dir, seconds)
+        record["command"] = f"{command} --folder var/timed {algorithm}"
+        path = options.out / f"{algorithm}.json"
+        path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        print(
+            f"{algorithm}: {record['training_return']['mean']} at {record['total_timesteps']:,} "
+            f"steps, evaluation {record['evaluation']['mean']}, random {record['random_return']}, "
+            f"SPS {record['sps']['mean']}",
+            flush=True,
+        )
+    except Exception as error:
+        log = (options.folder / f"{algorithm}.log").read_text(errors="replace")[-600:]
+        print(f"{algorithm}: no record: {type(error).__name__} {error}\n{log}", flush=True)
+
+
+def _record(
+    algorithm: str, setting: TimedSetting, flags: list[str], run_dir: Path, seconds: float
+) -> dict[str, Any]:
+    steps, returns, sps = read_curve(run_dir / "tensorboard")
+    episodes = evaluate(
+        run_dir, episodes=_GAMES, seed=10_001, max_steps=_MAX_STEPS, deterministic=False
+    )
+    evaluated = np.array([episode.episodic_return for episode in episodes])
+    smoke, half = smoke_flags(algorithm)
+    with tempfile.TemporaryDirectory() as folder:
+        differences = resume_differences(algorithm, half, smoke, Path(folder))
+    last = returns[-LAST_EPISODES:]
+    published = setting.published
+    return {
+        "algorithm": algorithm,
+        "env_id": setting.env_id,
+        "total_timesteps": int(steps[-1]),
+        "schedule": setting.total_timesteps,
+        "flags": setting.flags,
+        "seeds": [1],
+        "training_return": _over_episodes(last),
+        "evaluation": _over_episodes(evaluated),
+        "evaluation_episodes": len(episodes),
+        "random_return": round(_random_play(run_dir), 2),
+        "published": None if published is None else vars(published),
+        "meets_published": None
+        if published is None
+        else bool(last.mean() >= published.mean - published.std),
+        "resumes_exactly": not differences,
+        "sps": {"mean": round(sps), "std": 0},
+        "runs": [
+            {
+                "seed": 1,
+                "command": f"python -m cleanrl_worker.cleanrl.{algorithm} {' '.join(flags)}",
+                "wall_s": round(seconds, 1),
+                "episodes": len(returns),
+                "cores": setting.cores,
+                "curve": thin(steps, returns),
+            }
+        ],
+        "machine": machine(),
+        "recorded_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def _over_episodes(returns: np.ndarray) -> dict[str, float]:
+    """One seed only: the spread is that of its episodes."""
+    return {"mean": round(float(returns.mean()), 2), "std": round(float(returns.std()), 2)}
+
+
+def _random_play(run_dir: Path) -> float:
+    """What random actions get in the same environments."""
+    envs = open_policy(run_dir).make_envs(_GAMES)
+    rng = Random(0)
+    envs.reset(seed=20_001)
+    returns: list[float] = []
+    for _ in range(_MAX_STEPS):
+        info = envs.step(envs.sample_actions(rng))[-1]
+        if info:
+            returns += [score for score, _ in info["episodes"]]
+        if len(returns) >= 2 * _GAMES:
+            break
+    envs.close()
+    return float(np.mean(returns))
+
+
+if __name__ == "__main__":
+    main()

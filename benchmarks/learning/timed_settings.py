@@ -1,0 +1,96 @@
+"""What the algorithms with large networks are trained on when a GPU is lent for minutes.
+
+The budgets are far below the published ones, so a record says what was reached at how many
+steps. Schedules (learning rate, exploration) are made for about what fits into the time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from benchmarks.learning.settings import CLEANRL, Published
+
+_BREAKOUT = "BreakoutNoFrameskip-v4"
+_PONG = "PongNoFrameskip-v4"
+_POOL_BREAKOUT = "Breakout-v5"
+
+
+@dataclass(frozen=True)
+class TimedSetting:
+    """One algorithm's record under a time limit.
+
+    Attributes:
+        env_id: what it plays.
+        total_timesteps: the length of its schedule.
+        cores: how many processor cores it gets.
+        flags: settings that are not the script's defaults.
+        published: the figure for this environment, with its own budget.
+    """
+
+    env_id: str
+    total_timesteps: int
+    cores: int
+    flags: dict[str, object] = field(default_factory=dict)
+    published: Published | None = None
+
+
+def _ppo(mean: float, std: float) -> Published:
+    return Published(mean, std, f"{CLEANRL}/ppo/", steps=10_000_000)
+
+
+def _q(mean: float, std: float, page: str) -> Published:
+    return Published(mean, std, f"{CLEANRL}/{page}/", steps=10_000_000)
+
+
+_GRAPHS: dict[str, object] = {"cudagraphs": True}
+_SHORT_Q: dict[str, object] = {
+    "buffer_size": 100_000,
+    "learning_starts": 10_000,
+    "exploration_fraction": 0.2,
+}
+_SHORT_REPLAY: dict[str, object] = {"buffer_size": 100_000, "learning_starts": 10_000}
+_TAUGHT: dict[str, object] = {
+    "buffer_size": 50_000,
+    "learning_starts": 1000,
+    "train_teacher_steps": 200_000,
+    "teacher_steps": 30_000,
+    "offline_steps": 20_000,
+}
+
+TIMED: dict[str, TimedSetting] = {
+    "ppo_atari": TimedSetting(_BREAKOUT, 3_000_000, 3, _GRAPHS, _ppo(416.31, 43.92)),
+    "ppo_atari_envpool": TimedSetting(_POOL_BREAKOUT, 1_500_000, 2, _GRAPHS),
+    "ppo_atari_envpool_xla_jax": TimedSetting(_POOL_BREAKOUT, 1_000_000, 2),
+    "ppo_atari_envpool_xla_jax_scan": TimedSetting(_POOL_BREAKOUT, 1_000_000, 2),
+    "ppo_atari_lstm": TimedSetting(_BREAKOUT, 600_000, 1, {}, _ppo(128.92, 31.10)),
+    "ppo_atari_multigpu": TimedSetting(
+        _BREAKOUT,
+        800_000,
+        2,
+        {"world_size": 2, "device_ids": "0,0", "backend": "gloo"},
+        _ppo(429.06, 52.09),
+    ),
+    "pqn_atari_envpool": TimedSetting(_POOL_BREAKOUT, 1_500_000, 2, _GRAPHS),
+    "pqn_atari_envpool_lstm": TimedSetting(_POOL_BREAKOUT, 500_000, 1),
+    "ppo_rnd_envpool": TimedSetting(_POOL_BREAKOUT, 600_000, 1, {"num_envs": 16}),
+    "dqn_atari": TimedSetting(
+        _BREAKOUT, 600_000, 1, {**_SHORT_Q, **_GRAPHS}, _q(366.93, 39.89, "dqn")
+    ),
+    "dqn_atari_jax": TimedSetting(_BREAKOUT, 500_000, 1, _SHORT_Q, _q(377.82, 34.91, "dqn")),
+    "c51_atari": TimedSetting(
+        _BREAKOUT, 600_000, 1, {**_SHORT_Q, **_GRAPHS}, _q(461.86, 69.65, "c51")
+    ),
+    "c51_atari_jax": TimedSetting(_BREAKOUT, 500_000, 1, _SHORT_Q, _q(448.56, 17.02, "c51")),
+    "rainbow_atari": TimedSetting(_PONG, 400_000, 1, {**_SHORT_REPLAY, **_GRAPHS}),
+    "sac_atari": TimedSetting(
+        _BREAKOUT,
+        400_000,
+        1,
+        {**_SHORT_REPLAY, **_GRAPHS},
+        Published(343.66, 93.34, f"{CLEANRL}/sac/", steps=5_000_000),
+    ),
+    "qdagger_dqn_atari_impalacnn": TimedSetting(
+        _BREAKOUT, 150_000, 1, _TAUGHT, _q(295.55, 12.30, "qdagger")
+    ),
+    "qdagger_dqn_atari_jax_impalacnn": TimedSetting(_BREAKOUT, 150_000, 1, _TAUGHT),
+}
