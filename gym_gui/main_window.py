@@ -31,6 +31,7 @@ from gym_gui.panels.status_bar import StatusLine
 from gym_gui.panels.welcome import Welcome
 from gym_gui.presenters.notifier import Notifier
 from gym_gui.presenters.palettes import Palettes
+from gym_gui.presenters.run_archives import ENDING, is_archive
 from gym_gui.presenters.run_commands import RunCommands
 from gym_gui.presenters.tab_registry import PresenterRegistry
 from gym_gui.presenters.window_commands import WindowCommands
@@ -245,15 +246,17 @@ class MainWindow(QMainWindow):
         event.acceptProposedAction()
 
     def open_file(self, path: Path) -> None:
-        """Take in a file: a config goes into the train form, a checkpoint into the policy form."""
-        if path.suffix == ".json":
+        """Take in a file: an archive's runs, a config for the form, a checkpoint to evaluate."""
+        if is_archive(path):
+            self.commands.archives.take_in(path)
+        elif path.suffix == ".json":
             self.commands.load_config_file(path)
         elif path.suffix in (".cleanrl_model", ".state"):
             self.commands.evaluate_file(path)
         else:
             self.services.notices.problem(
-                f"{path.name} cannot be opened here; drop a config (.json) or a checkpoint "
-                "(.cleanrl_model)"
+                f"{path.name} cannot be opened here; drop runs ({ENDING}), a config (.json) "
+                "or a checkpoint (.cleanrl_model)"
             )
 
     def _restore(self) -> None:

@@ -87,6 +87,10 @@ ACTIONS: tuple[Action, ...] = (
     Action("run.pin", "Pin as baseline", "Run", "", "pin", _one_run(_real)),
     Action("run.copy_id", "Copy run id", "Run", "Ctrl+Shift+C", "clone", _has_selection),
     Action("run.open_folder", "Open folder", "Run", "", "folder", _one_run(_real)),
+    Action(
+        "run.export", "Export …", "Run", "Ctrl+Shift+X", "save", _any_run(run_status.can_delete)
+    ),
+    Action("run.import", "Import runs …", "Run", "Ctrl+Shift+O", "folder", _connected),
     Action("run.bundle", "Save support bundle …", "Run", "", "save", _one_run(_real)),
     Action("run.delete", "Move to trash", "Run", "Del", "trash", _any_run(run_status.can_delete)),
     Action("run.undo_delete", "Undo delete", "Run", "Ctrl+Z", "undo", _can_undo),

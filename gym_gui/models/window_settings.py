@@ -30,6 +30,13 @@ class WindowSettings(BaseModel):
     frame_hz: Annotated[
         int, Field(ge=1, le=60, title="Live view refresh", description="frames a second at most")
     ] = 30
+    frame_source: Annotated[
+        Literal["automatic", "shared memory", "network"],
+        Field(
+            title="Live view comes over",
+            description="automatic: shared memory, the network when the daemon is elsewhere",
+        ),
+    ] = "automatic"
     notify_system: Annotated[
         bool, Field(title="System notifications", description="when a run ends, also outside")
     ] = True

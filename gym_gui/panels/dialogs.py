@@ -23,10 +23,11 @@ from qtpy.QtWidgets import (
 from gym_gui.actions.catalog import ACTIONS, MENUS
 from gym_gui.forms.base import form_layout
 from gym_gui.models import formatting
-from gym_gui.models.run_status import Record, can_cancel, title_of
+from gym_gui.models.run_status import Record, can_cancel, can_delete, title_of
 from gym_gui.models.tags import split_tags
 from gym_gui.panels.column_dialog import ColumnDialog
 from gym_gui.panels.settings_dialog import SettingsDialog
+from gym_gui.presenters.run_archives import ENDING, RunArchives, proposed_name
 from gym_gui.presenters.support_bundle import write_bundle
 from gym_gui.widgets.basics import column, label, row, scrolled
 
@@ -118,6 +119,22 @@ class Dialogs:
             )
 
         dialog.fileSelected.connect(write)
+        _open(dialog)
+
+    def export_runs(self, runs: Iterable[Record], archives: RunArchives) -> None:
+        """Write ended runs into one file that another home can take in."""
+        chosen = [run for run in runs if can_delete(run)]
+        dialog = QFileDialog(
+            self._window, "Export runs", proposed_name(chosen), f"Runs (*{ENDING})"
+        )
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.fileSelected.connect(lambda path: archives.export(chosen, Path(path)))
+        _open(dialog)
+
+    def import_runs(self, archives: RunArchives) -> None:
+        """Take in a file of runs."""
+        dialog = QFileDialog(self._window, "Import runs", "", f"Runs (*{ENDING});;All files (*)")
+        dialog.fileSelected.connect(lambda path: archives.take_in(Path(path)))
         _open(dialog)
 
     def save_bundle(self, run: Record | None) -> None:

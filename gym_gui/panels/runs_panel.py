@@ -23,7 +23,7 @@ _MENU = (
     "run.pause", "run.resume", "run.cancel", "", "run.clone", "run.retry", "run.continue",
     "run.evaluate", "", "analyse.compare", "analyse.diff", "analyse.logs",
     "analyse.tensorboard", "", "run.tags", "run.pin", "run.copy_id", "run.open_folder",
-    "run.bundle", "", "run.delete",
+    "run.export", "run.bundle", "", "run.delete",
 )  # fmt: skip
 _FILTER_DELAY_MS = 120
 

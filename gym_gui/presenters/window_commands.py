@@ -14,6 +14,7 @@ from gym_gui.forms.registry import EVALUATE, RESUME, TRAIN, forms_for
 from gym_gui.models import layouts
 from gym_gui.models.train_draft import TrainDraft
 from gym_gui.panels.launch_panel import DEFAULT_ACTOR
+from gym_gui.presenters.run_archives import RunArchives
 from gym_gui.presenters.run_commands import RunCommands, read_config
 from gym_gui.presenters.tab_registry import LOGS
 from gym_gui.widgets.ask import ask_name
@@ -31,6 +32,7 @@ class WindowCommands:
         self._services = window.services
         self._runs = runs
         self._views = window.runs_panel.views
+        self.archives = RunArchives(window.services)
         self._table: dict[str, Callable[[], object]] = {
             "run.new": self.new_run,
             "run.train_cartpole": self.train_cartpole,
@@ -53,6 +55,8 @@ class WindowCommands:
             "run.pin": self._pin,
             "run.copy_id": self._copy_ids,
             "run.open_folder": self._open_folder,
+            "run.export": lambda: window.dialogs.export_runs(self._selected(), self.archives),
+            "run.import": lambda: window.dialogs.import_runs(self.archives),
             "run.bundle": lambda: window.dialogs.save_bundle(self._one()),
             "run.delete": lambda: runs.delete(self._selected()),
             "run.undo_delete": runs.undo_delete,

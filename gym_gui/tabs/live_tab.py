@@ -8,7 +8,7 @@ from pathlib import Path
 from qtpy.QtGui import QImage
 from qtpy.QtWidgets import QFileDialog, QPushButton
 
-from gym_gui.background.frames import FrameFeed
+from gym_gui.background.frame_source import FrameSource
 from gym_gui.models import formatting
 from gym_gui.models.run_status import is_live
 from gym_gui.services import Services
@@ -16,7 +16,7 @@ from gym_gui.tabs.base import RunTab
 from gym_gui.widgets.basics import Banner, button, column, label, row
 from gym_gui.widgets.frame_view import FrameView
 from gym_gui.widgets.headline_charts import HeadlineCharts
-from mosaic.fastlane import Frame
+from mosaic.fastlane.frame import FrameMetrics
 
 ANALYTICS_BANNER = (
     "CleanRL worker streams metrics via TensorBoard/W&B; live telemetry not available."
@@ -34,7 +34,7 @@ class LiveTab(RunTab):
         self.banner = Banner()
         self.view = FrameView(services.themes)
         self.frames_shown = 0
-        self._feed: FrameFeed | None = None
+        self._feed: FrameSource | None = None
         self._headline = label("", "section")
         self.pause = QPushButton("Pause view")
         self.pause.setCheckable(True)
@@ -73,7 +73,14 @@ class LiveTab(RunTab):
         if self.run is None or not is_live(self.run):
             return
         self.view.say("Waiting for the first frame …")
-        self._feed = FrameFeed(self.run_id, self.run["run_dir"], self.services.settings.frame_hz)
+        settings = self.services.settings
+        self._feed = FrameSource(
+            self.services.link,
+            self.run_id,
+            self.run["run_dir"],
+            settings.frame_hz,
+            settings.frame_source,
+        )
         self._feed.frame.connect(self._on_frame)
         self._feed.status.connect(self._on_status)
         self._feed.start()
@@ -112,7 +119,7 @@ class LiveTab(RunTab):
             curves = self.services.feeds.curves(run_id)
             self.headline_charts.show_curves(curves, self.services.settings.smoothing)
 
-    def _on_frame(self, image: QImage, frame: Frame) -> None:
+    def _on_frame(self, image: QImage, frame: FrameMetrics) -> None:
         if self.pause.isChecked():
             return
         self.frames_shown += 1
@@ -139,7 +146,7 @@ class LiveTab(RunTab):
         dialog.open()
 
 
-def _numbers(frame: Frame) -> str:
+def _numbers(frame: FrameMetrics) -> str:
     parts = [f"reward {formatting.number(frame.last_reward)}"]
     if not math.isnan(frame.rolling_return):
         parts.append(f"rolling return {formatting.number(frame.rolling_return)}")
