@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pyqtgraph as pg
+from pyqtgraph.functions import arrayToQPolygonF
 from qtpy.QtCore import QObject, QPointF, QTimer, Signal
-from qtpy.QtGui import QColor, QPolygonF
+from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QGraphicsPolygonItem, QVBoxLayout, QWidget
 
 from gym_gui.models import formatting
@@ -56,12 +57,15 @@ class ChartClock(QObject):
     def __init__(self, hertz: int, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._dirty: set[Chart] = set()
+        self._stopped = False
         self._pace_ms = max(16, 1000 // hertz)
         self._timer = QTimer(self)
         self._timer.timeout.connect(self._tick)
 
     def ask(self, chart: Chart) -> None:
         """Repaint a chart at the next tick at which it can be seen."""
+        if self._stopped:
+            return
         self._dirty.add(chart)
         if not self._timer.isActive():
             # The first picture comes at once, those after it at their pace.
@@ -72,7 +76,8 @@ class ChartClock(QObject):
         self._dirty.discard(chart)
 
     def stop(self) -> None:
-        """Paint nothing more."""
+        """Paint nothing more, whoever asks: the window closes."""
+        self._stopped = True
         self._timer.stop()
         self._dirty.clear()
 
@@ -237,7 +242,7 @@ class Chart(QWidget):
         faint = QColor(colour)
         faint.setAlpha(60)
         edge = np.concatenate([np.stack([x, upper], 1), np.stack([x, lower], 1)[::-1]])
-        area = QGraphicsPolygonItem(QPolygonF([QPointF(*point) for point in edge.tolist()]))
+        area = QGraphicsPolygonItem(arrayToQPolygonF(edge[:, 0], edge[:, 1]))
         area.setBrush(faint)
         area.setPen(pg.mkPen(None))
         area.setZValue(-5)
