@@ -3,15 +3,16 @@
 Three phases of one schedule: the teacher plays and fills a memory; the student learns offline
 from that memory, by Q-learning and by imitating the teacher's preferences; then the student
 plays itself, and imitation fades as its score approaches the teacher's.
+
+The teacher is a trained DQN, or only a recording of an expert's play. A recording has no
+preferences to imitate, only what was done: the student raises the likelihood of the recorded
+actions, in the recorded states, also while it plays itself.
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections import deque
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -21,9 +22,6 @@ from cleanrl_worker.agents.impala import impala_cnn
 from cleanrl_worker.cleanrl import dqn_atari
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.atari import AtariEnvs
-from cleanrl_worker.kit.bridge import without_bridge
-from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.evaluation import evaluate, load_policy
 from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
 from cleanrl_worker.kit.inference import Policy, greedy_policy, numpy_forward
 from cleanrl_worker.kit.optim import Adam
@@ -32,7 +30,9 @@ from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schedules import linear_schedule
 from cleanrl_worker.kit.script import main
 from cleanrl_worker.kit.targets import follow
+from cleanrl_worker.kit.teacher import find_teacher, load_recording, load_teacher, teacher_memory
 
+TEACHER = "dqn_atari"
 ALGORITHM = {
     "title": "QDagger: DQN with an IMPALA network, taught by a trained DQN, Atari",
     "paper": "Agarwal et al. 2022, https://arxiv.org/abs/2206.01626",
@@ -92,6 +92,8 @@ class Args(RunArgs):
     # QDagger specific arguments
     teacher_policy: str | None = None
     """the teacher: a .cleanrl_model file of dqn_atari, or its run directory"""
+    teacher_trajectories: str | None = None
+    """in place of a teacher's policy: an .npz file of an expert's recorded play"""
     train_teacher_steps: int = 0
     """without a teacher, train one with dqn_atari for so many steps first [>=0]"""
     teacher_eval_episodes: int = 10
@@ -153,70 +155,47 @@ def make_policy(envs: AtariEnvs, args: Args, model: dict) -> Policy:
     return greedy_policy(numpy_forward(q_network.network), epsilon=args.end_e)
 
 
-def find_teacher(args: Args, run: Run) -> Path:
-    """The teacher's policy file, trained here when that was asked for."""
-    if args.teacher_policy is not None:
-        return Path(args.teacher_policy)
-    if not args.train_teacher_steps:
-        raise UsageError(
-            "QDagger needs a teacher: name a trained dqn_atari policy with --teacher-policy "
-            "<run-dir or .cleanrl_model file>, or have one trained first with "
-            "--train-teacher-steps 1000000."
-        )
-    folder = run.run_dir / "teacher"
-    command = [sys.executable, "-m", "cleanrl_worker.cleanrl.dqn_atari", "--env-id", args.env_id]
-    command += ["--total-timesteps", str(args.train_teacher_steps), "--run-dir", str(folder)]
-    command += ["--learning-starts", str(args.train_teacher_steps // 2), "--seed", str(args.seed)]
-    command += ["--buffer-size", str(args.buffer_size), "--batch-size", str(args.batch_size)]
-    subprocess.run(command, check=True, env=without_bridge())
-    return folder
-
-
-def load_teacher(path: Path, envs: AtariEnvs, args: Args) -> tuple[dqn_atari.QNetwork, float]:
-    """The teacher's network and its average score."""
-    content = load_policy(path)
-    if content["algorithm"] != "dqn_atari":
-        raise UsageError(
-            f"The teacher must be a policy of dqn_atari, but {path} is one of "
-            f"{content['algorithm']}; train one with: python -m cleanrl_worker.cleanrl.dqn_atari "
-            f"--env-id {args.env_id}"
-        )
-    if content["env_id"] != args.env_id:
-        raise UsageError(
-            f"The teacher was trained on {content['env_id']}, this run is on {args.env_id}; "
-            f"use --env-id {content['env_id']} or another teacher."
-        )
-    teacher = dqn_atari.QNetwork(envs)
-    teacher.load_state_dict(content["model"]["q_network"])
-    games = evaluate(path, episodes=args.teacher_eval_episodes, seed=args.seed)
-    return teacher, float(np.mean([game.episodic_return for game in games]))
-
-
 def train(args: Args, run: Run) -> None:
     envs = AtariEnvs(args.env_id, args.num_envs, video_dir=run.video_dir)
     run.check_spaces(envs)
+    recorded = args.teacher_trajectories is not None
     teacher, progress = dqn_atari.QNetwork(envs), Progress(0.0)
-    if not run.resumed:
-        teacher, progress.teacher_return = load_teacher(find_teacher(args, run), envs, args)
+    taught = teacher_memory(args, envs, run.device)
+    if recorded and not run.resumed:
+        # The recording is the first phase, played already
+        progress.teacher_return = load_recording(args, envs, taught)
+        run.step = args.teacher_steps
+    elif not run.resumed:
+        model, progress.teacher_return = load_teacher(
+            find_teacher(args, run, TEACHER), args, TEACHER
+        )
+        teacher.load_state_dict(model["q_network"])
     teacher = teacher.to(run.device).requires_grad_(False)
     q_network = QNetwork(envs).to(run.device)
     target_network = QNetwork(envs).to(run.device)
     optimizer = Adam(q_network.parameters(), args.learning_rate, eps=1.5e-4)
     update_target = follow(target_network, q_network)
-    teacher_memory = FrameReplayBuffer(args.buffer_size, envs, run.device)
     memory = FrameReplayBuffer(args.buffer_size, envs, run.device)
+    n_actions = int(envs.single_action_space.n)
     act, teacher_act = numpy_forward(q_network.network), numpy_forward(teacher.network)
 
-    def update(data: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """One step of Q-learning and imitation together."""
+    def preferences(data: Batch) -> Tensor:
+        """How likely the teacher takes each action; certain of what it was recorded to do."""
+        if recorded:
+            return nn.functional.one_hot(data.actions.squeeze(1), n_actions).float()
+        return (teacher(data.obs) / args.temperature).softmax(dim=1)
+
+    def update(data: Batch, shown: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """One step of Q-learning from ``data`` and of imitation in the states of ``shown``."""
         with torch.no_grad():
             target_max = target_network(data.next_obs).amax(dim=1)
             td_target = data.rewards + args.gamma * target_max * (1 - data.dones)
-            teacher_pi = (teacher(data.obs) / args.temperature).softmax(dim=1)
+            teacher_pi = preferences(shown)
         student_values = q_network(data.obs)
         old_value = student_values.gather(1, data.actions).squeeze(1)
         q_loss = nn.functional.mse_loss(old_value, td_target)
-        student_log_pi = (student_values / args.temperature).log_softmax(dim=1)
+        imitating = student_values if shown is data else q_network(shown.obs)
+        student_log_pi = (imitating / args.temperature).log_softmax(dim=1)
         distill_loss = -(teacher_pi * student_log_pi).sum(dim=1).mean()
         optimizer.zero_grad()
         (q_loss + progress.distill_coeff() * distill_loss).backward()
@@ -229,7 +208,7 @@ def train(args: Args, run: Run) -> None:
         teacher=teacher,
         target_network=target_network,
         optimizer=optimizer,
-        teacher_memory=teacher_memory,
+        teacher_memory=taught,
         memory=memory,
         progress=progress,
         envs=envs,
@@ -239,7 +218,8 @@ def train(args: Args, run: Run) -> None:
     for global_step in run.steps(args.num_envs):
         if args.teacher_steps <= global_step < online_from:
             # Offline: learn from what the teacher did
-            results = update(teacher_memory.sample(args.batch_size, run.rng))
+            data = taught.sample(args.batch_size, run.rng)
+            results = update(data, data)
         else:
             # Play: first the teacher, later the student, both with some exploration
             teaching = global_step < args.teacher_steps
@@ -256,14 +236,16 @@ def train(args: Args, run: Run) -> None:
                 run.log_episodes(global_step, info)
                 if not teaching:
                     progress.student_returns.extend(score for score, _ in info["episodes"])
-            played = teacher_memory if teaching else memory
+            played = taught if teaching else memory
             played.add(obs, actions, rewards, terminated, info)
             obs = next_obs
             if teaching or global_step < args.learning_starts:
                 continue
             if global_step % args.train_frequency >= args.num_envs:
                 continue
-            results = update(memory.sample(args.batch_size, run.rng))
+            data = memory.sample(args.batch_size, run.rng)
+            shown = taught.sample(args.batch_size, run.rng) if recorded else data
+            results = update(data, shown)
 
         if global_step % args.target_network_frequency < args.num_envs:
             update_target(args.tau)

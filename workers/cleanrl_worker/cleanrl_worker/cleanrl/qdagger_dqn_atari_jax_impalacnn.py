@@ -3,6 +3,10 @@
 Three phases of one schedule: the teacher plays and fills a memory; the student learns offline
 from that memory, by Q-learning and by imitating the teacher's preferences; then the student
 plays itself, and imitation fades as its score approaches the teacher's.
+
+The teacher is a trained DQN, or only a recording of an expert's play. A recording has no
+preferences to imitate, only what was done: the student raises the likelihood of the recorded
+actions, in the recorded states, also while it plays itself.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from cleanrl_worker.kit.jax_backend import HOST, Tree, arrays, jax, jnp, optax, 
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schedules import linear_schedule
 from cleanrl_worker.kit.script import main
-from cleanrl_worker.kit.teacher import find_teacher, load_teacher
+from cleanrl_worker.kit.teacher import find_teacher, load_recording, load_teacher, teacher_memory
 
 TEACHER = "dqn_atari_jax"
 ALGORITHM = {
@@ -86,6 +90,8 @@ class Args(RunArgs):
     # QDagger specific arguments
     teacher_policy: str | None = None
     """the teacher: a .cleanrl_model file of dqn_atari_jax, or its run directory"""
+    teacher_trajectories: str | None = None
+    """in place of a teacher's policy: an .npz file of an expert's recorded play"""
     train_teacher_steps: int = 0
     """without a teacher, train one with dqn_atari_jax for so many steps first [>=0]"""
     teacher_eval_episodes: int = 10
@@ -151,8 +157,14 @@ def train(args: Args, run: Run) -> None:
     teacher_key, student_key = jax.random.split(start(args))
     envs = AtariEnvs(args.env_id, args.num_envs, video_dir=run.video_dir)
     run.check_spaces(envs)
+    recorded = args.teacher_trajectories is not None
     teacher, progress = Tree(dqn_atari_jax.init_q_network(envs, teacher_key)), Progress(0.0)
-    if not run.resumed:
+    taught = teacher_memory(args, envs, HOST)
+    if recorded and not run.resumed:
+        # The recording is the first phase, played already
+        progress.teacher_return = load_recording(args, envs, taught)
+        run.step = args.teacher_steps
+    elif not run.resumed:
         model, progress.teacher_return = load_teacher(
             find_teacher(args, run, TEACHER), args, TEACHER
         )
@@ -161,8 +173,15 @@ def train(args: Args, run: Run) -> None:
     q_network = Tree(init_q_network(envs, student_key))
     target_network = Tree(q_network.value)
     optimizer = Tree(adam.init(q_network.value))
-    teacher_memory = FrameReplayBuffer(args.buffer_size, envs, HOST)
     memory = FrameReplayBuffer(args.buffer_size, envs, HOST)
+
+    def preferences(teacher_params: Params, data: dict) -> Any:
+        """How likely the teacher takes each action; certain of what it was recorded to do."""
+        if recorded:
+            return jax.nn.one_hot(data["actions"].squeeze(1), int(envs.single_action_space.n))
+        return jax.nn.softmax(
+            dqn_atari_jax.q_values(teacher_params, data["obs"]) / args.temperature
+        )
 
     @jax.jit
     def update(
@@ -171,19 +190,20 @@ def train(args: Args, run: Run) -> None:
         teacher_params: Params,
         moments: Any,
         data: dict,
+        shown: dict | None,
         distill_coeff: float,
     ) -> tuple:
-        """One step of Q-learning and imitation together."""
+        """One step of Q-learning from ``data`` and of imitation there, or in ``shown``."""
         target_max = q_values(target_params, data["next_obs"]).max(axis=1)
         td_target = data["rewards"] + args.gamma * target_max * (1 - data["dones"])
-        teacher_values = dqn_atari_jax.q_values(teacher_params, data["obs"])
-        teacher_pi = jax.nn.softmax(teacher_values / args.temperature)
+        teacher_pi = preferences(teacher_params, shown or data)
 
         def qdagger_loss(params: Params) -> tuple:
             student_values = q_values(params, data["obs"])
             old_value = jnp.take_along_axis(student_values, data["actions"], axis=1).squeeze(1)
             q_loss = jnp.square(old_value - td_target).mean()
-            student_log_pi = jax.nn.log_softmax(student_values / args.temperature)
+            imitating = q_values(params, shown["obs"]) if shown else student_values
+            student_log_pi = jax.nn.log_softmax(imitating / args.temperature)
             distill_loss = -(teacher_pi * student_log_pi).sum(axis=1).mean()
             losses = {
                 "losses/td_loss": q_loss,
@@ -197,13 +217,16 @@ def train(args: Args, run: Run) -> None:
         return optax.apply_updates(params, step), moments, losses
 
     def learn(memory: FrameReplayBuffer) -> dict:
-        data = arrays(memory.sample(args.batch_size, run.rng))
+        data, shown = arrays(memory.sample(args.batch_size, run.rng)), None
+        if recorded and memory is not taught:
+            shown = arrays(taught.sample(args.batch_size, run.rng))
         q_network.value, optimizer.value, losses = update(
             q_network.value,
             target_network.value,
             teacher.value,
             optimizer.value,
             data,
+            shown,
             progress.distill_coeff(),
         )
         return losses
@@ -214,7 +237,7 @@ def train(args: Args, run: Run) -> None:
         teacher=teacher,
         target_network=target_network,
         optimizer=optimizer,
-        teacher_memory=teacher_memory,
+        teacher_memory=taught,
         memory=memory,
         progress=progress,
         envs=envs,
@@ -224,7 +247,7 @@ def train(args: Args, run: Run) -> None:
     for global_step in run.steps(args.num_envs):
         if args.teacher_steps <= global_step < online_from:
             # Offline: learn from what the teacher did
-            losses = learn(teacher_memory)
+            losses = learn(taught)
         else:
             # Play: first the teacher, later the student, both with some exploration
             teaching = global_step < args.teacher_steps
@@ -246,7 +269,7 @@ def train(args: Args, run: Run) -> None:
                 run.log_episodes(global_step, info)
                 if not teaching:
                     progress.student_returns.extend(score for score, _ in info["episodes"])
-            played = teacher_memory if teaching else memory
+            played = taught if teaching else memory
             played.add(obs, actions, rewards, terminated, info)
             obs = next_obs
             if teaching or global_step < args.learning_starts:

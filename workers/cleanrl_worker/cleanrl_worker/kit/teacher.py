@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import numpy as np
 from cleanrl_worker.kit.bridge import without_bridge
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.evaluation import evaluate, load_policy
+from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
 from cleanrl_worker.kit.run import Run
+from cleanrl_worker.kit.trajectories import Recording
 
 
 def find_teacher(args: Any, run: Run, algorithm: str) -> Path:
@@ -31,7 +34,8 @@ def find_teacher(args: Any, run: Run, algorithm: str) -> Path:
     if not args.train_teacher_steps:
         raise UsageError(
             f"{run.name} needs a teacher: name a trained {algorithm} policy with "
-            "--teacher-policy <run-dir or .cleanrl_model file>, or have one trained first with "
+            "--teacher-policy <run-dir or .cleanrl_model file>, name an expert's recorded play "
+            "with --teacher-trajectories <.npz file>, or have a teacher trained first with "
             "--train-teacher-steps 1000000."
         )
     folder = run.run_dir / "teacher"
@@ -76,3 +80,44 @@ def load_teacher(path: Path, args: Any, algorithm: str) -> tuple[dict[str, Any],
         )
     games = evaluate(path, episodes=args.teacher_eval_episodes, seed=args.seed)
     return content["model"], float(np.mean([game.episodic_return for game in games]))
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """Stands for the one environment that a recording was made in, whatever the run has."""
+
+    single_observation_space: Any
+    num_envs: int = 1
+
+
+def teacher_memory(args: Any, envs: Any, device: Any) -> FrameReplayBuffer:
+    """The empty memory for what the teacher does, or did in its recording."""
+    played_in = (
+        envs if args.teacher_trajectories is None else _Recorded(envs.single_observation_space)
+    )
+    return FrameReplayBuffer(args.buffer_size, played_in, device)
+
+
+def load_recording(args: Any, envs: Any, memory: FrameReplayBuffer) -> float:
+    """Fill the teacher's memory from its recording.
+
+    Args:
+        args: ``teacher_trajectories`` names the file; of a longer one the newest steps stay.
+        envs: what the student plays.
+        memory: what `teacher_memory` made.
+
+    Returns:
+        The average score of the recorded games.
+
+    Raises:
+        UsageError: when there is another teacher too, or the file cannot be learned from.
+    """
+    if args.teacher_policy is not None:
+        raise UsageError(
+            "There can be one teacher: leave out --teacher-policy or --teacher-trajectories."
+        )
+    recording = Recording(Path(args.teacher_trajectories))
+    recording.check(args.env_id, envs)
+    for transition in recording:
+        memory.add(*transition)
+    return float(recording.scores.mean())

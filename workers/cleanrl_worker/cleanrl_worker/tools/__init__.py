@@ -1,1 +1,1 @@
-"""Commands beside the worker: listing environments, installing extras."""
+"""Commands beside the worker: listing environments, installing extras, recording play."""
