@@ -19,7 +19,9 @@ class Case:
         flags: our flags that differ from the defaults.
         peer_options: the peer's arguments for the same hyperparameters.
         num_envs: environments side by side.
-        warm: the step at which both clocks start; random actions and first calls lie before it.
+        warm: the step at which both clocks start; random actions, first calls and compilation
+            lie before it.
+        compiled_target: the aim with ``--compile``, for scripts that have the flag.
     """
 
     algorithm: str
@@ -31,10 +33,12 @@ class Case:
     peer_options: dict[str, Any] = field(default_factory=dict)
     num_envs: int = 1
     warm: int = 0
+    compiled_target: float | None = None
 
 
 _PPO = {
     "learning_rate": 2.5e-4,
+    "anneal_lr": True,
     "n_steps": 128,
     "batch_size": 128,
     "n_epochs": 4,
@@ -52,8 +56,10 @@ _DQN = {
     "batch_size": 128,
     "train_freq": 10,
     "target_update_interval": 500,
+    "exploration_fraction": 0.5,
     "policy_kwargs": {"net_arch": [120, 84]},
 }
+_Q_FLAGS = {"learning_starts": 1000}
 _OFF_POLICY = {
     "learning_rate": 3e-4,
     "buffer_size": 100_000,
@@ -76,19 +82,21 @@ _CONTINUOUS = {
 }
 
 CASES = [
-    Case("ppo", "CartPole-v1", 60_000, 4.0, "PPO", {}, _PPO, num_envs=4),
-    Case("dqn", "CartPole-v1", 30_000, 2.5, "DQN", {"learning_starts": 1000}, _DQN),
-    Case("c51", "CartPole-v1", 20_000, 1.5, "DQN", {"learning_starts": 1000}, _DQN),
-    Case("pqn", "CartPole-v1", 60_000, 4.0, "PPO", {}, _PPO, num_envs=4),
-    Case("ppo_continuous_action", "HalfCheetah-v5", 8192, 3.0, "PPO", {}, _CONTINUOUS, warm=2048),
+    Case("ppo", "CartPole-v1", 40_000, 4.0, "PPO", {}, _PPO, 4, 5120, 8.0),
+    Case("dqn", "CartPole-v1", 20_000, 2.5, "DQN", _Q_FLAGS, _DQN, 1, 2000, 4.5),
+    Case("c51", "CartPole-v1", 15_000, 1.5, "DQN", _Q_FLAGS, _DQN, 1, 2000, 3.0),
+    Case("pqn", "CartPole-v1", 40_000, 4.0, "PPO", {}, _PPO, 4, 5120),
+    Case(
+        "ppo_continuous_action", "HalfCheetah-v5", 8192, 3.0, "PPO", {}, _CONTINUOUS, 1, 2048, 5.0
+    ),
     *(
-        Case(f"{name}_continuous_action", env_id, 1000, 1.8, name.upper(), flags, options, warm=300)
+        Case(f"{name}_continuous_action", env_id, 700, 1.8, peer, flags, options, 1, 300, 2.5)
         for env_id in ("Pendulum-v1", "HalfCheetah-v5")
-        for name, flags, options in (
-            ("sac", {**_OFF_FLAGS, "q_lr": 3e-4}, _OFF_POLICY),
-            ("td3", _OFF_FLAGS, _NOISY),
+        for name, peer, flags, options in (
+            ("sac", "SAC", {**_OFF_FLAGS, "q_lr": 3e-4}, _OFF_POLICY),
+            ("td3", "TD3", _OFF_FLAGS, _NOISY),
             # The peer's DDPG updates the actor with every update of the critic.
-            ("ddpg", {**_OFF_FLAGS, "policy_frequency": 1}, _NOISY),
+            ("ddpg", "DDPG", {**_OFF_FLAGS, "policy_frequency": 1}, _NOISY),
         )
     ),
 ]

@@ -1,8 +1,9 @@
 """Times stable-baselines3: ``python -m benchmarks.speed.peer CLASS ENV STEPS NUM_ENVS WARM JSON``.
 
 Prints environment steps per second of ``learn`` from step ``WARM`` on, by the wall clock and by
-the processor's, imports and construction left out. ``JSON`` holds the class's options;
-``action_noise`` among them is the standard deviation of Gaussian exploration.
+the processor's, imports and construction left out. ``JSON`` holds the class's options, and what
+JSON cannot say by itself: ``action_noise`` is the standard deviation of Gaussian exploration,
+``anneal_lr`` lets the learning rate fall to zero.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 import json
 import sys
 import time
+from typing import Any
 
 import numpy as np
 import stable_baselines3
 import torch
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.vec_env import VecNormalize
@@ -21,17 +24,8 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 def main() -> None:
     """Build the peer's model and time its learning."""
-    name, env_id, steps, num_envs, warm, text = sys.argv[1:]
-    options = json.loads(text)
-    torch.set_num_threads(1)
-    envs = make_vec_env(env_id, int(num_envs), seed=1)
-    if name == "PPO" and env_id.startswith("HalfCheetah"):
-        envs = VecNormalize(envs)
-    if "action_noise" in options:
-        shape = envs.action_space.shape
-        sigma = np.full(shape, options["action_noise"])
-        options["action_noise"] = NormalActionNoise(np.zeros(shape), sigma)
-    model = getattr(stable_baselines3, name)("MlpPolicy", envs, device="cpu", seed=1, **options)
+    name, env_id, steps, num_envs, warm, options = sys.argv[1:]
+    model = make_model(name, env_id, int(num_envs), json.loads(options), seed=1)
     if int(warm):
         model.learn(int(warm))
     first = model.num_timesteps
@@ -40,6 +34,26 @@ def main() -> None:
     by_wall, by_cpu = time.perf_counter() - wall, time.process_time() - cpu
     done = model.num_timesteps - first
     print(done / by_wall, done / by_cpu)
+
+
+def make_model(
+    name: str, env_id: str, num_envs: int, options: dict[str, Any], seed: int
+) -> BaseAlgorithm:
+    """The peer's algorithm on one thread, with the options of a case."""
+    torch.set_num_threads(1)
+    envs = make_vec_env(env_id, num_envs, seed=seed)
+    if name == "PPO" and env_id.startswith("HalfCheetah"):
+        envs = VecNormalize(envs)
+    options = dict(options)
+    if "action_noise" in options:
+        shape = envs.action_space.shape
+        sigma = np.full(shape, options["action_noise"])
+        options["action_noise"] = NormalActionNoise(np.zeros(shape), sigma)
+    if options.pop("anneal_lr", False):
+        rate = options["learning_rate"]
+        options["learning_rate"] = lambda remaining: rate * remaining
+    kind = getattr(stable_baselines3, name)
+    return kind("MlpPolicy", envs, device="cpu", seed=seed, **options)
 
 
 if __name__ == "__main__":
