@@ -6,7 +6,10 @@ and with a worker listening. Both are measured directly, because the difference 
 runs drowns in a busy machine's noise; the processor time of whole runs, alone and under the worker,
 is reported beside them, with every pair.
 
-    python benchmarks/worker.py [--pairs 4] [--total-timesteps 100000]
+Memories: the same for replay memories that are full, with the interval that the run's own pacing
+then keeps and the share of time that saving takes with it.
+
+    python benchmarks/worker.py [--pairs 4] [--total-timesteps 100000] [--only memories]
 """
 
 from __future__ import annotations
@@ -25,12 +28,14 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 INTERVAL_S = 60.0
 SAVES = 7
+MEMORY_SAVES = 5
 SECONDS = 60
 UPDATES_A_SECOND = 50
 EPISODES_AN_UPDATE = 5
@@ -69,6 +74,69 @@ def _measure_save(name: str, flags: list[str], run_dir: Path) -> dict[str, Any]:
         "save_ms": round(median * 1000, 1),
         "share_at_60_s_percent": round(100 * median / INTERVAL_S, 3),
     }
+
+
+def measure_memories(folder: Path) -> list[dict[str, Any]]:
+    """The time of one save of a full replay memory, and what pacing makes of it."""
+    import torch
+
+    from cleanrl_worker.kit import checkpoints
+    from cleanrl_worker.kit.atari import AtariEnvs
+    from cleanrl_worker.kit.envs import Envs
+    from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
+    from cleanrl_worker.kit.replay import ReplayBuffer
+    from cleanrl_worker.kit.run import _SAVE_SHARE
+
+    cpu = torch.device("cpu")
+    makers = {
+        "sac_continuous_action, HalfCheetah-v5, 1,000,000 transitions": lambda: ReplayBuffer(
+            1_000_000, Envs("HalfCheetah-v5", 1), cpu
+        ),
+        "dqn_atari, Breakout, 100,000 frames": lambda: FrameReplayBuffer(
+            100_000, AtariEnvs("BreakoutNoFrameskip-v4", 1), cpu
+        ),
+    }
+    found = []
+    for name, make in makers.items():
+        memory = make()
+        _fill(memory)
+        times = []
+        for number in range(MEMORY_SAVES):
+            state = {"objects": {"memory": memory.state_dict()}}
+            began = time.perf_counter()
+            path = checkpoints.save(folder / "memory", number, {}, state)[-1].path
+            times.append(time.perf_counter() - began)
+            checkpoints.prune(folder / "memory", 1)
+        median = statistics.median(times)
+        interval = max(INTERVAL_S, median / _SAVE_SHARE)
+        found.append(
+            {
+                "memory": name,
+                "state_mb": round(path.stat().st_size / 2**20),
+                "save_s": [round(value, 2) for value in times],
+                "share_at_60_s_percent": round(100 * median / (INTERVAL_S + median), 2),
+                "interval_s": round(interval),
+                "share_percent": round(100 * median / (interval + median), 2),
+            }
+        )
+        print(json.dumps(found[-1]), flush=True)
+    return found
+
+
+def _fill(memory: Any) -> None:
+    """Make a memory full of numbers that do not compress."""
+    import numpy as np
+
+    generator = np.random.default_rng(1)
+    for array in memory._arrays.values():
+        raw = array.view(np.uint8).reshape(-1)
+        for first in range(0, len(raw), 1 << 24):
+            part = raw[first : first + (1 << 24)]
+            part[:] = generator.integers(0, 2, len(part), np.uint8)
+    if hasattr(memory, "_full"):
+        memory._full = True
+    else:
+        memory._count[:] = memory.size
 
 
 def measure_bridge(folder: Path) -> dict[str, Any]:
@@ -165,19 +233,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=4)
     parser.add_argument("--total-timesteps", type=int, default=100_000)
+    parser.add_argument("--only", choices=("checkpoints", "memories", "whole_runs", "bridge"))
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        report = {
-            "command": " ".join(["python", *sys.argv]),
-            "machine": f"{os.cpu_count()} cores, Python {platform.python_version()}",
-            "load_average": [round(value, 2) for value in os.getloadavg()],
-            "checkpoints": measure_checkpoints(folder),
-            "whole_runs": measure_pairs(folder, options.pairs, options.total_timesteps),
-            "bridge": measure_bridge(folder),
-        }
+    parts: dict[str, Callable[[Path], Any]] = {
+        "checkpoints": measure_checkpoints,
+        "memories": measure_memories,
+        "whole_runs": lambda folder: measure_pairs(folder, options.pairs, options.total_timesteps),
+        "bridge": measure_bridge,
+    }
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "worker.json").write_text(json.dumps(report, indent=2) + "\n")
+    results = RESULTS / "worker.json"
+    report = json.loads(results.read_text()) if results.exists() else {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in (options.only,) if options.only else parts:
+            report[name] = {
+                "command": " ".join(["python", *sys.argv]),
+                "machine": f"{os.cpu_count()} cores, Python {platform.python_version()}",
+                "load_average": [round(value, 2) for value in os.getloadavg()],
+                "measured": parts[name](Path(folder)),
+            }
+            results.write_text(json.dumps(report, indent=2) + "\n")
     print(json.dumps(report, indent=2))
 
 

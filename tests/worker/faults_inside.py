@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import time
 
 
 def kill_at_fsync(number: int) -> None:
@@ -17,6 +18,17 @@ def kill_at_fsync(number: int) -> None:
             count += 1
             if count == number:
                 os.kill(os.getpid(), signal.SIGKILL)
+        real(descriptor)
+
+    os.fsync = fsync
+
+
+def slow_fsync(milliseconds: int) -> None:
+    """Every write to disk takes its time, as that of a large replay memory does."""
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        time.sleep(milliseconds / 1000)
         real(descriptor)
 
     os.fsync = fsync

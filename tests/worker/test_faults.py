@@ -97,6 +97,22 @@ def _save_forever(folder: Path) -> None:
         checkpoints.prune(folder, 3)
 
 
+def test_saving_that_takes_long_happens_less_often_and_is_said(tmp_path: Path) -> None:
+    """Saving on a schedule takes at most its share of time; asked to stop, a run saves at once."""
+    often = ("--", "--checkpoint-interval-s", "0.2")
+    worker = harness.start(tmp_path / "run", *LONG, *often, fault="slow_fsync:100")
+    note = worker.wait_for("note")
+    assert "a checkpoint takes" in note["text"]
+    assert "not every 0.2 s, so that saving takes at most 2% of the time" in note["text"]
+    worker.wait_for("metrics", count=3)
+    worker.stop()
+    assert worker.wait() == 143
+    full = [event["step"] for event in worker.events("checkpoint_saved") if event["kind"] == "full"]
+    assert len(full) == 2, "one on schedule, one for the stop"
+    assert harness.newest_state(tmp_path / "run")["step"] == full[-1]
+    assert len(worker.events("note")) == 1
+
+
 def test_d01_a_disk_that_is_full_costs_no_earlier_checkpoint(tmp_path: Path) -> None:
     """The run fails with the reason; what was saved before is intact and can be continued."""
     run_dir = tmp_path / "run"
