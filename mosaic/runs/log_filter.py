@@ -25,7 +25,7 @@ class LineFilter:
     def __init__(self, pattern: str, hidden: str = "") -> None:
         self._search = re.compile(pattern).search if pattern else None
         self._hidden = hidden
-        self._words, self._ignore_case = _required_words(pattern)
+        self._words, self._fold_case = _required_words(pattern)
 
     def takes(self, line: str) -> bool:
         """Whether a line is wanted."""
@@ -39,15 +39,17 @@ class LineFilter:
         # sequence may stand in the middle of a word.
         if not self._words or not content.isascii() or b"\x1b" in content:
             return True
-        haystack = content.lower() if self._ignore_case else content
+        haystack = content.lower() if self._fold_case else content
         return any(word in haystack for word in self._words)
 
 
 def _required_words(pattern: str) -> tuple[tuple[bytes, ...], bool]:
-    """Words of which every fitting line has one, and whether their case does not matter."""
+    """Words of which every fitting line has one, and whether to look for them in small letters."""
     found = _WORDS.fullmatch(pattern)
     words = found["words"].split("|") if found else []
     if found is None or not all(words) or not pattern.isascii():
         return (), False
-    ignore_case = bool(found["case"])
-    return tuple((one.lower() if ignore_case else one).encode() for one in words), ignore_case
+    lowered = {one.lower() for one in words}
+    # Fewer words in small letters let more through, but are looked for more quickly.
+    fold = bool(found["case"]) or len(lowered) < len(words)
+    return tuple(one.encode() for one in sorted(lowered if fold else words)), fold
