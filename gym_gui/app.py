@@ -8,7 +8,8 @@ import signal
 import sys
 from collections.abc import Sequence
 
-os.environ.setdefault("QT_API", "pyqt6")
+# With PySide6 the embedded browser takes the process down when a page is closed.
+os.environ["QT_API"] = "pyqt6"
 # The window starts helpers; gRPC's fork handlers would disturb its own threads for nothing.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
