@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ import pytest
 
 from cleanrl_worker import tracking
 from cleanrl_worker.config import CleanRLWorkerConfig
+from cleanrl_worker.kit.bridge import Bridge
+from cleanrl_worker.kit.tracking import init_or_offline
 
 RUN_ID = "01K9ZZZZZZZZZZZZZZZZZZZZZZ"
 
@@ -89,3 +93,39 @@ def test_tensorboard_can_be_switched_off(tmp_path: Path) -> None:
     assert manifest["artifacts"]["tensorboard"]["enabled"] is False
     assert not list((tmp_path / "run").rglob("*tfevents*"))
     assert list((tmp_path / "run" / "metrics").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("variable", "scheme", "answer"),
+    [
+        ("WANDB_BASE_URL", "http", None),
+        ("WANDB_BASE_URL", "http", b"this is no web server\r\n\r\n"),
+        ("WANDB_BASE_URL", "https", b"nor does it speak TLS\r\n\r\n"),
+        ("WANDB_HTTP_PROXY", "http", None),
+        ("WANDB_HTTP_PROXY", "http", b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n"),
+        ("WANDB_HTTP_PROXY", "http", b"HTTP/1.1 407 Who are you\r\nContent-Length: 0\r\n\r\n"),
+    ],
+)
+def test_n11_wrong_hosts_and_proxies_make_tracking_go_offline(
+    variable: str, scheme: str, answer: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody there, a broken answer, a broken TLS, a proxy that cannot: said, and gone offline."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("WANDB_BASE_URL", "http://host.invalid")
+        monkeypatch.setenv(variable, f"{scheme}://127.0.0.1:{server.getsockname()[1]}")
+        monkeypatch.setenv("WANDB_INIT_TIMEOUT", "5")
+        monkeypatch.delenv("WANDB_MODE", raising=False)
+        if answer is None:
+            server.close()
+        else:
+            threading.Thread(target=_answer_once, args=(server, answer), daemon=True).start()
+        asked: list[dict[str, Any]] = []
+        init_or_offline(lambda **options: asked.append(options), Bridge(), {"project": "p"})
+    assert asked == [{"project": "p", "mode": "offline"}]
+
+
+def _answer_once(server: socket.socket, answer: bytes) -> None:
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(1 << 16)
+        connection.sendall(answer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import sys
 import threading
@@ -116,7 +117,7 @@ def unreachable() -> str:
         gone = answer.code in (407, 502, 503, 504)
         answer.close()
         return f"{url}: {answer}" if gone else ""
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         return f"{url}: {error}"
     return ""
 
