@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -236,6 +239,65 @@ def test_networks_side_by_side_learn_as_they_do_alone() -> None:
             torch.testing.assert_close(parameter.grad, gradient, rtol=1e-3, atol=1e-5)
         optimizer.step()
         optimizer.zero_grad()
+
+
+def _critic(inputs: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Linear(inputs, 32), nn.ReLU(), nn.Linear(32, 24), nn.ReLU(), nn.Linear(24, 1)
+    )
+
+
+def test_fused_critics_learn_and_lead_an_actor_as_torch_would() -> None:
+    """Critics of ReLU layers get torch's gradients, and so does an actor ending in tanh that
+    climbs the smaller of their values, while critics that are not to learn stay untouched."""
+    torch.manual_seed(0)
+    qf1, qf2 = _critic(7), _critic(7)
+    actor = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 2), nn.Tanh())
+    critics, fused_actor = SideBySide(qf1, qf2), SideBySide(actor)
+    q_optimizer = Adam([*qf1.parameters(), *qf2.parameters()], 1e-2)
+    actor_optimizer = Adam(actor.parameters(), 1e-2)
+    everything = [*q_optimizer.parameters, *actor_optimizer.parameters]
+    for _ in range(3):
+        obs, rows, target = torch.randn(60, 5), torch.randn(60, 7), torch.randn(60, 1)
+
+        (qf1(rows) - target).square().mean().backward()
+        (qf2(rows) - target).square().mean().backward()
+        pi = torch.cat([obs, actor(obs)], dim=1)
+        loss = -torch.min(qf1(pi), qf2(pi)).mean()
+        loss.backward(inputs=actor_optimizer.parameters)
+        wanted = [parameter.grad.clone() for parameter in everything]
+        q_optimizer.zero_grad()
+        actor_optimizer.zero_grad()
+
+        one, other = critics(rows)
+        ((one - target).square().mean() + (other - target).square().mean()).backward()
+        (actions,) = fused_actor(obs)
+        fused_loss = -torch.min(*critics(torch.cat([obs, actions], dim=1), learn=False)).mean()
+        fused_loss.backward()
+        torch.testing.assert_close(fused_loss, loss)
+        for parameter, gradient in zip(everything, wanted, strict=True):
+            torch.testing.assert_close(parameter.grad, gradient, rtol=1e-4, atol=1e-6)
+        q_optimizer.step()
+        actor_optimizer.step()
+        q_optimizer.zero_grad()
+        actor_optimizer.zero_grad()
+
+
+def test_fused_networks_keep_no_memory_of_past_updates() -> None:
+    """What an update computed is let go with it, without waiting for the collector."""
+    network = _critic(4)
+    fused = SideBySide(network)
+    gc.disable()
+    try:
+        outputs = []
+        for _ in range(3):
+            (output,) = fused(torch.randn(8, 4))
+            output.sum().backward()
+            outputs.append(weakref.ref(output.grad_fn))
+            del output
+        assert [reference() for reference in outputs] == [None, None, None]
+    finally:
+        gc.enable()
 
 
 def test_sampled_actions_follow_the_logits() -> None:

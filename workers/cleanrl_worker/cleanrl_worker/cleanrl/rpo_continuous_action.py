@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from cleanrl_worker.agents.mlp import tanh_mlp
-from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.acceleration import accelerated
+from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.fused import SideBySide
@@ -39,7 +40,7 @@ SMOKE = {"env_id": "Pendulum-v1", "total_timesteps": 2048, "num_steps": 512}
 
 
 @dataclass
-class Args(RunArgs):
+class Args(TorchArgs):
     exp_name: str = "rpo_continuous_action"
     """the name of this experiment"""
 
@@ -140,6 +141,41 @@ def train(args: Args, run: Run) -> None:
     policy = gaussian_policy(agent.actor_mean, agent.actor_logstd)
     value = numpy_forward(agent.critic)
 
+    def update(
+        obs: Tensor,
+        actions: Tensor,
+        logprobs: Tensor,
+        advantages: Tensor,
+        returns: Tensor,
+        values: Tensor,
+    ) -> tuple[Tensor, ...]:
+        new_logprob, entropy, new_value = agent(obs, actions)
+        logratio = new_logprob - logprobs
+        ratio = logratio.exp()
+
+        if args.norm_adv:
+            std, mean = torch.std_mean(advantages)
+            advantages = (advantages - mean) / (std + 1e-8)
+
+        # Policy loss: the pessimistic one of the plain and the clipped ratio
+        clipped = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
+        pg_loss = -torch.min(advantages * ratio, advantages * clipped).mean()
+
+        # Value loss
+        v_error = (new_value - returns).square()
+        if args.clip_vloss:
+            moved = (new_value - values).clamp(-args.clip_coef, args.clip_coef)
+            v_error = torch.max(v_error, (values + moved - returns).square())
+        v_loss = 0.5 * v_error.mean()
+
+        loss = pg_loss - args.ent_coef * entropy + args.vf_coef * v_loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return v_loss.detach(), pg_loss.detach(), entropy.detach(), logratio.detach()
+
+    update = accelerated(update, args, run.device)
+
     # Storage of one rollout
     shape = (args.num_steps, args.num_envs)
     obs = np.zeros((*shape, *envs.single_observation_space.shape), np.float32)
@@ -186,43 +222,11 @@ def train(args: Args, run: Run) -> None:
         # Optimise the policy and the value network
         clipfracs = []
         for _ in range(args.update_epochs):
-            for (
-                mb_obs,
-                mb_actions,
-                mb_logprobs,
-                mb_advantages,
-                mb_returns,
-                mb_values,
-            ) in minibatches(run.rng, minibatch_size, *batch):
-                new_logprob, entropy, new_value = agent(mb_obs, mb_actions)
-                logratio = new_logprob - mb_logprobs
-                ratio = logratio.exp()
-
-                if args.norm_adv:
-                    std, mean = torch.std_mean(mb_advantages)
-                    mb_advantages = (mb_advantages - mean) / (std + 1e-8)
-
-                # Policy loss: the pessimistic one of the plain and the clipped ratio
-                clipped = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
-                pg_loss = -torch.min(mb_advantages * ratio, mb_advantages * clipped).mean()
-
-                # Value loss
-                v_error = (new_value - mb_returns).square()
-                if args.clip_vloss:
-                    moved = (new_value - mb_values).clamp(-args.clip_coef, args.clip_coef)
-                    v_clipped = (mb_values + moved - mb_returns).square()
-                    v_error = torch.max(v_error, v_clipped)
-                v_loss = 0.5 * v_error.mean()
-
-                loss = pg_loss - args.ent_coef * entropy + args.vf_coef * v_loss
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-
-            with torch.no_grad():
-                old_approx_kl = -logratio.mean()
-                approx_kl = (ratio - 1 - logratio).mean()
-                clipfracs.append((ratio - 1.0).abs().gt(args.clip_coef).float().mean().item())
+            for minibatch in minibatches(run.rng, minibatch_size, *batch):
+                v_loss, pg_loss, entropy, logratio = update(*minibatch)
+            ratio = logratio.exp()
+            approx_kl = (ratio - 1 - logratio).mean()
+            clipfracs.append((ratio - 1.0).abs().gt(args.clip_coef).float().mean().item())
             if args.target_kl is not None and approx_kl > args.target_kl:
                 break
 
@@ -234,7 +238,7 @@ def train(args: Args, run: Run) -> None:
                 "losses/value_loss": v_loss.item(),
                 "losses/policy_loss": pg_loss.item(),
                 "losses/entropy": entropy.item(),
-                "losses/old_approx_kl": old_approx_kl.item(),
+                "losses/old_approx_kl": -logratio.mean().item(),
                 "losses/approx_kl": approx_kl.item(),
                 "losses/clipfrac": np.mean(clipfracs),
                 "losses/explained_variance": (

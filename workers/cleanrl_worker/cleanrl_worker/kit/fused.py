@@ -140,7 +140,7 @@ def _forward(chain: list[_Layer], rows: Tensor) -> list[Tensor]:
     """The rows and what each layer makes of them."""
     values = [rows]
     for layer in chain:
-        hidden = _empty(len(rows), len(layer.bias))
+        hidden = _empty(rows.shape[0], layer.bias.shape[0])
         torch.addmm(layer.bias, values[-1], layer.transposed, out=hidden)
         if layer.bend is nn.Tanh:
             array = hidden.numpy()
@@ -183,7 +183,7 @@ def _empty(rows: int, columns: int) -> Tensor:
 def _backward_where_judged(chain: list[_Layer], values: list[Tensor], grad: Tensor) -> Tensor:
     """The rows' gradient; rows without a say, as where another critic was smaller, are left out."""
     judged = grad.any(dim=1).nonzero().squeeze(1)
-    if len(judged) > _WORTH_PICKING * len(grad):
+    if judged.shape[0] > _WORTH_PICKING * grad.shape[0]:
         return _backward(chain, values, grad, False, True)
     picked = [value[judged] for value in values]
     result = torch.zeros_like(values[0])
