@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from mosaic.config.redaction import HIDDEN, redact, redact_text
+from mosaic.config.redaction import HIDDEN, may_hold_secret, redact, redact_text
 
 PIECE = 2**20
 _LARGEST_DOCUMENT = 16 * 2**20
@@ -20,6 +20,18 @@ _SHORTEST_SECRET = 6
 
 class HoldsSecretError(Exception):
     """A file that cannot be changed without breaking it holds a secret of the home."""
+
+
+def plain_pieces(path: Path) -> Iterator[bytes]:
+    """A file as it is.
+
+    Raises:
+        OSError: It is gone, or a link.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    with os.fdopen(descriptor, "rb", buffering=0) as file:
+        while piece := file.read(PIECE):
+            yield piece
 
 
 class Cleaner:
@@ -40,16 +52,13 @@ class Cleaner:
             HoldsSecretError: It is binary and holds a secret.
             OSError: It is gone, or a link.
         """
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-        with os.fdopen(descriptor, "rb", buffering=0) as file:
-            raw = iter(lambda: file.read(PIECE), b"")
-            suffix = path.suffix.lower()
-            if suffix in _DOCUMENT and os.fstat(descriptor).st_size <= _LARGEST_DOCUMENT:
-                yield from self._document(b"".join(raw))
-            elif self.may_change(path):
-                yield from self._text(raw)
-            else:
-                yield from self._binary(raw)
+        raw = plain_pieces(path)
+        if path.suffix.lower() in _DOCUMENT and path.lstat().st_size <= _LARGEST_DOCUMENT:
+            yield from self._document(b"".join(raw))
+        elif self.may_change(path):
+            yield from self._text(raw)
+        else:
+            yield from self._binary(raw)
 
     def _document(self, content: bytes) -> Iterator[bytes]:
         try:
@@ -93,6 +102,8 @@ class Cleaner:
 
 
 def _clean_lines(content: bytes) -> bytes:
+    if not may_hold_secret(content):
+        return content
     text = content.decode(errors="surrogateescape")
     if redact_text(text) == text:
         return content

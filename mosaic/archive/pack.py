@@ -4,12 +4,12 @@ import hashlib
 import os
 import stat
 import tarfile
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mosaic.archive.content import Cleaner, HoldsSecretError
+from mosaic.archive.content import Cleaner, HoldsSecretError, plain_pieces
+from mosaic.archive.gzip_writer import GzipWriter
 from mosaic.archive.manifest import (
     FILE_NAME,
     ArchivedFile,
@@ -20,8 +20,6 @@ from mosaic.archive.manifest import (
 )
 from mosaic.errors import ArchiveError
 
-# Weights hardly shrink; logs and metrics shrink well at any level.
-_LEVEL = 1
 _SENT_AT_ONCE = 2**20
 _CHECKPOINTS = "checkpoints"
 # Locks and the shared index of an SQLite log mean something to living processes only.
@@ -72,14 +70,14 @@ def pack(manifest: Manifest, sources: Sequence[Source]) -> Iterator[bytes]:
         ArchiveError: A file changed after it was described.
         OSError: A file cannot be read.
     """
-    deflater = zlib.compressobj(_LEVEL, zlib.DEFLATED, 31)
-    waiting = bytearray()
+    packed = GzipWriter()
+    waiting = bytearray(packed.begin())
     for piece in _tar(manifest, sources):
-        waiting += deflater.compress(piece)
+        waiting += packed.add(piece)
         if len(waiting) >= _SENT_AT_ONCE:
             yield bytes(waiting)
             waiting.clear()
-    yield bytes(waiting) + deflater.flush()
+    yield bytes(waiting) + packed.end()
 
 
 def _tar(manifest: Manifest, sources: Sequence[Source]) -> Iterator[bytes]:
@@ -87,9 +85,12 @@ def _tar(manifest: Manifest, sources: Sequence[Source]) -> Iterator[bytes]:
     yield _header(FILE_NAME, len(content), int(manifest.created_at))
     yield content + _padding(len(content))
     for source, run in zip(sources, manifest.runs, strict=True):
+        redacted = set(run.redacted)
         for file in run.files:
             yield _header(f"{run.run_id}/{file.path}", file.size, file.mtime)
-            yield from _same(source.cleaner.pieces(source.run_dir / file.path), file)
+            # What was clean when it was described is clean if its checksum is still the same.
+            read = source.cleaner.pieces if file.path in redacted else plain_pieces
+            yield from _same(read(source.run_dir / file.path), file)
             yield _padding(file.size)
     yield bytes(2 * tarfile.BLOCKSIZE)
 

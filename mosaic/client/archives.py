@@ -7,6 +7,7 @@ import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -60,19 +61,19 @@ def _copy(chunks: Iterable[pb.ArchiveChunk], file: BinaryIO) -> tuple[dict[str, 
     return manifest, size, digest.hexdigest()
 
 
-def open_archive(file: Path) -> BinaryIO:
-    """A file to be sent.
+def open_archive(file: Path) -> FileIO:
+    """A file to be sent; unbuffered, so that it can be closed while a pipe keeps a reader waiting.
 
     Raises:
         ArchiveError: There is no such file.
     """
     try:
-        return file.open("rb")
+        return file.open("rb", buffering=0)
     except OSError as error:
         raise ArchiveError(f"cannot read {file}: {error.strerror}") from None
 
 
-def send(content: BinaryIO, as_new: bool) -> Iterator[pb.ImportChunk]:
+def send(content: FileIO, as_new: bool) -> Iterator[pb.ImportChunk]:
     """A file in pieces, after what is to be done with it."""
     facts = os.fstat(content.fileno())
     size = facts.st_size if stat.S_ISREG(facts.st_mode) else 0

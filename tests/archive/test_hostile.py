@@ -1,6 +1,7 @@
 """Files that are damaged, forged or cut short, and ends that come in the middle."""
 
 import gzip
+import hashlib
 import io
 import json
 import os
@@ -16,7 +17,9 @@ import pytest
 from cli.conftest import MOSAIC
 from support.trainer import until
 
+from mosaic.archive.gzip_writer import GzipWriter
 from mosaic.archive.manifest import safe_path
+from mosaic.archive.reader import ArchiveReader
 from mosaic.errors import ArchiveError
 
 from .conftest import Place
@@ -76,8 +79,6 @@ def _hostile(file: Path) -> dict[str, tuple[bytes, str]]:
         return _with_manifest(entries, lambda d: _first_file(d).update(path=path))
 
     def event_log(change: Callable[[bytes], bytes]) -> bytes:
-        import hashlib
-
         at = next(i for i, (info, _) in enumerate(entries) if info.name.endswith("events.jsonl"))
         content = change(entries[at][1])
         document = json.loads(entries[0][1])
@@ -280,10 +281,24 @@ class _half_sent:  # noqa: N801
 
 def test_the_archive_is_not_held_in_memory() -> None:
     """A reader inflates no more at once than it is asked for."""
-    from mosaic.archive.reader import ArchiveReader
-
     packed = zlib.compressobj(9, zlib.DEFLATED, 31)
     swollen = packed.compress(bytes(2**26)) + packed.flush()
     reader = ArchiveReader(iter([swollen]))
     assert len(reader._some(1000)) <= 1000
     assert len(reader._pending) < len(swollen)
+
+
+def test_any_gzip_reader_reads_what_is_written() -> None:
+    """Pieces that shrink and pieces that do not, in any order, come back as they were."""
+    pieces = [
+        os.urandom(200_000),
+        b"a" * 300_000,
+        os.urandom(65_535),
+        b"",
+        b"x",
+        os.urandom(70_000),
+    ]
+    writer = GzipWriter()
+    stream = writer.begin() + b"".join(map(writer.add, pieces)) + writer.end()
+    assert gzip.decompress(stream) == b"".join(pieces)
+    assert len(stream) < 350_000
