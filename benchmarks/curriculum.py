@@ -3,7 +3,7 @@
 Each run is a run of the worker's own command line. Afterwards both policies are judged on the
 hardest task by the worker's evaluation, actions sampled, with the same seeds.
 
-    python benchmarks/curriculum.py [--total-timesteps 80000] [--seeds 1 2] [--episodes 40]
+    python benchmarks/curriculum.py [--total-timesteps 250000] [--seeds 1 2 3] [--episodes 40]
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+from cleanrl_worker.wrappers.curriculum import BABYAI_DOORKEY_CURRICULUM
+
 RESULTS = Path(__file__).parent / "results"
-HARDEST = "MiniGrid-DoorKey-6x6-v0"
-STAGES = [
-    {"env_id": "MiniGrid-DoorKey-5x5-v0", "condition": "episode_return>=0.5", "steps": 50_000},
-    {"env_id": HARDEST},
-]
+# The preset without its last stage, which takes millions of steps.
+STAGES = BABYAI_DOORKEY_CURRICULUM[:3]
+HARDEST = str(STAGES[-1]["env_id"])
 FLAGS = {"num_envs": 8, "num_steps": 128, "num_minibatches": 8}
 
 
@@ -81,8 +81,8 @@ def _worker(folder: Path, config: dict[str, Any]) -> list[dict[str, Any]]:
 def main() -> None:
     """Run the comparison and write it down."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--total-timesteps", type=int, default=80_000)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--total-timesteps", type=int, default=250_000)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--episodes", type=int, default=40)
     options = parser.parse_args()
     results = []
