@@ -98,11 +98,13 @@ class Outbox:
             if self._spool.full if to_spool else full and not self._room_by_policy(important):
                 self.stats.dropped += 1
                 return False
+            record.seq = self._seq + 1
+            if to_spool and not self._spooled(record):
+                self.stats.dropped += 1
+                return False
             self._seq += 1
-            record.seq = self._seq
             self.stats.taken += 1
             if to_spool:
-                self._spool.append(record)
                 self.stats.spooled += 1
             else:
                 self._waiting.append(record)
@@ -169,13 +171,26 @@ class Outbox:
         """Keep what is still undelivered in the spool; how many records that are."""
         with self._change:
             self._connection += 1
-            left = self._spool.put_back([*self._unsafe, *self._waiting])
+            unsent = [*self._unsafe, *self._waiting]
+            try:
+                left = self._spool.put_back(unsent)
+            except OSError:
+                left = 0
+                self.stats.dropped += len(unsent)
             self._unsafe.clear()
             self._waiting.clear()
             self._waiting_bytes = 0
             self._change.notify_all()
             self._spool.close()
             return left
+
+    def _spooled(self, record: Record) -> bool:
+        """Whether the disk took a record; a full one must not end the learning."""
+        try:
+            self._spool.append(record)
+        except OSError:
+            return False
+        return True
 
     def _room(self) -> bool:
         return len(self._waiting) < self._capacity and self._waiting_bytes < CAPACITY_BYTES

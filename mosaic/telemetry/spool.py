@@ -7,12 +7,13 @@ spool holds a lock on it, so that the daemon takes over only what a worker has l
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
-import shutil
 import struct
 import time
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -23,6 +24,7 @@ from mosaic.wire import trainer_pb2 as pb
 _HEAD = struct.Struct("<II")
 SPOOL_LIMIT_BYTES = 256 * 1024 * 1024
 TAKE_BYTES = 4 * 1024 * 1024
+_BLOCK = 1 << 20
 
 
 class SpoolBusyError(Exception):
@@ -40,7 +42,8 @@ def _framed(record: Record) -> bytes:
 
 
 def _locked(path: Path, mode: str) -> BinaryIO:
-    file = cast(BinaryIO, open(path, mode))  # noqa: SIM115  (held until the spool is closed)
+    # Unbuffered: a record is on its way to the disk when it counts as spooled.
+    file = cast(BinaryIO, open(path, mode, buffering=0))  # noqa: SIM115  (held until closed)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -62,6 +65,12 @@ def _locked_within(path: Path, patience_s: float) -> BinaryIO:
             if time.monotonic() >= deadline:
                 raise
             time.sleep(0.05)
+
+
+def _write_all(file: BinaryIO, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[file.write(view) :]
 
 
 class Spool:
@@ -88,12 +97,23 @@ class Spool:
         return self._end >= SPOOL_LIMIT_BYTES
 
     def append(self, record: Record) -> None:
-        """Add a record at the end."""
-        self._end += self._file.write(_framed(record))
+        """Add a record at the end.
+
+        Raises:
+            OSError: The disk did not take it; the spool is as it was before.
+        """
+        content = _framed(record)
+        try:
+            if self._file.write(content) < len(content):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError:
+            os.ftruncate(self._file.fileno(), self._end)
+            self._file.seek(0, os.SEEK_END)
+            raise
+        self._end += len(content)
 
     def take(self, limit: int) -> list[Record]:
         """The next records from the front, at most `limit` and about `TAKE_BYTES`."""
-        self._file.flush()
         self._file.seek(self._read_at)
         taken: list[Record] = []
         enough = self._read_at + TAKE_BYTES
@@ -106,17 +126,25 @@ class Spool:
         return taken
 
     def put_back(self, records: list[Record]) -> int:
-        """Put records before those that wait here; how many there are then in all."""
+        """Put records before those that wait here; how many there are then in all.
+
+        Raises:
+            OSError: The disk did not take them; the spool is as it was before.
+        """
         if not records and not self.waiting:
             self.clear()
             return 0
-        self._file.flush()
         fresh = self._path.with_suffix(".new")
         target = _locked(fresh, "w+b")
-        for record in records:
-            target.write(_framed(record))
-        self._file.seek(self._read_at)
-        shutil.copyfileobj(self._file, target)
+        try:
+            _write_all(target, b"".join(map(_framed, records)))
+            self._file.seek(self._read_at)
+            while block := self._file.read(_BLOCK):
+                _write_all(target, block)
+        except OSError:
+            fresh.unlink()
+            target.close()
+            raise
         os.replace(fresh, self._path)
         self._file.close()
         self._file, self._read_at, self._end = target, 0, target.tell()
@@ -136,14 +164,13 @@ class Spool:
 
     def clear(self) -> None:
         """Forget everything: all of it is safely stored elsewhere."""
-        self._file.flush()
         os.ftruncate(self._file.fileno(), 0)
         self._read_at = self._end = 0
 
     def close(self) -> None:
         """Let the file go; an empty one is removed."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with suppress(OSError):
+            os.fsync(self._file.fileno())
         if self._end == 0:
             self._path.unlink(missing_ok=True)
         self._file.close()

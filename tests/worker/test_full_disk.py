@@ -16,6 +16,10 @@ from support.trainer import Trainer, until
 from mosaic.errors import StorageError
 from mosaic.runs.metric_writer import MetricWriter
 from mosaic.runs.metrics import MetricReader
+from mosaic.telemetry.outbox import Outbox, Policy
+from mosaic.telemetry.records import Kind
+from mosaic.telemetry.spool import Spool
+from mosaic.wire import trainer_pb2 as pb
 from mosaic.workers.lifecycle import LifecycleEmitter, LifecycleLine, QuarantinedLine, parse_line
 
 RUN_ID = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -166,3 +170,23 @@ def test_d01_points_of_a_curve_wait_for_the_disk(disk: TinyDisk) -> None:
     writer.close()
     assert (writer.trouble, writer.lost) == ("", 0)
     assert MetricReader(disk.path).read("a")["step"].tolist() == list(range(2000))
+
+
+def test_d01_telemetry_that_cannot_be_spooled_is_counted(disk: TinyDisk) -> None:
+    """Recording goes on when the spool's disk is full: what it did not take is counted."""
+    outbox = Outbox(disk.path, Kind.STEPS, Policy.SPOOL, last_seq=0, capacity=1)
+
+    def put(count: int) -> int:
+        return sum(outbox.put(pb.Step(observation_json="x" * 500)) for _ in range(count))
+
+    assert put(50) == 50
+    disk.fill()
+    taken = 50 + put(50)
+    assert outbox.stats.dropped == 100 - taken > 0
+    disk.empty()
+    assert put(50) == 50
+    assert outbox.close() == taken + 50
+    spool = Spool(disk.path, Kind.STEPS)
+    kept = spool.take(1000)
+    spool.close()
+    assert [record.seq for record in kept] == list(range(1, taken + 51))
