@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 
-from dotenv import dotenv_values
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QCheckBox, QComboBox, QGridLayout, QGroupBox, QLineEdit, QWidget
 
 from gym_gui.forms.base import NumberLine, form_layout
 from gym_gui.models.requirement_sets import RequirementSet
 from gym_gui.models.train_draft import TrainDraft
+from gym_gui.models.wandb_proxy import from_environment
 from gym_gui.widgets.basics import button, column, label
-from mosaic.config.paths import project_root
 
 _NO_GPU = "No GPU on the trainer's machine"
 
@@ -205,14 +204,8 @@ class WandbSection(Section):
         proxy = ""
         if self.proxy.isChecked():
             proxy = self._lines["wandb_https_proxy"].text().strip()
-            proxy = proxy or _from_environment("WANDB_VPN_HTTPS_PROXY")
+            proxy = proxy or from_environment("WANDB_VPN_HTTPS_PROXY")
         self.probe_wanted.emit(proxy)
-
-
-def _from_environment(variable: str) -> str:
-    """A variable of the environment, or of the project's `.env` file."""
-    stored = dotenv_values(project_root() / ".env")
-    return os.environ.get(variable) or stored.get(variable) or ""
 
 
 class ExtrasSection(Section):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gym_gui.models.json_files import read_object
+from gym_gui.models.wandb_proxy import may_be_shown, proxy_for
 
 _METADATA = ("host", "python", "startedAt")
 
@@ -23,6 +24,7 @@ class WandbSummary:
         folder: Where it lies.
         facts: Names and values to show.
         sync_command: What sends an offline run to W&B.
+        proxy: Through which the hosted page is reached; empty for none.
     """
 
     mode: str
@@ -30,10 +32,18 @@ class WandbSummary:
     folder: str
     facts: tuple[tuple[str, str], ...]
     sync_command: str
+    proxy: str = ""
 
 
-def read_wandb(described: Mapping[str, Any]) -> WandbSummary | None:
-    """The summary of a run's W&B folder; None when there is none."""
+def read_wandb(
+    described: Mapping[str, Any], config: Mapping[str, Any] | None = None
+) -> WandbSummary | None:
+    """The summary of a run's W&B folder; None when there is none.
+
+    Args:
+        described: What the run's manifest says about W&B.
+        config: The run's config, which knows the proxy.
+    """
     folder = described.get("dir")
     if not isinstance(folder, Path) or not folder.is_dir():
         return None
@@ -49,13 +59,13 @@ def read_wandb(described: Mapping[str, Any]) -> WandbSummary | None:
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     facts.append(("size on disk", f"{size / 1024:,.0f} kB"))
     url = str(described.get("url") or "")
-    allowed = url.startswith("https://")
     return WandbSummary(
         mode,
-        url if allowed and mode == "online" else "",
+        url if mode == "online" and may_be_shown(url) else "",
         folder.name,
         tuple(facts),
         f"wandb sync {folder}" if mode == "offline" else "",
+        proxy_for(config or {}, url),
     )
 
 

@@ -9,6 +9,7 @@ from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QHeaderView, QTableWidget, QTableWidgetItem
 
 from gym_gui.models import formatting
+from gym_gui.models.json_files import read_object
 from gym_gui.models.manifest import read_manifest
 from gym_gui.models.wandb_local import WandbSummary, read_wandb
 from gym_gui.services import Services
@@ -37,7 +38,7 @@ class WandbTab(RunTab):
         self._sync = ""
         self._copy = button("Copy the sync command", self._on_copy)
         self._load = button("Load the hosted page", self._on_load)
-        self._url = ""
+        self._url = self._proxy = ""
         self._watcher = QFileSystemWatcher(self)
         self._watcher.directoryChanged.connect(lambda _path: self._read())
         bar = row(self._copy, self._load, 1)
@@ -71,7 +72,10 @@ class WandbTab(RunTab):
             if run_id == self.run_id:
                 self._show(summary)
 
-        self.services.link.calls.run(lambda: read_wandb(read_manifest(folder).wandb), take)
+        def work() -> WandbSummary | None:
+            return read_wandb(read_manifest(folder).wandb, read_object(folder / "config.json"))
+
+        self.services.link.calls.run(work, take)
 
     def _show(self, summary: WandbSummary | None) -> None:
         self._empty.setVisible(summary is None)
@@ -79,6 +83,7 @@ class WandbTab(RunTab):
         self.web.setVisible(False)
         self._sync = summary.sync_command if summary else ""
         self._url = summary.url if summary else ""
+        self._proxy = summary.proxy if summary else ""
         self._copy.setVisible(bool(self._sync))
         self._load.setVisible(bool(self._url))
         self.banner.say("info", "")
@@ -108,7 +113,7 @@ class WandbTab(RunTab):
     def _on_load(self) -> None:
         self.table.hide()
         self.web.show()
-        self.web.show_address(self._url)
+        self.web.show_address(self._url, self._proxy)
 
     def _on_copy(self) -> None:
         QGuiApplication.clipboard().setText(self._sync)

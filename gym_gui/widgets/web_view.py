@@ -7,6 +7,7 @@ from typing import Any
 
 from qtpy.QtCore import QCoreApplication, QEvent, QUrl, Signal
 from qtpy.QtGui import QDesktopServices
+from qtpy.QtNetwork import QNetworkProxy
 from qtpy.QtWidgets import QStackedWidget, QWidget
 
 from gym_gui.widgets.basics import EmptyState, button, column, label, row, selectable
@@ -28,6 +29,15 @@ def web_engine_problem() -> str:
 def same_origin(one: QUrl, other: QUrl) -> bool:
     """Whether two addresses have the same scheme, host and port."""
     return (one.scheme(), one.host(), one.port()) == (other.scheme(), other.host(), other.port())
+
+
+def proxy_of(address: str) -> QNetworkProxy:
+    """A proxy as Qt wants it, from `http://user:password@host:port` or `socks5://host:port`."""
+    url = QUrl(address if "://" in address else f"http://{address}")
+    socks = url.scheme().startswith("socks")
+    kind = QNetworkProxy.ProxyType.Socks5Proxy if socks else QNetworkProxy.ProxyType.HttpProxy
+    port = url.port(1080 if socks else 8080)
+    return QNetworkProxy(kind, url.host(), port, url.userName(), url.password())
 
 
 def _make_page(origin: QUrl) -> Any:
@@ -69,6 +79,8 @@ class WebView(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.address = ""
+        self._proxy = ""
+        self._proxied = False
         self.view: Any = None
         self._page: Any = None
         self._profile: Any = None
@@ -94,9 +106,9 @@ class WebView(QWidget):
         self._reload.setEnabled(False)
         self._open.setEnabled(bool(self.address))
 
-    def show_address(self, address: str) -> None:
-        """Load an address; where that is not possible, offer the browser."""
-        self.address = address
+    def show_address(self, address: str, proxy: str = "") -> None:
+        """Load an address, through a proxy if need be; where that fails, offer the browser."""
+        self.address, self._proxy = address, proxy
         self._address_label.setText(address)
         self._open.setEnabled(True)
         problem = web_engine_problem()
@@ -104,6 +116,10 @@ class WebView(QWidget):
             self.say("Shown in your browser", f"Here, {problem}. Use “Open in browser”.")
             return
         self._drop_view()
+        if proxy:
+            # The engine knows one proxy for all pages; those on this machine are not sent there.
+            QNetworkProxy.setApplicationProxy(proxy_of(proxy))
+            self._proxied = True
         from qtpy.QtWebEngineWidgets import QWebEngineView
 
         origin = QUrl(address)
@@ -120,7 +136,7 @@ class WebView(QWidget):
     def reload(self) -> None:
         """Load the page again."""
         if self.address:
-            self.show_address(self.address)
+            self.show_address(self.address, self._proxy)
 
     def open_in_browser(self) -> None:
         """Hand the address to the user's browser."""
@@ -139,6 +155,9 @@ class WebView(QWidget):
         self.view = self._page = self._profile = None
         self._stack.removeWidget(view)
         view.setParent(None)
+        if self._proxied:
+            QNetworkProxy.setApplicationProxy(QNetworkProxy())
+            self._proxied = False
         # A page must go before its profile, or the engine complains; so in order, and now.
         for gone in (page, view, profile):
             gone.deleteLater()

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import pytest
 from qtpy.QtCore import QMimeData, QPointF, Qt, QUrl
 from qtpy.QtGui import QDropEvent
 from qtpy.QtWidgets import QFileDialog
 
+from gym_gui.models.wandb_proxy import may_be_shown
 from gym_gui.presenters.run_archives import ENDING, proposed_name
+from gym_gui.widgets.web_view import WebView, web_engine_problem
 
 from .conftest import Driver, config_of
 from .test_models import record
@@ -88,3 +95,114 @@ def test_archives_are_named_after_their_runs() -> None:
     name = proposed_name([record(run_name="a/b: c", run_id="01ABCDEFGH")])
     assert name == f"a-b--c-cdefgh{ENDING}"
     assert proposed_name([record(), record()]) == f"2-runs{ENDING}"
+
+
+class _Proxy(BaseHTTPRequestHandler):
+    """A proxy that stands for the whole outside: it answers for the site itself."""
+
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        self._answer(b"<html><title>hosted</title><body>hosted page of the run</body></html>")
+
+    def _answer(self, text: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+class _Here(_Proxy):
+    """A page on this machine, such as TensorBoard's."""
+
+    asked: ClassVar[list[str]] = []
+
+
+@contextmanager
+def _serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever, name="site", daemon=True)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(5)
+
+
+def _words(driver: Driver, web: Any) -> str:
+    found: list[str] = []
+    driver.until(lambda: web.view is not None, "a page")
+    web.view.page().toPlainText(found.append)
+    driver.until(lambda: found, "the page's words")
+    return found[0]
+
+
+def test_hosted_wandb_page_comes_through_the_proxy(
+    driver: Driver, trained: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run's own proxy is used for its hosted page, and for no page on this machine."""
+    if web_engine_problem():
+        pytest.skip(web_engine_problem())
+    monkeypatch.setenv("WANDB_BASE_URL", "http://wandb.invalid")
+    folder = Path(driver.run(trained[1])["run_dir"])
+    manifest, config = folder / "analytics.json", folder / "config.json"
+    before = {path: path.read_text() for path in (manifest, config)}
+    (folder / "wandb" / "run-1").mkdir(parents=True)
+    with _serving(_Proxy) as port, _serving(_Here) as here:
+        about = json.loads(before[manifest])
+        about.setdefault("artifacts", {})["wandb"] = {
+            "enabled": True, "mode": "online", "dir": "wandb/run-1", "run_path": "me/p/1",
+            "url": "http://wandb.invalid/me/p/runs/1",
+        }  # fmt: skip
+        manifest.write_text(json.dumps(about))
+        asked = json.loads(before[config])
+        extras = asked["metadata"]["worker"]["config"]["extras"]
+        extras["wandb_use_vpn_proxy"] = True
+        extras["wandb_http_proxy"] = f"http://127.0.0.1:{port}"
+        config.write_text(json.dumps(asked))
+        driver.window.show_layout("watch")
+        driver.window.runs_panel.show_run(trained[1])
+        driver.until(lambda: driver.services.selection.current == trained[1], "selected")
+        driver.window.run_panel.refresh()
+        driver.window.run_panel.open_tab("wandb")
+        tab = driver.window.run_panel.tab("wandb")
+        driver.until(lambda: tab._load.isVisible(), "there is a hosted page")
+        tab._load.click()
+        driver.until(lambda: "hosted page of the run" in _words(driver, tab.web), "its words", 30)
+        assert any(path.startswith("http://wandb.invalid/") for path in _Proxy.asked)
+        local = WebView()
+        local.show_address(f"http://127.0.0.1:{here}/")
+        driver.until(lambda: "hosted page" in _words(driver, local), "a page from here", 30)
+        assert _Here.asked
+        assert not any(str(here) in path for path in _Proxy.asked)
+        local.close_page()
+        tab.web.close_page()
+        local.deleteLater()
+    for path, text in before.items():
+        path.write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("https://wandb.ai/me/p/runs/1", True),
+        ("http://wandb.ai/me/p/runs/1", False),
+        ("http://own.server:8080/x", True),
+        ("http://own.server:9/x", False),
+        ("file:///etc/passwd", False),
+        ("javascript:alert(1)", False),
+    ],
+)
+def test_only_addresses_of_wandb_are_shown(
+    address: str, shown: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A manifest that lies cannot lead the embedded page anywhere else."""
+    monkeypatch.setenv("WANDB_BASE_URL", "http://own.server:8080")
+    assert may_be_shown(address) is shown
