@@ -75,9 +75,13 @@ class MinigridAgent(nn.Module):
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Action logits and state values."""
-        if obs.device.type != "cpu":
-            hidden = self.trunk(obs)
-            return self.actor(hidden), self.critic(hidden).flatten()
+        if obs.device.type == "cpu":
+            return self._judge_each_once(obs)
+        hidden = self.trunk(obs)
+        return self.actor(hidden), self.critic(hidden).flatten()
+
+    @torch.compiler.disable
+    def _judge_each_once(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         grids, kinds = _distinct(obs)
         hidden = self.trunk(grids)
         logits, values = self.actor(hidden), self.critic(hidden)

@@ -12,7 +12,9 @@ class ScaledPixels(nn.Module):
     """Bytes to numbers between 0 and 1, laid out so that convolutions run fastest."""
 
     def forward(self, frames: Tensor) -> Tensor:
-        return frames.to(torch.float32, memory_format=torch.channels_last) / 255.0
+        # Bytes are laid out anew in a quarter of the time that numbers take.
+        laid_out = frames.contiguous(memory_format=torch.channels_last)
+        return laid_out.to(torch.float32).div_(255.0)
 
 
 def nature_cnn(channels: int = 4, *, orthogonal: bool = True, outputs: int = 512) -> nn.Sequential:

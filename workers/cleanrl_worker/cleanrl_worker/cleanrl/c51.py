@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.acceleration import accelerated
+from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.inference import Forward, Policy, greedy_policy, numpy_forward
@@ -37,7 +38,7 @@ SMOKE = {"total_timesteps": 2000, "learning_starts": 500, "buffer_size": 2000}
 
 
 @dataclass
-class Args(RunArgs):
+class Args(TorchArgs):
     exp_name: str = "c51"
     """the name of this experiment"""
 
@@ -144,6 +145,26 @@ def train(args: Args, run: Run) -> None:
     q_values = q_network.action_values()
     each = torch.arange(args.batch_size, device=run.device)
 
+    def update(
+        obs: Tensor, actions: Tensor, next_obs: Tensor, rewards: Tensor, dones: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """One step on a batch; the loss and the logits of the actions taken."""
+        with torch.no_grad():
+            next_pmfs = target_network(next_obs).softmax(dim=2)
+            best = (next_pmfs @ target_network.atoms).argmax(dim=1)
+            target_pmfs = project(
+                next_pmfs[each, best], rewards, dones, args.gamma, q_network.atoms
+            )
+        logits = q_network(obs)[each, actions.squeeze(1)]
+        loss = -(target_pmfs * logits.log_softmax(dim=1)).sum(dim=1).mean()
+
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.detach(), logits.detach()
+
+    update = accelerated(update, args, run.device)
+
     envs.reset(seed=args.seed)
     run.remember(
         {"q_network": q_network},
@@ -174,21 +195,9 @@ def train(args: Args, run: Run) -> None:
             continue
         if global_step % args.train_frequency < args.num_envs:
             data = memory.sample(args.batch_size, run.rng)
-            with torch.no_grad():
-                next_pmfs = target_network(data.next_obs).softmax(dim=2)
-                best = (next_pmfs @ target_network.atoms).argmax(dim=1)
-                target_pmfs = project(
-                    next_pmfs[each, best], data.rewards, data.dones, args.gamma, q_network.atoms
-                )
-            logits = q_network(data.obs)[each, data.actions.squeeze(1)]
-            loss = -(target_pmfs * logits.log_softmax(dim=1)).sum(dim=1).mean()
-
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-
+            loss, logits = update(data.obs, data.actions, data.next_obs, data.rewards, data.dones)
             if global_step % 100 < args.num_envs:
-                old_values = logits.detach().softmax(dim=1) @ q_network.atoms
+                old_values = logits.softmax(dim=1) @ q_network.atoms
                 run.log(
                     global_step,
                     {"losses/loss": loss.item(), "losses/q_values": old_values.mean().item()},

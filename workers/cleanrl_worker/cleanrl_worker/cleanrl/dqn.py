@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.acceleration import accelerated
+from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.inference import Policy, greedy_policy, numpy_forward
 from cleanrl_worker.kit.optim import Adam
@@ -35,7 +36,7 @@ SMOKE = {"total_timesteps": 2000, "learning_starts": 500, "buffer_size": 2000}
 
 
 @dataclass
-class Args(RunArgs):
+class Args(TorchArgs):
     exp_name: str = "dqn"
     """the name of this experiment"""
 
@@ -103,6 +104,23 @@ def train(args: Args, run: Run) -> None:
     memory = ReplayBuffer(args.buffer_size, envs, run.device)
     q_values = numpy_forward(q_network.network)
 
+    def update(
+        obs: Tensor, actions: Tensor, next_obs: Tensor, rewards: Tensor, dones: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """One step on a batch; the loss and the values of its actions."""
+        with torch.no_grad():
+            target_max = target_network(next_obs).amax(dim=1)
+            td_target = rewards + args.gamma * target_max * (1 - dones)
+        old_value = q_network(obs).gather(1, actions).squeeze(1)
+        loss = nn.functional.mse_loss(old_value, td_target)
+
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.detach(), old_value.detach()
+
+    update = accelerated(update, args, run.device)
+
     envs.reset(seed=args.seed)
     run.remember(
         {"q_network": q_network},
@@ -133,16 +151,9 @@ def train(args: Args, run: Run) -> None:
             continue
         if global_step % args.train_frequency < args.num_envs:
             data = memory.sample(args.batch_size, run.rng)
-            with torch.no_grad():
-                target_max = target_network(data.next_obs).amax(dim=1)
-                td_target = data.rewards + args.gamma * target_max * (1 - data.dones)
-            old_value = q_network(data.obs).gather(1, data.actions).squeeze(1)
-            loss = nn.functional.mse_loss(old_value, td_target)
-
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-
+            loss, old_value = update(
+                data.obs, data.actions, data.next_obs, data.rewards, data.dones
+            )
             if global_step % 100 < args.num_envs:
                 run.log(
                     global_step,

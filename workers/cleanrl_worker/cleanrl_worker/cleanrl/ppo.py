@@ -11,19 +11,21 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from cleanrl_worker.agents.minigrid import MinigridAgent
 from cleanrl_worker.agents.mlp import MLPAgent
-from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.acceleration import accelerated
+from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.inference import Policy, categorical_policy, numpy_forward, remembered
-from cleanrl_worker.kit.minibatches import minibatches
 from cleanrl_worker.kit.observations import is_image
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.returns import gae
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.storage import Stored
 
 ALGORITHM = {
     "title": "Proximal Policy Optimization, discrete actions",
@@ -38,7 +40,7 @@ SMOKE = {"total_timesteps": 2048}
 
 
 @dataclass
-class Args(RunArgs):
+class Args(TorchArgs):
     exp_name: str = "ppo"
     """the name of this experiment"""
 
@@ -108,16 +110,63 @@ def train(args: Args, run: Run) -> None:
         agent.parameters(), args.learning_rate, eps=1e-5, max_grad_norm=args.max_grad_norm
     )
     policy, value = numpy_forward(agent.policy_network()), numpy_forward(agent.value_network())
-
     on_grids = is_image(envs.single_observation_space)
 
     # Storage of one rollout
     shape = (args.num_steps, args.num_envs)
-    obs = np.zeros((*shape, *envs.single_observation_space.shape), envs.obs.dtype)
-    logits = np.zeros((*shape, int(envs.single_action_space.n)), np.float32)
-    actions = np.zeros(shape, np.int64)
+    obs = Stored(
+        (*shape, *envs.single_observation_space.shape),
+        torch.from_numpy(envs.obs).dtype,
+        run.device,
+    )
+    logits = Stored((*shape, int(envs.single_action_space.n)), torch.float32, run.device)
+    actions = Stored(shape, torch.int64, run.device)
+    values = Stored(shape, torch.float32, run.device)
+    advantages = Stored(shape, torch.float32, run.device)
     rewards = np.zeros(shape, np.float32)
     ends = np.zeros(shape, np.bool_)
+
+    # The same, flattened
+    b_obs = obs.tensor.flatten(0, 1)
+    b_logits = logits.tensor.flatten(0, 1)
+    b_actions = actions.tensor.flatten()
+    b_values = values.tensor.flatten()
+    b_advantages = advantages.tensor.flatten()
+
+    def update(rows: Tensor) -> tuple[Tensor, ...]:
+        """One step on a minibatch; what is logged about it."""
+        new_logits, new_value = agent(b_obs[rows])
+        log_probs = new_logits.log_softmax(-1)
+        entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
+        changes = log_probs - b_logits[rows].log_softmax(-1)
+        logratio = changes.gather(1, b_actions[rows].unsqueeze(1)).squeeze(1)
+        ratio = logratio.exp()
+
+        mb_advantages, mb_values = b_advantages[rows], b_values[rows]
+        mb_returns = mb_advantages + mb_values
+        if args.norm_adv:
+            std, mean = torch.std_mean(mb_advantages)
+            mb_advantages = (mb_advantages - mean) / (std + 1e-8)
+
+        # Policy loss: the pessimistic one of the plain and the clipped ratio
+        clipped = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
+        pg_loss = -torch.min(mb_advantages * ratio, mb_advantages * clipped).mean()
+
+        # Value loss
+        v_error = (new_value - mb_returns).square()
+        if args.clip_vloss:
+            moved = (new_value - mb_values).clamp(-args.clip_coef, args.clip_coef)
+            v_clipped = (mb_values + moved - mb_returns).square()
+            v_error = torch.max(v_error, v_clipped)
+        v_loss = 0.5 * v_error.mean()
+
+        loss = pg_loss - args.ent_coef * entropy + args.vf_coef * v_loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return v_loss.detach(), pg_loss.detach(), entropy.detach(), logratio.detach()
+
+    update = accelerated(update, args, run.device)
 
     envs.reset(seed=args.seed)
     run.remember({"agent": agent}, optimizer=optimizer, envs=envs)
@@ -130,10 +179,10 @@ def train(args: Args, run: Run) -> None:
         act = remembered(policy) if on_grids else policy
         for t in range(args.num_steps):
             global_step += args.num_envs
-            obs[t] = next_obs
-            logits[t] = act(next_obs)
-            actions[t] = run.rng.categorical(logits[t])
-            next_obs, rewards[t], terminated, truncated, info = envs.step(actions[t])
+            obs.array[t] = next_obs
+            logits.array[t] = step_logits = act(next_obs)
+            actions.array[t] = step_actions = run.rng.categorical(step_logits)
+            next_obs, rewards[t], terminated, truncated, info = envs.step(step_actions)
             ends[t] = terminated | truncated
             if info:
                 # A truncated episode would have gone on: count the value it still had.
@@ -142,66 +191,27 @@ def train(args: Args, run: Run) -> None:
                 run.log_episodes(global_step, info)
 
         # Advantages and returns
-        values = value(obs.reshape(batch_size, *obs.shape[2:])).reshape(shape)
+        values.array[:] = value(obs.array.reshape(batch_size, *obs.array.shape[2:])).reshape(shape)
         last_value = value(next_obs).ravel()
-        advantages = gae(rewards, values, last_value, ends, args.gamma, args.gae_lambda)
-        returns = advantages + values
-
-        # Flatten the batch
-        b_obs = torch.from_numpy(obs).to(run.device).flatten(0, 1)
-        b_actions = torch.from_numpy(actions).to(run.device).flatten().unsqueeze(1)
-        b_logits = torch.from_numpy(logits).to(run.device).flatten(0, 1)
-        b_logprobs = b_logits.log_softmax(-1).gather(1, b_actions).squeeze(1)
-        b_values = torch.from_numpy(values).to(run.device).flatten()
-        b_advantages = torch.from_numpy(advantages).to(run.device).flatten()
-        b_returns = torch.from_numpy(returns).to(run.device).flatten()
-        batch = (b_obs, b_actions, b_logprobs, b_advantages, b_returns, b_values)
+        advantages.array[:] = gae(
+            rewards, values.array, last_value, ends, args.gamma, args.gae_lambda
+        )
+        for stored in (obs, logits, actions, values, advantages):
+            stored.send()
 
         # Optimise the policy and the value network
         clipfracs = []
         for _ in range(args.update_epochs):
-            for (
-                mb_obs,
-                mb_actions,
-                mb_logprobs,
-                mb_advantages,
-                mb_returns,
-                mb_values,
-            ) in minibatches(run.rng, minibatch_size, *batch):
-                new_logits, new_value = agent(mb_obs)
-                log_probs = new_logits.log_softmax(-1)
-                entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
-                logratio = log_probs.gather(1, mb_actions).squeeze(1) - mb_logprobs
-                ratio = logratio.exp()
-
-                if args.norm_adv:
-                    std, mean = torch.std_mean(mb_advantages)
-                    mb_advantages = (mb_advantages - mean) / (std + 1e-8)
-
-                # Policy loss: the pessimistic one of the plain and the clipped ratio
-                clipped = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
-                pg_loss = -torch.min(mb_advantages * ratio, mb_advantages * clipped).mean()
-
-                # Value loss
-                v_error = (new_value - mb_returns).square()
-                if args.clip_vloss:
-                    moved = (new_value - mb_values).clamp(-args.clip_coef, args.clip_coef)
-                    v_clipped = (mb_values + moved - mb_returns).square()
-                    v_error = torch.max(v_error, v_clipped)
-                v_loss = 0.5 * v_error.mean()
-
-                loss = pg_loss - args.ent_coef * entropy + args.vf_coef * v_loss
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-
-            with torch.no_grad():
-                old_approx_kl = -logratio.mean()
-                approx_kl = (ratio - 1 - logratio).mean()
-                clipfracs.append((ratio - 1.0).abs().gt(args.clip_coef).float().mean().item())
+            order = torch.from_numpy(run.rng.permutation(batch_size)).to(run.device)
+            for rows in order.split(minibatch_size):
+                v_loss, pg_loss, entropy, logratio = update(rows)
+            ratio = logratio.exp()
+            approx_kl = (ratio - 1 - logratio).mean().item()
+            clipfracs.append((ratio - 1.0).abs().gt(args.clip_coef).float().mean().item())
             if args.target_kl is not None and approx_kl > args.target_kl:
                 break
 
+        returns = advantages.array + values.array
         variance = returns.var()
         run.log(
             global_step,
@@ -210,11 +220,11 @@ def train(args: Args, run: Run) -> None:
                 "losses/value_loss": v_loss.item(),
                 "losses/policy_loss": pg_loss.item(),
                 "losses/entropy": entropy.item(),
-                "losses/old_approx_kl": old_approx_kl.item(),
-                "losses/approx_kl": approx_kl.item(),
+                "losses/old_approx_kl": -logratio.mean().item(),
+                "losses/approx_kl": approx_kl,
                 "losses/clipfrac": np.mean(clipfracs),
                 "losses/explained_variance": (
-                    1 - (returns - values).var() / variance if variance > 0 else np.nan
+                    1 - advantages.array.var() / variance if variance > 0 else np.nan
                 ),
             },
         )

@@ -14,16 +14,17 @@ import torch
 from torch import Tensor, nn
 
 from cleanrl_worker.agents.layers import layer_init
-from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.acceleration import accelerated
+from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.inference import Policy, greedy_policy, numpy_forward
-from cleanrl_worker.kit.minibatches import minibatches
 from cleanrl_worker.kit.optim import RAdam
 from cleanrl_worker.kit.returns import q_lambda_returns
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schedules import linear_schedule
 from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.storage import Stored
 
 ALGORITHM = {
     "title": "Parallelised Q-Network",
@@ -38,7 +39,7 @@ SMOKE = {"total_timesteps": 2048}
 
 
 @dataclass
-class Args(RunArgs):
+class Args(TorchArgs):
     exp_name: str = "pqn"
     """the name of this experiment"""
 
@@ -116,11 +117,29 @@ def train(args: Args, run: Run) -> None:
 
     # Storage of one rollout
     shape = (args.num_steps, args.num_envs)
-    obs = np.zeros((*shape, *envs.single_observation_space.shape), envs.obs.dtype)
-    actions = np.zeros(shape, np.int64)
+    obs = Stored((*shape, *envs.single_observation_space.shape), torch.float32, run.device)
+    actions = Stored(shape, torch.int64, run.device)
+    returns = Stored(shape, torch.float32, run.device)
     rewards = np.zeros(shape, np.float32)
     values = np.zeros(shape, np.float32)
     ends = np.zeros(shape, np.bool_)
+
+    # The same, flattened
+    b_obs = obs.tensor.flatten(0, 1)
+    b_actions = actions.tensor.flatten()
+    b_returns = returns.tensor.flatten()
+
+    def update(rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Move the values of the actions taken towards their returns."""
+        q = q_network(b_obs[rows])
+        old_value = q.gather(1, b_actions[rows].unsqueeze(1)).squeeze(1)
+        loss = nn.functional.mse_loss(old_value, b_returns[rows])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.detach(), old_value.detach()
+
+    update = accelerated(update, args, run.device)
 
     envs.reset(seed=args.seed)
     run.remember({"q_network": q_network}, optimizer=optimizer, envs=envs)
@@ -138,12 +157,13 @@ def train(args: Args, run: Run) -> None:
                 global_step,
             )
             global_step += args.num_envs
-            obs[t] = next_obs
+            obs.array[t] = next_obs
             q = q_values(next_obs)
             values[t] = q.max(axis=1)
             explore = run.rng.random(args.num_envs) < epsilon
-            actions[t] = np.where(explore, envs.sample_actions(run.rng), q.argmax(axis=1))
-            next_obs, rewards[t], terminated, truncated, info = envs.step(actions[t])
+            chosen = np.where(explore, envs.sample_actions(run.rng), q.argmax(axis=1))
+            actions.array[t] = chosen
+            next_obs, rewards[t], terminated, truncated, info = envs.step(chosen)
             ends[t] = terminated | truncated
             if info:
                 # A truncated episode would have gone on: count the value it still had.
@@ -153,23 +173,16 @@ def train(args: Args, run: Run) -> None:
 
         # Q(lambda) returns
         last_value = q_values(next_obs).max(axis=1)
-        returns = q_lambda_returns(rewards, values, last_value, ends, args.gamma, args.q_lambda)
+        returns.array[:] = q_lambda_returns(
+            rewards, values, last_value, ends, args.gamma, args.q_lambda
+        )
+        for stored in (obs, actions, returns):
+            stored.send()
 
-        # Flatten the batch
-        b_obs = torch.from_numpy(obs).to(run.device).flatten(0, 1)
-        b_actions = torch.from_numpy(actions).to(run.device).flatten().unsqueeze(1)
-        b_returns = torch.from_numpy(returns).to(run.device).flatten()
-
-        # Move the values of the actions taken towards their returns
         for _ in range(args.update_epochs):
-            for mb_obs, mb_actions, mb_returns in minibatches(
-                run.rng, minibatch_size, b_obs, b_actions, b_returns
-            ):
-                old_value = q_network(mb_obs).gather(1, mb_actions).squeeze(1)
-                loss = nn.functional.mse_loss(old_value, mb_returns)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
+            order = torch.from_numpy(run.rng.permutation(batch_size)).to(run.device)
+            for rows in order.split(minibatch_size):
+                loss, old_value = update(rows)
 
         run.log(
             global_step,

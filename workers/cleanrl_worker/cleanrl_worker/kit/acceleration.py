@@ -44,6 +44,8 @@ def accelerated(step: Step, args: TorchArgs, device: torch.device) -> Step:
     """
     if args.compile:
         _refuse_without_compiler(device)
+        if device.type == "cpu":
+            _compile_backward_too()
         step = torch.compile(step, dynamic=False)
     if args.cudagraphs:
         if device.type != "cuda":
@@ -64,6 +66,14 @@ def _refuse_without_compiler(device: torch.device) -> None:
             f"--compile builds code with {compiler}, which is not installed: leave --compile out, "
             f"or install a compiler (apt install g++) or name yours with {variable}=<path>."
         )
+
+
+def _compile_backward_too() -> None:
+    """Let ``loss.backward()`` be part of the compiled step: one call of native code, not three."""
+    from torch._dynamo import config
+
+    if hasattr(config, "trace_autograd_ops"):
+        config.trace_autograd_ops = True
 
 
 class _Replayed:

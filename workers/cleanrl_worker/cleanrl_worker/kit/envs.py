@@ -171,7 +171,7 @@ class Envs:
         if isinstance(space, spaces.Box):
             size = (self.num_envs, *space.shape)
             return rng.uniform(space.low, space.high, size).astype(np.float32)
-        return rng.integers(space.n, size=self.num_envs)
+        return rng.integers(int(space.n), size=self.num_envs)
 
     def close(self) -> None:
         """Close every environment."""
