@@ -97,6 +97,18 @@ def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path) -> None:
     assert "no NVIDIA driver" in harness.refuse(tmp_path / "run", *arguments)
 
 
+def test_compiling_without_a_compiler_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the training process would find out, with what to install or leave out."""
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    document = {"algo": "ppo", "env_id": "CartPole-v1", "total_timesteps": 512}
+    code, summary = _dry(tmp_path, {**document, "extras": {"algo_params": {"compile": True}}})
+    assert code == 2
+    (told,) = summary["problems"]
+    assert "no-such-compiler, which is not installed: leave --compile out" in told["message"]
+
+
 def test_the_command_line_itself_never_loads_torch() -> None:
     """The worker stays small and quick: only the training process loads the heavy packages."""
     program = (

@@ -15,6 +15,7 @@ from typing import Any
 
 from cleanrl_worker import bundles
 from cleanrl_worker.config import CleanRLWorkerConfig, problem
+from cleanrl_worker.kit.compiler import missing_compiler
 from cleanrl_worker.modes.script import read_notes
 from cleanrl_worker.resolution import resolve
 from cleanrl_worker.runtime import CleanRLWorkerRuntime
@@ -96,6 +97,9 @@ def _machine_problems(config: CleanRLWorkerConfig, run_dir: Path) -> list[Proble
     if config.cuda and not _has_nvidia_driver():
         text = "a GPU is asked for, but this machine has no NVIDIA driver; leave cuda out"
         found.append(problem("extras/cuda", "CFG117", text))
+    compiles = config.script_parameters().get("compile") is True
+    if compiles and (sentence := missing_compiler(cuda=config.cuda)):
+        found.append(problem("extras/compile", "CFG119", sentence))
     existing = next(folder for folder in (run_dir, *run_dir.parents) if folder.exists())
     free = shutil.disk_usage(existing).free // 2**20
     if free < _LEAST_DISK_MB:

@@ -11,8 +11,6 @@ Only scripts whose ``Args`` derive from `kit.args.TorchArgs` have the flags.
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +18,7 @@ import torch
 from torch import Tensor
 
 from cleanrl_worker.kit.args import TorchArgs
+from cleanrl_worker.kit.compiler import missing_compiler
 from cleanrl_worker.kit.errors import UsageError
 
 Step = Callable[..., Any]
@@ -43,7 +42,8 @@ def accelerated(step: Step, args: TorchArgs, device: torch.device) -> Step:
         UsageError: when what a flag needs is not here.
     """
     if args.compile:
-        _refuse_without_compiler(device)
+        if sentence := missing_compiler(cuda=device.type == "cuda"):
+            raise UsageError(sentence)
         if device.type == "cpu":
             _compile_backward_too()
         step = torch.compile(step, dynamic=False)
@@ -55,17 +55,6 @@ def accelerated(step: Step, args: TorchArgs, device: torch.device) -> Step:
             )
         step = _Replayed(step, device)
     return step
-
-
-def _refuse_without_compiler(device: torch.device) -> None:
-    """Refuse where the code that torch generates could not be built."""
-    variable, usual = ("CC", "gcc") if device.type == "cuda" else ("CXX", "g++")
-    compiler = os.environ.get(variable) or usual
-    if shutil.which(compiler) is None:
-        raise UsageError(
-            f"--compile builds code with {compiler}, which is not installed: leave --compile out, "
-            f"or install a compiler (apt install g++) or name yours with {variable}=<path>."
-        )
 
 
 def _compile_backward_too() -> None:
