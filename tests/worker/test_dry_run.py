@@ -12,11 +12,13 @@ import harness
 import pytest
 
 
-def _dry(tmp_path: Path, document: dict[str, object]) -> tuple[int, dict[str, object]]:
+def _dry(
+    tmp_path: Path, document: dict[str, object], **environment: str
+) -> tuple[int, dict[str, object]]:
     config = tmp_path / "config.json"
     config.write_text(json.dumps(document))
     arguments = ("--config", str(config), "--dry-run", "--emit-summary")
-    worker = harness.start(tmp_path / "run", *arguments)
+    worker = harness.start(tmp_path / "run", *arguments, **environment)
     code = worker.wait()
     return code, json.loads(worker.output.read_text())
 
@@ -97,13 +99,11 @@ def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path) -> None:
     assert "no NVIDIA driver" in harness.refuse(tmp_path / "run", *arguments)
 
 
-def test_compiling_without_a_compiler_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compiling_without_a_compiler_is_refused(tmp_path: Path) -> None:
     """Before the training process would find out, with what to install or leave out."""
-    monkeypatch.setenv("CXX", "no-such-compiler")
     document = {"algo": "ppo", "env_id": "CartPole-v1", "total_timesteps": 512}
-    code, summary = _dry(tmp_path, {**document, "extras": {"algo_params": {"compile": True}}})
+    compiled = {**document, "extras": {"algo_params": {"compile": True}}}
+    code, summary = _dry(tmp_path, compiled, CXX="no-such-compiler")
     assert code == 2
     (told,) = summary["problems"]
     assert "no-such-compiler, which is not installed: leave --compile out" in told["message"]
