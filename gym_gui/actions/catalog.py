@@ -84,9 +84,9 @@ ACTIONS: tuple[Action, ...] = (
     ),
     Action("run.evaluate", "Evaluate …", "Run", "Ctrl+E", "flag", _one_run(_has_policy)),
     Action("run.tags", "Edit tags and notes …", "Run", "F2", "tag", _one_run(_real), False, True),
-    Action("run.pin", "Pin as baseline", "Run", "", "pin", _one_run(_real)),
+    Action("run.pin", "Pin as baseline", "Run", "Ctrl+B", "pin", _one_run(_real)),
     Action("run.copy_id", "Copy run id", "Run", "Ctrl+Shift+C", "clone", _has_selection),
-    Action("run.open_folder", "Open folder", "Run", "", "folder", _one_run(_real)),
+    Action("run.open_folder", "Open folder", "Run", "Ctrl+Shift+F", "folder", _one_run(_real)),
     Action(
         "run.export", "Export …", "Run", "Ctrl+Shift+X", "save", _any_run(run_status.can_delete)
     ),
@@ -107,10 +107,17 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         "analyse.compare", "Compare selected runs", "Analyse", "Ctrl+M", "compare", _has_selection
     ),
-    Action("analyse.diff", "Difference of two configs", "Analyse", "", "clone", _several),
+    Action(
+        "analyse.diff", "Difference of two configs", "Analyse", "Ctrl+Shift+M", "clone", _several
+    ),
     Action("analyse.logs", "Logs of the run", "Analyse", "Ctrl+L", "log", _one_run(_real)),
     Action(
-        "analyse.tensorboard", "TensorBoard of the run", "Analyse", "", "chart", _one_run(_real)
+        "analyse.tensorboard",
+        "TensorBoard of the run",
+        "Analyse",
+        "Ctrl+T",
+        "chart",
+        _one_run(_real),
     ),
     Action("runs.filter", "Filter runs", "Analyse", "Ctrl+F", "search", separated=True),
     Action("runs.group", "Group by seed", "Analyse", "Ctrl+G", "layout", checkable=True),

@@ -28,7 +28,7 @@ from gym_gui.models.requirement_sets import all_sets
 from gym_gui.models.tags import split_tags
 from gym_gui.models.train_draft import TrainDraft
 from gym_gui.services import Services
-from gym_gui.widgets.basics import Banner, column, label, row, scrolled
+from gym_gui.widgets.basics import Banner, column, label, row, scrolled, tab_chain
 
 
 class CleanRlTrainForm(WorkerForm):
@@ -54,6 +54,7 @@ class CleanRlTrainForm(WorkerForm):
         self.setLayout(column(self.banner, split, self.bar, margin=8, spacing=8))
         self.layout().setStretch(1, 1)
         self._connect()
+        self._chain()
         self._services.link.calls.run(all_sets, self.extras.set_sets)
 
     # ------------------------------------------------------------ building
@@ -105,6 +106,13 @@ class CleanRlTrainForm(WorkerForm):
         self.tabs.setMinimumWidth(330)
         return self.tabs
 
+    def _chain(self) -> None:
+        """The Tab key goes as the eye does: down the left column, the tabs, the buttons."""
+        top = (self.algo, self.env, self.steps, self.seed, self.seeds, self.name)
+        left = [*top, self.tags, *self.parameters.tab_stops()]
+        tab_chain(*left, self.tabs.tabBar(), self.help)
+        tab_chain(*self.bar.tab_stops())
+
     def _option_sections(self) -> list[Section]:
         return [self.machine, self.view, self.wandb, self.extras]
 
@@ -138,6 +146,7 @@ class CleanRlTrainForm(WorkerForm):
     def _on_description(self, name: str, description: dict[str, Any]) -> None:
         self.parameters.show_algorithm(description, library.parameters_that_matter(name))
         self.help.setHtml(library.help_html(name, description))
+        self._chain()
         default = self.choice.default("total_timesteps")
         self.steps.setPlaceholderText(f"{default:,}" if default else "")
         if self._waiting_params is not None:

@@ -9,7 +9,7 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QCheckBox, QGridLayout, QLineEdit, QWidget
 
 from gym_gui.models.form_fields import FieldError, fields_of
-from gym_gui.widgets.basics import clear, column, label, row
+from gym_gui.widgets.basics import clear, column, label, row, tab_chain
 from gym_gui.widgets.field_editor import FieldEditor
 
 _FEW = 6
@@ -62,8 +62,14 @@ class ParameterList(QWidget):
             editor.changed.connect(self._on_edit)
             self._editors[field.name] = editor
         self._filling = False
+        tab_chain(*self.tab_stops())
         self._show_fitting()
         self._on_edit()
+
+    def tab_stops(self) -> list[QWidget]:
+        """Where the Tab key stops, from top to bottom."""
+        stops = [widget for editor in self._editors.values() for widget in editor.stops]
+        return [self._search, self.advanced, *stops]
 
     def changed_texts(self) -> dict[str, str]:
         """What was typed that differs from the defaults."""

@@ -51,7 +51,12 @@ class TrainBar(QWidget):
         reset = button("Reset", self.reset_wanted.emit, tip=tip)
         presets = self._menu_button("Presets", self._fill_presets)
         copy = self._menu_button("Copy as", self._fill_copy)
+        self._stops = (reset, presets, copy, self.dry, self.train)
         self.setLayout(row(reset, presets, copy, 1, self.dry, self.train))
+
+    def tab_stops(self) -> tuple[QWidget, ...]:
+        """Where the Tab key stops, from left to right."""
+        return self._stops
 
     # ------------------------------------------------------------ presets
 

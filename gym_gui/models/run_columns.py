@@ -150,14 +150,6 @@ COLUMNS: tuple[Column, ...] = (
         width=96,
     ),
     Column(
-        "why",
-        "Waiting for / reason",
-        lambda r: one_line(r) or None,
-        one_line,
-        width=320,
-        lively=True,
-    ),
-    Column(
         "tags",
         "Tags",
         lambda r: ", ".join(r["tags"]) or None,
@@ -172,6 +164,14 @@ COLUMNS: tuple[Column, ...] = (
         lambda r: " ".join((r["notes"] or "").split()),
         width=180,
         editable=True,
+    ),
+    Column(
+        "why",
+        "Waiting for / reason",
+        lambda r: one_line(r) or None,
+        one_line,
+        width=320,
+        lively=True,
     ),
     Column(
         "steps",
@@ -200,6 +200,7 @@ COLUMNS: tuple[Column, ...] = (
 BY_KEY = {column.key: index for index, column in enumerate(COLUMNS)}
 _MOMENTS = frozenset({"checkpoint", "created"})
 _DURATIONS = frozenset({"eta", "spent"})
+_SPEEDS = frozenset({"sps", "steps"})
 
 
 def metric_column(name: str) -> Column:
@@ -245,7 +246,7 @@ def group_text(column: Column, runs: Iterable[Record]) -> str:
     members = list(runs)
     values = [column.value(run) for run in members]
     if column.key == "seed":
-        return f"{len(set(values))} seeds"
+        return _seeds([value for value in values if value is not None])
     given = [value for value in values if value is not None]
     if not given or column.key in _MOMENTS:
         return ""
@@ -256,10 +257,20 @@ def group_text(column: Column, runs: Iterable[Record]) -> str:
     mean = statistics.fmean(given)
     if column.key in _DURATIONS:
         return formatting.duration(mean)
-    spread = statistics.pstdev(given)
-    return (
-        f"{formatting.number(float(f'{mean:.4g}'))} ± {formatting.number(float(f'{spread:.2g}'))}"
-    )
+    if column.key in _SPEEDS:
+        return formatting.number(round(mean))
+    return f"{_rounded(mean, 4)} ± {_rounded(statistics.pstdev(given), 2)}"
+
+
+def _seeds(seeds: list[int]) -> str:
+    low, high, count = min(seeds, default=0), max(seeds, default=0), len(set(seeds))
+    return f"{low}–{high}" if count > 1 and high - low == count - 1 else f"{count} ×"
+
+
+def _rounded(value: float, digits: int) -> str:
+    """Few digits: the spread says how many are worth reading."""
+    rounded = float(f"{value:.{digits}g}")
+    return f"{rounded:,.0f}" if abs(rounded) >= 1000 else f"{rounded:g}"
 
 
 def _is_number(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -35,7 +36,10 @@ class Group:
     @property
     def title(self) -> str:
         """What the group's row says."""
-        return f"{' · '.join(filter(None, self.key[:3]))}  ({len(self.runs)} runs)"
+        names = [run["run_name"] or "" for run in self.runs]
+        shared = _common_start(names).removesuffix("-s").rstrip(" -_.·0123456789")
+        what = shared or " · ".join(filter(None, self.key[:3]))
+        return f"{len(self.runs)} × {what}"
 
     @property
     def live(self) -> int:
@@ -49,6 +53,12 @@ class Group:
 
 
 Row = Record | Group
+
+
+def _common_start(names: list[str]) -> str:
+    """The letters with which all names begin."""
+    letters = itertools.takewhile(lambda column: len(set(column)) == 1, zip(*names, strict=False))
+    return "".join(column[0] for column in letters)
 
 
 def group_key(run: Record) -> GroupKey:

@@ -35,6 +35,7 @@ class ColumnDialog(QDialog):
         self.search.setAccessibleName("Search columns")
         self.search.textChanged.connect(lambda _text: self._narrow())
         self.list = QListWidget()
+        self.list.setObjectName("choices")
         self.list.setAccessibleName("Columns")
         self.list.itemChanged.connect(self._on_tick)
         hint = label(

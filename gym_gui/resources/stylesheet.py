@@ -100,6 +100,7 @@ QTableView, QTreeView, QListView, QListWidget, QTreeWidget, QTableWidget {
 }
 QListWidget#roster::item { padding: 7px 8px; border-radius: 6px; }
 QListWidget#roster::item:selected { background: $selection; color: $text; }
+QListWidget#choices::item { padding: 4px 6px; }
 QTableView::item { padding: 2px 6px; border: none; }
 QTableView::item:focus { border: none; }
 QHeaderView { background: $surface; }

@@ -109,8 +109,9 @@ class ProgressDelegate(ThemedDelegate):
         fraction = row.progress if isinstance(row, Group) else row["progress"]["fraction"]
         tone = "accent" if isinstance(row, Group) else status_of(row).tone
         box = option.rect.adjusted(6, 0, -6, 0)
-        words = QRect(box.right() - 44, box.top(), 44, box.height())
-        bar = QRectF(box.left(), box.center().y() - 2.5, max(10, box.width() - 52), 6)
+        space = option.fontMetrics.horizontalAdvance("100 %") + 6
+        words = QRect(box.right() - space, box.top(), space, box.height())
+        bar = QRectF(box.left(), box.center().y() - 2.5, max(10, box.width() - space - 8), 6)
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)

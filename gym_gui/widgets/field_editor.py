@@ -54,6 +54,11 @@ class FieldEditor(QObject):
         grid.addWidget(self._reset, line, 3)
         grid.addWidget(self._error, line + 1, 1, 1, 3)
 
+    @property
+    def stops(self) -> tuple[QWidget, QWidget]:
+        """Where the Tab key stops: the editor, then what takes it back."""
+        return self.editor, self._reset
+
     def set_visible(self, visible: bool) -> None:
         """Show or hide the whole line."""
         for widget in (self._mark, self._label, self.editor, self._reset):

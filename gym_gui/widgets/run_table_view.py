@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from qtpy.QtCore import QModelIndex, QPoint, Qt, Signal
+from qtpy.QtCore import QEvent, QModelIndex, QPoint, Qt, Signal
 from qtpy.QtGui import QKeySequence, QShortcut
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableView
 
@@ -93,6 +93,15 @@ class RunTableView(QTableView):
             column = next((c for c in self._model.columns if c.key == key), None)
             chosen.append((key, column.width if column else 120))
         self.show_columns(chosen)
+        if shown:
+            bar = self.horizontalScrollBar()
+            bar.setValue(bar.maximum())
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
+            height = max(_ROW_HEIGHT, self.fontMetrics().height() + 13)
+            self.verticalHeader().setDefaultSectionSize(height)
 
     def _width(self, column: Column) -> int:
         """How wide a column is; one that merely fills the rest keeps its own width."""

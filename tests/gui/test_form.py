@@ -15,9 +15,10 @@ import pytest
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QInputDialog
+from qtpy.QtWidgets import QComboBox, QInputDialog, QLineEdit, QPlainTextEdit
 from support.trainer import Trainer, until
 
+from gym_gui.actions.catalog import ACTIONS
 from gym_gui.models.copied import as_command
 from gym_gui.models.presets import PresetBook, shipped_presets
 from gym_gui.models.train_draft import TrainDraft
@@ -219,3 +220,48 @@ def test_half_filled_form_survives_kill_9(
     assert form.parameters.editor("gamma").text == "1.5"
     assert form.machine.wall.text() == "30"
     assert again.window.launch.form("evaluate").episodes.text() == "3"
+
+
+def test_tab_key_goes_as_the_eye_does(driver: Driver) -> None:
+    """From the algorithm down to the last parameter, whichever algorithm was chosen last."""
+    form = driver.train_form()
+    driver.window.show_layout("train")
+    form.algo.set_text("dqn")
+    driver.until(lambda: form.described == "dqn", "another script")
+    form.parameters.advanced.setChecked(True)
+    driver.spin(0.2)
+    driver.window.activateWindow()
+    form.algo.combo.setFocus()
+    seen, heights = [], []
+    last = form.parameters.tab_stops()[-2]
+    while (focus := driver.window.focusWidget()) is not last:
+        assert len(seen) < 200, seen[-10:]
+        seen.append(focus.accessibleName() or type(focus).__name__)
+        heights.append(focus.mapTo(driver.window, focus.rect().topLeft()).y())
+        driver.window.focusNextChild()
+    assert seen[:6] == [
+        "algorithm",
+        "environment",
+        "Timesteps",
+        "Seed",
+        "Number of seeds",
+        "Run name",
+    ]
+    inside = [y for y in heights if y >= 0]
+    assert inside == sorted(inside)
+    form.parameters.advanced.setChecked(False)
+    form.load(TrainDraft())
+
+
+def test_every_main_action_has_a_key_or_is_in_the_palette(driver: Driver) -> None:
+    """No shortcut means two things, and every field of a form says its name to a screen reader."""
+    keys = [action.shortcut for action in ACTIONS if action.shortcut]
+    assert len(keys) == len(set(keys))
+    form = driver.train_form()
+    nameless = [
+        type(widget).__name__
+        for kind in (QLineEdit, QComboBox, QPlainTextEdit)
+        for widget in form.findChildren(kind)
+        if not widget.accessibleName() and not isinstance(widget.parent(), QComboBox)
+    ]
+    assert nameless == []

@@ -83,8 +83,8 @@ def test_groups_gather_seeds_with_mean_and_spread() -> None:
     rows = arrange(runs, None, View(grouped=True))
     assert sum(isinstance(row, Group) for row in rows) == 1
     group = next(row for row in rows if isinstance(row, Group) and len(row.runs) == 3)
-    assert group_text(COLUMNS[BY_KEY["return"]], group.runs) == "20 ± 8.20"
-    assert group_text(COLUMNS[BY_KEY["seed"]], group.runs) == "3 seeds"
+    assert group_text(COLUMNS[BY_KEY["return"]], group.runs) == "20 ± 8.2"
+    assert group_text(COLUMNS[BY_KEY["seed"]], group.runs) == "1–3"
     assert group_text(COLUMNS[BY_KEY["env"]], group.runs) == "CartPole-v1"
     folded = arrange(runs, None, View(grouped=True, collapsed=frozenset([group.key])))
     assert len(folded) == len(rows) - 3

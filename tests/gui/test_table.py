@@ -217,8 +217,11 @@ def test_groups_are_of_runs_that_differ_in_their_seed_alone(driver: Driver) -> N
         rows = (panel.model.row_at(place) for place in range(panel.model.rowCount()))
         return [row for row in rows if isinstance(row, Group)]
 
-    driver.until(lambda: len(groups()) == 2, "two groups")
-    assert all(len({run["seed"] for run in group.runs}) == 2 for group in groups())
+    driver.until(
+        lambda: [sorted(run["seed"] for run in group.runs) for group in groups()] == [[1, 2]] * 2,
+        "two groups of two seeds",
+    )
+    assert {group.title for group in groups()} == {"2 × plain", "2 × other"}
     driver.window.binder.actions["runs.group"].setChecked(False)
     panel.views.use("")
 
