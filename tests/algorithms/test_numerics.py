@@ -258,10 +258,10 @@ def test_fused_critics_learn_and_lead_an_actor_as_torch_would() -> None:
     actor_optimizer = Adam(actor.parameters(), 1e-2)
     everything = [*q_optimizer.parameters, *actor_optimizer.parameters]
     for _ in range(3):
-        obs, rows, target = torch.randn(60, 5), torch.randn(60, 7), torch.randn(60, 1)
+        obs, rows, target = torch.randn(60, 5), torch.randn(60, 7), torch.randn(60)
 
-        (qf1(rows) - target).square().mean().backward()
-        (qf2(rows) - target).square().mean().backward()
+        errors = [(critic(rows).squeeze(1) - target).square().mean() for critic in (qf1, qf2)]
+        sum(errors).backward()
         pi = torch.cat([obs, actor(obs)], dim=1)
         loss = -torch.min(qf1(pi), qf2(pi)).mean()
         loss.backward(inputs=actor_optimizer.parameters)
@@ -269,8 +269,9 @@ def test_fused_critics_learn_and_lead_an_actor_as_torch_would() -> None:
         q_optimizer.zero_grad()
         actor_optimizer.zero_grad()
 
-        one, other = critics(rows)
-        ((one - target).square().mean() + (other - target).square().mean()).backward()
+        values, fused_errors = critics.fit(rows, target)
+        torch.testing.assert_close(values[1], qf2(rows).squeeze(1))
+        torch.testing.assert_close(fused_errors, tuple(errors))
         (actions,) = fused_actor(obs)
         fused_loss = -torch.min(*critics(torch.cat([obs, actions], dim=1), learn=False)).mean()
         fused_loss.backward()

@@ -84,10 +84,15 @@ class QNetwork(nn.Module):
         )
         self._fused = SideBySide(self.network)
 
-    def forward(self, obs: Tensor, actions: Tensor, learn: bool = True) -> Tensor:
-        """The values; unless it may learn, gradients reach the actions, not the network."""
-        (values,) = self._fused(torch.cat([obs, actions], dim=1), learn=learn)
+    def forward(self, obs: Tensor, actions: Tensor) -> Tensor:
+        """The values; gradients reach the actions, not the network."""
+        (values,) = self._fused(torch.cat([obs, actions], dim=1), learn=False)
         return values.squeeze(1)
+
+    def fit(self, obs: Tensor, actions: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """The values, and their mean squared error, whose gradient the network gets."""
+        (values,), (error,) = self._fused.fit(torch.cat([obs, actions], dim=1), target)
+        return values, error
 
 
 class Actor(nn.Module):
@@ -145,16 +150,14 @@ def train(args: Args, run: Run) -> None:
         with torch.no_grad():
             next_value = qf1_target(next_obs, target_actor(next_obs))
             target = rewards + (1 - dones) * args.gamma * next_value
-        qf1_values = qf1(obs, actions)
-        qf1_loss = nn.functional.mse_loss(qf1_values, target)
         q_optimizer.zero_grad()
-        qf1_loss.backward()
+        qf1_values, qf1_loss = qf1.fit(obs, actions, target)
         q_optimizer.step()
-        return qf1_values.detach(), qf1_loss.detach()
+        return qf1_values, qf1_loss
 
     def update_actor(obs: Tensor) -> Tensor:
         # Uphill in the critic's value, and the targets follow
-        actor_loss = -qf1(obs, actor(obs), learn=False).mean()
+        actor_loss = -qf1(obs, actor(obs)).mean()
         actor_optimizer.zero_grad()
         actor_loss.backward()
         actor_optimizer.step()

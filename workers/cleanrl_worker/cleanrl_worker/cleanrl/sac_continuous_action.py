@@ -44,6 +44,8 @@ SMOKE = {
 }
 LOG_STD_MIN, LOG_STD_MAX = -5.0, 2.0
 
+Pair = tuple[Tensor, Tensor]
+
 
 @dataclass
 class Args(TorchArgs):
@@ -91,10 +93,14 @@ class SoftCritics(nn.Module):
         self.qf1, self.qf2 = q_network(inputs), q_network(inputs)
         self._both = SideBySide(self.qf1, self.qf2)
 
-    def forward(self, obs: Tensor, actions: Tensor, learn: bool = True) -> tuple[Tensor, Tensor]:
-        """The values; unless they may learn, gradients reach the actions, not the critics."""
-        qf1_values, qf2_values = self._both(torch.cat([obs, actions], dim=1), learn=learn)
+    def forward(self, obs: Tensor, actions: Tensor) -> Pair:
+        """The values; gradients reach the actions, not the critics."""
+        qf1_values, qf2_values = self._both(torch.cat([obs, actions], dim=1), learn=False)
         return qf1_values.squeeze(1), qf2_values.squeeze(1)
+
+    def fit(self, obs: Tensor, actions: Tensor, target: Tensor) -> tuple[Pair, Pair]:
+        """The values, and their mean squared errors, whose gradients the critics get."""
+        return self._both.fit(torch.cat([obs, actions], dim=1), target)
 
 
 def q_network(inputs: int) -> nn.Sequential:
@@ -190,19 +196,16 @@ def train(args: Args, run: Run) -> None:
             next_value = torch.min(*target_critics(next_obs, next_actions))
             next_value = next_value - temperature.log_alpha.exp() * next_log_pi
             target = rewards + (1 - dones) * args.gamma * next_value
-        qf1_values, qf2_values = critics(obs, actions)
-        qf1_loss = nn.functional.mse_loss(qf1_values, target)
-        qf2_loss = nn.functional.mse_loss(qf2_values, target)
         q_optimizer.zero_grad()
-        (qf1_loss + qf2_loss).backward()
+        (qf1_values, qf2_values), (qf1_loss, qf2_loss) = critics.fit(obs, actions, target)
         q_optimizer.step()
-        return qf1_values.detach(), qf2_values.detach(), qf1_loss.detach(), qf2_loss.detach()
+        return qf1_values, qf2_values, qf1_loss, qf2_loss
 
     def update_actor(obs: Tensor) -> tuple[Tensor, Tensor]:
         # Towards actions of a high soft value: a high value and a high entropy
         alpha = temperature.log_alpha.detach().exp()
         pi, log_pi = actor(obs)
-        min_qf = torch.min(*critics(obs, pi, learn=False))
+        min_qf = torch.min(*critics(obs, pi))
         actor_loss = (alpha * log_pi - min_qf).mean()
         actor_optimizer.zero_grad()
         actor_loss.backward()

@@ -42,6 +42,8 @@ SMOKE = {
     "buffer_size": 1000,
 }
 
+Pair = tuple[Tensor, Tensor]
+
 
 @dataclass
 class Args(TorchArgs):
@@ -87,9 +89,13 @@ class Critics(nn.Module):
         self.qf1, self.qf2 = q_network(inputs), q_network(inputs)
         self._first, self._both = SideBySide(self.qf1), SideBySide(self.qf1, self.qf2)
 
-    def forward(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, obs: Tensor, actions: Tensor) -> Pair:
         qf1_values, qf2_values = self._both(torch.cat([obs, actions], dim=1))
         return qf1_values.squeeze(1), qf2_values.squeeze(1)
+
+    def fit(self, obs: Tensor, actions: Tensor, target: Tensor) -> tuple[Pair, Pair]:
+        """The values, and their mean squared errors, whose gradients the critics get."""
+        return self._both.fit(torch.cat([obs, actions], dim=1), target)
 
     def first(self, obs: Tensor, actions: Tensor) -> Tensor:
         """The first critic's value; gradients reach the actions, not the critic."""
@@ -165,13 +171,10 @@ def train(args: Args, run: Run) -> None:
             next_actions = (next_actions + smoothing).clamp(lowest, highest)
             next_value = torch.min(*target_critics(next_obs, next_actions))
             target = rewards + (1 - dones) * args.gamma * next_value
-        qf1_values, qf2_values = critics(obs, actions)
-        qf1_loss = nn.functional.mse_loss(qf1_values, target)
-        qf2_loss = nn.functional.mse_loss(qf2_values, target)
         q_optimizer.zero_grad()
-        (qf1_loss + qf2_loss).backward()
+        (qf1_values, qf2_values), (qf1_loss, qf2_loss) = critics.fit(obs, actions, target)
         q_optimizer.step()
-        return qf1_values.detach(), qf2_values.detach(), qf1_loss.detach(), qf2_loss.detach()
+        return qf1_values, qf2_values, qf1_loss, qf2_loss
 
     def update_actor(obs: Tensor) -> Tensor:
         # Uphill in the first critic's value, and the targets follow

@@ -56,18 +56,51 @@ class SideBySide:
             rows: the inputs; they get a gradient when they ask for one.
             learn: whether the parameters get gradients too.
         """
-        if rows.device.type != "cpu" or torch.compiler.is_compiling():
+        if _in_torch(rows):
             return tuple(_layer_by_layer(network, rows, learn) for network in self._networks)
         self._bind()
         if torch.is_grad_enabled():
             return _Step.apply(rows, self._anchor if learn else None, self._chains)
         return tuple(_forward(chain, rows)[-1] for chain in self._chains)
 
+    def fit(self, rows: Tensor, target: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """Add the gradient of each network's mean squared error to its parameters' ``grad``.
+
+        The same as ``backward`` of these errors, without recording anything for it.
+
+        Args:
+            rows: the inputs, which get no gradient.
+            target: what every network's only output should be, one number a row.
+
+        Returns:
+            The networks' outputs, and their errors.
+        """
+        if _in_torch(rows):
+            outputs = tuple(output.squeeze(1) for output in self(rows))
+            errors = tuple(nn.functional.mse_loss(output, target) for output in outputs)
+            torch.stack(errors).sum().backward()
+            return tuple(output.detach() for output in outputs), tuple(e.detach() for e in errors)
+        self._bind()
+        outputs, errors = (), ()
+        with torch.no_grad():
+            for chain in self._chains:
+                values = _forward(chain, rows)
+                gap = values[-1] - target.unsqueeze(1)
+                outputs += (values[-1].squeeze(1),)
+                errors += (gap.square().mean(),)
+                _backward(chain, values, gap.mul_(2 / gap.shape[0]), True, False)
+        return outputs, errors
+
     def _bind(self) -> None:
         """Find the parameters' memory again when an optimiser has moved them."""
         if _place(self._anchor) != self._bound_to:
             self._chains = [_chain(network) for network in self._networks]
             self._bound_to = _place(self._anchor)
+
+
+def _in_torch(rows: Tensor) -> bool:
+    """Whether the layers are left to torch: on a GPU, and where it compiles them."""
+    return rows.device.type != "cpu" or torch.compiler.is_compiling()
 
 
 def _layer_by_layer(network: nn.Sequential, rows: Tensor, learn: bool) -> Tensor:
