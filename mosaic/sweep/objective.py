@@ -1,5 +1,6 @@
 """What a run is worth: a number from its curve, at the end and on the way."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -11,8 +12,9 @@ EVALUATION = "eval"
 DEFAULT_TAG = "charts/episodic_return"
 SUMMARIES = ("last", "mean", "max")
 RUNGS = 10
-# The end of a curve: its last tenth, but never so few points that one episode decides.
-_LAST_SHARE, _FEWEST_POINTS = 0.1, 10
+# The end of a curve: its last tenth of steps, but not so few points that one episode decides,
+# unless there are few altogether.
+_LAST_SHARE, _FEWEST_POINTS, _FEW_POINTS_SHARE = 0.1, 10, 0.2
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,9 @@ def score(curve: Curve, summary: str) -> float | None:
     if summary == "max":
         return max(curve.values)
     edge = curve.steps[-1] * (1 - _LAST_SHARE)
-    recent = [step for step in curve.steps if step > edge]
-    return fmean(curve.values[-max(len(recent), _FEWEST_POINTS) :])
+    recent = sum(1 for step in curve.steps if step > edge)
+    fewest = min(_FEWEST_POINTS, math.ceil(len(curve.values) * _FEW_POINTS_SHARE))
+    return fmean(curve.values[-max(recent, fewest) :])
 
 
 def passed_rungs(progress: Mapping[str, Any]) -> int:

@@ -15,7 +15,8 @@ from mosaic.trainer.recovery import last_vitals, load_run
 from mosaic.trainer.registry import StoredRun, Vitals
 from mosaic.trainer.states import Outcome, Run, State
 
-_LARGEST_LOG = 256 * 2**20
+_LARGEST_LOG, _LARGEST_ROW = 256 * 2**20, 2**20
+_LATEST = 2**33
 
 
 def load(place: Path, run_id: str) -> tuple[Run, Vitals]:
@@ -33,18 +34,37 @@ def load(place: Path, run_id: str) -> tuple[Run, Vitals]:
     lines = log.read_bytes().count(b"\n")
     if row is None or row.version != lines:
         raise ArchiveError(f"the event log of run {run_id} is damaged")
+    if row.run_id != place.name:
+        raise ArchiveError(f"the event log of run {run_id} gives it another id")
     run = replace(row, run_id=run_id)
     if run.state is not State.TERM or run.outcome not in set(Outcome):
         raise ArchiveError(f"run {run_id} has not ended; only ended runs are imported")
-    try:
-        vitals = last_vitals(run, place)
-        run_message(StoredRun(run, vitals, 0), str(place))
-        " ".join((run.idempotency_key, run.module, *run.tags))
-    except (TypeError, ValueError, AttributeError) as error:
-        raise ArchiveError(f"the event log of run {run_id} makes no sense: {error}") from None
     if run.deleted:
         raise ArchiveError(f"run {run_id} was in the trash of its home")
+    try:
+        vitals = last_vitals(run, place)
+        _check_values(run, vitals)
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise ArchiveError(f"the event log of run {run_id} makes no sense: {error}") from None
     return run, vitals
+
+
+def _check_values(run: Run, vitals: Vitals) -> None:
+    """See that a row can be stored and sent: the events of a stranger may say anything.
+
+    Raises:
+        ValueError, TypeError, AttributeError, OverflowError: It cannot.
+    """
+    message = run_message(StoredRun(run, vitals, 0), "")
+    if message.ByteSize() > _LARGEST_ROW:
+        raise ValueError(f"its record has {message.ByteSize():,} bytes")
+    for text in (run.idempotency_key, run.module):
+        text.encode()
+    for moment in (run.created_at, run.started_at, run.finished_at):
+        if not 0 <= moment < _LATEST:
+            raise ValueError(f"{moment} is no point in time")
+    if not 0 <= run.epoch < _LATEST:
+        raise ValueError(f"{run.epoch} is no epoch")
 
 
 def note_origin(place: Path, original: str) -> None:

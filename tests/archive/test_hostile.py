@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import tarfile
@@ -87,6 +88,14 @@ def _hostile(file: Path) -> dict[str, tuple[bytes, str]]:
         changed = [*entries[:at], (entries[at][0], content), *entries[at + 1 :]]
         return _pack([(entries[0][0], json.dumps(document).encode()), *changed[1:]])
 
+    def annotated(**fields: Any) -> bytes:
+        def change(log: bytes) -> bytes:
+            seq = log.count(b"\n") + 1
+            event = {"seq": seq, "kind": "annotated", "at": 1.0, "mono": 1.0, "data": fields}
+            return log + json.dumps(event).encode() + b"\n"
+
+        return event_log(change)
+
     def without_end(log: bytes) -> bytes:
         return b"".join(line for line in log.splitlines(True) if b'"settled"' not in line)
 
@@ -160,6 +169,17 @@ def _hostile(file: Path) -> dict[str, tuple[bytes, str]]:
             event_log(lambda log: log.replace(b'"algo": "short"', b'"algo": 7')),
             "makes no sense",
         ),
+        "another id": (annotated(run_id="../../escaped"), "another id"),
+        "no time": (annotated(finished_at="soon"), "makes no sense"),
+        "not a number": (
+            event_log(lambda log: re.sub(rb'"at": [0-9.]+', b'"at": NaN', log, count=1)),
+            "no point in time",
+        ),
+        "an epoch of no home": (annotated(epoch=2**70), "makes no sense"),
+        "an endless name": (annotated(run_name="x" * 2**21), "bytes"),
+        "half a letter": (annotated(idempotency_key="\ud800"), "makes no sense"),
+        "odd checkpoints": (annotated(checkpoints=[1]), "makes no sense"),
+        "a state of its own": (annotated(state="TERM"), "damaged"),
     }
 
 
@@ -174,7 +194,7 @@ def test_x3_hostile_archives_are_refused_and_leave_nothing(
         file = tmp_path / "hostile.tar.gz"
         file.write_bytes(content)
         with pytest.raises(ArchiveError) as refused:
-            place.trainer.client.import_runs(file)
+            pytest.fail(f"{name}: {place.trainer.client.import_runs(file)}")
         assert words in str(refused.value), f"{name}: {refused.value}"
         assert list(home.runs.iterdir()) == [], name
     assert not list(tmp_path.rglob("escaped"))

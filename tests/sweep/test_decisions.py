@@ -145,13 +145,15 @@ def test_a_run_of_a_trial_is_an_ordinary_configuration() -> None:
 
 
 def test_the_end_of_a_curve_counts() -> None:
-    """`last` is the mean of the last tenth, of ten points at least; others are what they say."""
+    """`last` is the mean of the last tenth, of ten points or a fifth of them at least."""
     curve = Curve(range(1, 1001), [float(step > 900) for step in range(1, 1001)])
     assert score(curve, "last") == 1.0
     assert score(curve, "mean") == pytest.approx(0.1)
     assert score(curve, "max") == 1.0
-    few = Curve([1, 2, 100], [0.0, 0.0, 3.0])
-    assert score(few, "last") == 1.0
+    late = Curve([*range(99), 1000], [*[0.0] * 99, 5.0])
+    assert score(late, "last") == 0.5
+    few = Curve([1, 2, 3, 4, 5, 100], [9.0, 9.0, 9.0, 9.0, 1.0, 3.0])
+    assert score(few, "last") == 2.0
     assert score(Curve([], []), "last") is None
 
 
@@ -161,7 +163,7 @@ def test_rungs_are_the_tenths_that_all_seeds_have_passed() -> None:
     assert passed_rungs({"step": 35, "total": 100}) == 3
     assert passed_rungs({"step": 100, "total": 100}) == 9
     assert passed_rungs({"step": 5, "total": 0}) == 0
-    assert rungs(curve, 100, 3, "last") == {2: 1.0, 3: 2.0}
+    assert rungs(curve, 100, 3, "last") == {2: 1.0, 3: 3.0}
     assert joint_rungs([{2: 1.0, 3: 2.0}, {2: 3.0}]) == {2: 2.0}
     assert joint_rungs([]) == {}
 

@@ -76,18 +76,16 @@ def test_a_sweep_finds_the_best_settings_and_says_how_to_use_them(
 
 def test_a_trial_that_falls_behind_is_cancelled(warm: Trainer, mosaic: Command) -> None:
     """The median pruner ends the run as `mosaic cancel` would, and its slots are free."""
-    long = (*SHORT[:4], "40000", "--num-envs", "4", "--no-anneal-lr")
-    objective = ("--objective", "charts/learning_rate", "--sampler", "grid")
-    done = mosaic.json(
-        "sweep", *long, "--param", "learning-rate=1e-2,1e-3", *objective, "--prune-after", "1"
-    )
+    words = ("climber", "--total-timesteps", "100", "--step-ms", "40", "--param", "slope=2,1,3")
+    flags = ("--sampler", "grid", "--objective", "height", "--prune-after", "1")
+    done = mosaic.json("sweep", *words, *flags)
     states = {trial["number"]: trial["state"] for trial in done["trials"]}
-    assert states == {0: "complete", 1: "pruned"}
-    pruned = warm.client.get(done["trials"][1]["runs"][0])
+    assert states == {0: "complete", 1: "pruned", 2: "complete"}
+    pruned = warm.client.get(done["trials"][-1]["runs"][0])
     assert pruned["outcome"] == "cancelled"
     assert pruned["tags"][-1] == "pruned"
-    assert pruned["progress"]["step"] < 40000
-    assert done["best"]["params"] == {"learning_rate": 1e-2}
+    assert 20 <= pruned["progress"]["step"] < 100
+    assert done["best"]["params"] == {"slope": 3}
     assert warm.free_slots() == 2
 
 
