@@ -187,7 +187,8 @@ def train(args: Args, run: Run) -> None:
             if info:
                 # A truncated episode would have gone on: count the value it still had.
                 cut_off = truncated & ~terminated
-                rewards[t] += args.gamma * cut_off * value(info["final_obs"]).ravel()
+                if cut_off.any():
+                    rewards[t] += args.gamma * cut_off * value(info["final_obs"]).ravel()
                 run.log_episodes(global_step, info)
 
         # Advantages and returns

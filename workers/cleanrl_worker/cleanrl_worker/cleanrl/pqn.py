@@ -160,15 +160,18 @@ def train(args: Args, run: Run) -> None:
             obs.array[t] = next_obs
             q = q_values(next_obs)
             values[t] = q.max(axis=1)
+            chosen = q.argmax(axis=1)
             explore = run.rng.random(args.num_envs) < epsilon
-            chosen = np.where(explore, envs.sample_actions(run.rng), q.argmax(axis=1))
+            if explore.any():
+                chosen[explore] = envs.sample_actions(run.rng)[explore]
             actions.array[t] = chosen
             next_obs, rewards[t], terminated, truncated, info = envs.step(chosen)
             ends[t] = terminated | truncated
             if info:
                 # A truncated episode would have gone on: count the value it still had.
                 cut_off = truncated & ~terminated
-                rewards[t] += args.gamma * cut_off * q_values(info["final_obs"]).max(axis=1)
+                if cut_off.any():
+                    rewards[t] += args.gamma * cut_off * q_values(info["final_obs"]).max(axis=1)
                 run.log_episodes(global_step, info)
 
         # Q(lambda) returns
