@@ -163,21 +163,22 @@ def _drive(trainer: TrainerClient, study: "SweepStudy", as_json: bool) -> int:
             print(text, flush=True)
 
     again = f"mosaic sweep --continue {study.sweep_id}"
-    plan = study.plan
+    plan, code = study.plan, 0
     say(f"sweep {study.sweep_id}: {plan.trials} trials of {plan.subject}, {plan.objective}")
     try:
         SweepRunner(trainer, study, say).run()
     except KeyboardInterrupt:
         say(f"\nstopped; runs that have begun go on; continue the sweep: {again}")
-        return EXIT_INTERRUPTED
+        code = EXIT_INTERRUPTED
     except MosaicError as error:
         click.echo(f"mosaic: {error}\nruns that have begun go on; then: {again}", err=True)
-        return exit_code(error)
+        code = exit_code(error)
     finally:
         trials, best = study.trials(), study.best()
         study.close()
-    _tell(study.sweep_id, plan, trials, best, as_json)
-    return 0 if best else EXIT_FAILED
+    if as_json or not code:
+        _tell(study.sweep_id, plan, trials, best, as_json)
+    return code or (0 if best else EXIT_FAILED)
 
 
 def _tell(

@@ -69,8 +69,11 @@ class ArchiveHandlers:
         first = await anext(requests, pb.ImportChunk())
         if first.WhichOneof("part") != "options":
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the options come first")
-        upload = _Upload(requests, asyncio.get_running_loop())
-        receiving = asyncio.ensure_future(asyncio.to_thread(self._receive, upload, first.options))
+        loop = asyncio.get_running_loop()
+        upload = _Upload(requests, loop)
+        # A thread of its own: a client that sends nothing must not keep those of others waiting.
+        thread = concurrent.futures.ThreadPoolExecutor(1, "import")
+        receiving = loop.run_in_executor(thread, self._receive, upload, first.options)
         try:
             arrived = await asyncio.shield(receiving)
         except asyncio.CancelledError:
@@ -78,6 +81,8 @@ class ArchiveHandlers:
             await asyncio.wait([receiving])
             receiving.exception()
             raise
+        finally:
+            thread.shutdown(wait=False)
         try:
             imported = [self._admit(arrival, run, vitals) for arrival, run, vitals in arrived]
         except BaseException:

@@ -11,6 +11,7 @@ import subprocess
 import tarfile
 import zlib
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -273,17 +274,39 @@ def test_a_killed_client_leaves_no_half_import(
     assert place.runs() == [run_id]
 
 
+def test_a_stopped_daemon_leaves_no_half_import(
+    archive: tuple[Place, str, Path], make_place: Callable[..., Place], tmp_path: Path
+) -> None:
+    """Many clients that send nothing more keep nobody waiting, and a daemon that ends tidies up."""
+    one, run_id, _ = archive
+    (one.trainer.home.run_dir(run_id) / "zzz.bin").write_bytes(os.urandom(2**22))
+    good = tmp_path / "large.tar.gz"
+    one.mosaic("export", run_id, "-o", str(good))
+    place = make_place("two")
+    with ExitStack() as stack:
+        for number in range(7):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            stack.enter_context(_half_sent(place, good, folder, "--as-new"))
+        until(lambda: len(place.leftovers()) == 7, "the imports have begun")
+        ordinary = place.trainer.submit("short")
+        assert place.trainer.ended(ordinary)["outcome"] == "completed"
+        os.kill(place.trainer.pid, signal.SIGTERM)
+        assert place.trainer.wait_for_death() == 0
+    assert place.leftovers() == []
+
+
 class _half_sent:  # noqa: N801
     """`mosaic import` of a pipe into which only half of an archive has been written."""
 
-    def __init__(self, place: Place, good: Path, folder: Path) -> None:
-        self._place, self._good = place, good
+    def __init__(self, place: Place, good: Path, folder: Path, *flags: str) -> None:
+        self._place, self._good, self._flags = place, good, flags
         self._pipe = folder / "pipe"
 
     def __enter__(self) -> "subprocess.Popen[bytes]":
         os.mkfifo(self._pipe)
         self._sender = subprocess.Popen(
-            [MOSAIC, "import", str(self._pipe)],
+            [MOSAIC, "import", str(self._pipe), *self._flags],
             env=self._place.mosaic.environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
