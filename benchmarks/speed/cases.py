@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+# The peer of a case that is measured against its environments alone, stepped at random.
+ENVIRONMENT = "the environment alone"
+
 
 @dataclass(frozen=True)
 class Case:
@@ -15,7 +18,7 @@ class Case:
         env_id: the environment for both.
         steps: environment steps of one run.
         target: how many times the peer's speed is aimed at.
-        peer: the class in stable-baselines3.
+        peer: the class in stable-baselines3, or `ENVIRONMENT`.
         flags: our flags that differ from the defaults.
         peer_options: the peer's arguments for the same hyperparameters.
         num_envs: environments side by side.
@@ -81,11 +84,15 @@ _CONTINUOUS = {
     "policy_kwargs": {"net_arch": {"pi": [64, 64], "vf": [64, 64]}},
 }
 
+_ATARI = {**_PPO, "batch_size": 256, "clip_range": 0.1, "clip_range_vf": 0.1}
+
 CASES = [
     Case("ppo", "CartPole-v1", 40_000, 4.0, "PPO", {}, _PPO, 4, 5120, 8.0),
     Case("dqn", "CartPole-v1", 20_000, 2.5, "DQN", _Q_FLAGS, _DQN, 1, 2000, 4.5),
     Case("c51", "CartPole-v1", 15_000, 1.5, "DQN", _Q_FLAGS, _DQN, 1, 2000, 3.0),
     Case("pqn", "CartPole-v1", 40_000, 4.0, "PPO", {}, _PPO, 4, 5120),
+    Case("ppo", "MiniGrid-Empty-8x8-v0", 20_480, 0.8, ENVIRONMENT, {}, {}, 4, 4096, 0.8),
+    Case("ppo_atari", "BreakoutNoFrameskip-v4", 3072, 2.5, "PPO", {}, _ATARI, 8, 1024),
     Case(
         "ppo_continuous_action", "HalfCheetah-v5", 8192, 3.0, "PPO", {}, _CONTINUOUS, 1, 2048, 5.0
     ),

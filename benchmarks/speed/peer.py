@@ -13,13 +13,15 @@ import sys
 import time
 from typing import Any
 
+import ale_py
+import gymnasium as gym
 import numpy as np
 import stable_baselines3
 import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.env_util import make_atari_env, make_vec_env
 from stable_baselines3.common.noise import NormalActionNoise
-from stable_baselines3.common.vec_env import VecNormalize
+from stable_baselines3.common.vec_env import VecEnv, VecFrameStack, VecNormalize
 
 
 def main() -> None:
@@ -41,7 +43,12 @@ def make_model(
 ) -> BaseAlgorithm:
     """The peer's algorithm on one thread, with the options of a case."""
     torch.set_num_threads(1)
-    envs = make_vec_env(env_id, num_envs, seed=seed)
+    on_frames = "NoFrameskip" in env_id
+    if on_frames:
+        gym.register_envs(ale_py)
+        envs: VecEnv = VecFrameStack(make_atari_env(env_id, num_envs, seed=seed), 4)
+    else:
+        envs = make_vec_env(env_id, num_envs, seed=seed)
     if name == "PPO" and env_id.startswith("HalfCheetah"):
         envs = VecNormalize(envs)
     options = dict(options)
@@ -53,7 +60,8 @@ def make_model(
         rate = options["learning_rate"]
         options["learning_rate"] = lambda remaining: rate * remaining
     kind = getattr(stable_baselines3, name)
-    return kind("MlpPolicy", envs, device="cpu", seed=seed, **options)
+    policy = "CnnPolicy" if on_frames else "MlpPolicy"
+    return kind(policy, envs, device="cpu", seed=seed, **options)
 
 
 if __name__ == "__main__":

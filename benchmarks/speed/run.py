@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.speed.cases import CASES, Case
+from benchmarks.speed.cases import CASES, ENVIRONMENT, Case
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "speed"
 _ROUNDS = 3
@@ -38,7 +38,10 @@ def main() -> None:
         if case.algorithm not in options.algorithms:
             continue
         if not options.compile:
-            _keep(case, {**_about(case), **compare(case, []), "target": case.target})
+            record = {**_about(case), **compare(case, []), "target": case.target}
+            if case.peer == ENVIRONMENT:
+                record["our_environment_alone"] = max(_floor(case, "kit") for _ in range(_ROUNDS))
+            _keep(case, record)
         elif case.compiled_target is not None:
             compiled = {**compare(case, ["--compile"]), "target": case.compiled_target}
             _keep(case, {"compiled": compiled})
@@ -88,7 +91,7 @@ def _about(case: Case) -> dict[str, Any]:
         "env_id": case.env_id,
         "steps": case.steps,
         "clock_starts_at": case.warm,
-        "peer": f"stable-baselines3 {case.peer}",
+        "peer": case.peer if case.peer == ENVIRONMENT else f"stable-baselines3 {case.peer}",
         "flags": case.flags,
         "peer_options": case.peer_options,
     }
@@ -116,9 +119,16 @@ def _ours(case: Case, extra: list[str]) -> list[float]:
 
 
 def _peer(case: Case) -> list[float]:
+    if case.peer == ENVIRONMENT:
+        return _floor(case, "library")
     command = [sys.executable, "-m", "benchmarks.speed.peer", case.peer, case.env_id]
     sizes = [case.steps, case.num_envs, case.warm]
     return _speeds([*command, *map(str, sizes), json.dumps(case.peer_options)])
+
+
+def _floor(case: Case, which: str) -> list[float]:
+    command = [sys.executable, "-m", "benchmarks.speed.floor", which, case.env_id]
+    return _speeds([*command, str(case.steps), str(case.num_envs)])
 
 
 def _speeds(command: list[str]) -> list[float]:
