@@ -203,6 +203,11 @@ _DURATIONS = frozenset({"eta", "spent"})
 _SPEEDS = frozenset({"sps", "steps"})
 
 
+def _wide_enough(title: str) -> int:
+    """Pixels that hold a title, within reason."""
+    return min(210, max(100, 28 + 8 * len(title)))
+
+
 def metric_column(name: str) -> Column:
     """The newest value of a metric."""
     return Column(
@@ -210,7 +215,7 @@ def metric_column(name: str) -> Column:
         name,
         lambda run: run["metrics"].get(name),
         numeric=True,
-        width=120,
+        width=_wide_enough(name),
         tip=f"Newest value of {name}",
         lively=True,
         shown=False,
@@ -224,7 +229,7 @@ def setting_column(name: str, setting_of: SettingOf) -> Column:
         name.replace("_", " "),
         lambda run: setting_of(run, name),
         numeric=True,
-        width=110,
+        width=_wide_enough(name),
         tip=f"{name} of the run's config; the script's default where none was given",
         shown=False,
     )

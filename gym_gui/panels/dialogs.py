@@ -159,17 +159,20 @@ class Dialogs:
         """The shortcut sheet."""
         dialog = QDialog(self._window)
         dialog.setWindowTitle("Keyboard shortcuts")
-        columns = []
+        columns, lengths = [], []
         for menu in MENUS:
             keyed = [action for action in ACTIONS if action.menu == menu and action.shortcut]
             if keyed:
                 columns.append(_shortcut_group(menu, [(a.title, a.shortcut) for a in keyed]))
+                lengths.append(len(keyed) + 1)
         columns.append(
             _shortcut_group(
-                "In the run table", [("Open the run", "Return"), ("Sort", "click a header")]
+                "In the run table",
+                [("Open the run", "Return"), ("Edit the cell", "F2"), ("Sort", "click a header")],
             )
         )
-        half = (len(columns) + 1) // 2
+        total = sum(lengths)
+        half = min(range(len(lengths)), key=lambda n: abs(total - 2 * sum(lengths[:n])))
         host = QWidget()
         host.setLayout(
             row(column(*columns[:half], 1), column(*columns[half:], 1), margin=16, spacing=28)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from qtpy.QtCore import QEvent, QModelIndex, QPoint, Qt, Signal
+from qtpy.QtCore import QEvent, QItemSelection, QItemSelectionModel, QModelIndex, QPoint, Qt, Signal
 from qtpy.QtGui import QKeySequence, QShortcut
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableView
 
@@ -16,6 +16,7 @@ from gym_gui.resources.theming import ThemeManager
 from gym_gui.widgets.delegates import ProgressDelegate, StateDelegate, ThemedDelegate
 
 _ROW_HEIGHT = 30
+_ITS_OWN = 0
 
 
 class RunTableView(QTableView):
@@ -48,6 +49,7 @@ class RunTableView(QTableView):
         header = self.horizontalHeader()
         header.setSectionsMovable(True)
         header.setHighlightSections(False)
+        header.setTextElideMode(Qt.TextElideMode.ElideRight)
         header.setStretchLastSection(True)
         header.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         header.customContextMenuRequested.connect(self._open_header_menu)
@@ -83,19 +85,28 @@ class RunTableView(QTableView):
             header.setSectionHidden(place, place not in widths)
         for visual, (place, width) in enumerate(widths.items()):
             header.moveSection(header.visualIndex(place), visual)
-            header.resizeSection(place, width)
+            header.resizeSection(place, width or self._model.columns[place].width)
         header.setStretchLastSection(True)
+        self._select_whole_rows()
+
+    def _select_whole_rows(self) -> None:
+        """A row that was selected before a column came is selected in that column too."""
+        whole = QItemSelection()
+        for part in self.selectionModel().selection():
+            first = self._model.index(part.top(), 0)
+            whole.select(first, self._model.index(part.bottom(), len(self._model.columns) - 1))
+        self.selectionModel().select(whole, QItemSelectionModel.SelectionFlag.Select)
 
     def toggle_column(self, key: str, shown: bool) -> None:
-        """Show a column at the right end, or hide it."""
+        """Hide a column, or show it: a chosen metric or setting right beside the return."""
         chosen = [(c.key, self._width(c)) for c in self.visible_columns() if c.key != key]
         if shown:
-            column = next((c for c in self._model.columns if c.key == key), None)
-            chosen.append((key, column.width if column else 120))
+            keys = [one for one, _ in chosen]
+            place = keys.index("return") + 1 if ":" in key and "return" in keys else len(keys)
+            while place < len(keys) and ":" in keys[place]:
+                place += 1
+            chosen.insert(place, (key, _ITS_OWN))
         self.show_columns(chosen)
-        if shown:
-            bar = self.horizontalScrollBar()
-            bar.setValue(bar.maximum())
 
     def changeEvent(self, event: QEvent) -> None:  # noqa: N802
         super().changeEvent(event)

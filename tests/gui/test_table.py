@@ -119,8 +119,12 @@ def test_any_setting_or_metric_becomes_a_column(driver: Driver, trained: list[st
     dialog.tick("metric:losses/value_loss")
     driver.until(lambda: _cell(driver, trained[0], "setting:learning_rate") == "0.00025", "value")
     assert float(_cell(driver, trained[0], "metric:losses/value_loss").replace(",", "")) > 0
-    assert _cell(driver, trained[0], "setting:total_timesteps") in ("None", "4,096")
     panel = driver.window.runs_panel
+    keys = [column.key for column in panel.table.visible_columns()]
+    assert keys.index("setting:learning_rate") == keys.index("return") + 1
+    panel.show_run(trained[0])
+    dialog.tick("setting:num_steps")
+    assert panel.table.selectionModel().isRowSelected(panel.model.row_of(trained[0]))
     place = panel.model.place_of("setting:learning_rate")
     panel.table.sortByColumn(place, Qt.SortOrder.DescendingOrder)
     driver.spin(0.1)
@@ -197,9 +201,9 @@ def test_completed_run_shows_all_of_its_progress(driver: Driver) -> None:
     run_id = driver.submit(
         config_of("ppo", "cleanrl", env_id="CartPole-v1", total_timesteps=700, extras={})
     )
-    run = driver.reaches(run_id, "TERM")
-    assert run["outcome"] == "completed"
-    assert run["progress"]["step"] < 700
+    driver.until(lambda: driver.run(run_id)["state"] == "TERM", "it has ended", 60)
+    assert driver.run(run_id)["outcome"] == "completed"
+    assert driver.run(run_id)["progress"]["step"] < 700
     driver.until(lambda: _cell(driver, run_id, "progress") == "100 %", "all of it")
 
 
