@@ -15,9 +15,11 @@ from qtpy.QtCore import QMimeData, QPointF, Qt, QUrl
 from qtpy.QtGui import QDropEvent
 from qtpy.QtWidgets import QFileDialog
 
+from gym_gui.background import frame_source
 from gym_gui.models.wandb_proxy import may_be_shown
 from gym_gui.presenters.run_archives import ENDING, proposed_name
 from gym_gui.widgets.web_view import WebView, web_engine_problem
+from mosaic.fastlane.segment import DIRECTORY_VARIABLE
 
 from .conftest import Driver, config_of
 from .test_models import record
@@ -37,8 +39,13 @@ def _drop(driver: Driver, path: Path) -> None:
     )
 
 
-def test_live_view_over_the_network(driver: Driver) -> None:
-    """A window that cannot share the daemon's memory sees the same frames through the daemon."""
+def test_live_view_over_the_network(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A window that cannot share the daemon's memory sees the same frames through the daemon.
+
+    Told to, or by itself: shared memory that brings nothing is not waited for.
+    """
     driver.window._change_settings(frame_source="network")
     run_id = driver.submit(
         config_of("ppo", "cleanrl", env_id="CartPole-v1", total_timesteps=50_000_000, extras={})
@@ -57,6 +64,13 @@ def test_live_view_over_the_network(driver: Driver) -> None:
     driver.window.run_panel.open_tab("overview")
     assert live._feed is None
     driver.window._change_settings(frame_source="automatic")
+    monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(frame_source, "_LOCAL_PATIENCE_MS", 300)
+    shown = live.frames_shown
+    driver.window.run_panel.open_tab("live")
+    driver.until(lambda: live.frames_shown > shown + 2, "frames without shared memory", 40)
+    assert live._feed.over_network
+    assert live._feed._local is not None
 
 
 def test_runs_leave_as_a_file_and_come_in_by_dropping_it(
