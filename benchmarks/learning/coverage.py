@@ -23,8 +23,9 @@ Made by `python -m benchmarks.learning.coverage` from the records in `benchmarks
 not edit. Each record holds the commands, seeds and curves. "Return" is the average over the last
 100 training episodes (mean and standard deviation over seeds, or over the episodes where there is
 one seed), or the greedy policy's average where the published figure is one of evaluation.
-"Speed" is the ratio to the named peer in the same interleaved run on one thread, by the wall
-clock and, in brackets, by processor time.
+"SPS" of a record made while other runs trained on the same machine says how many. "Speed" is the
+ratio to the named peer in the same interleaved run on one thread, by the wall clock and, in
+brackets, by processor time.
 
 | algorithm | trained on | steps | return | published | resumes exactly | evaluation | SPS | speed |
 |---|---|---|---|---|---|---|---|---|
@@ -36,7 +37,8 @@ def main() -> None:
     rows = [row(name) for name in script_names()]
     PAGE.parent.mkdir(parents=True, exist_ok=True)
     sources = sorted({line for name in script_names() for line in source_lines(name)})
-    text = _INTRODUCTION + "\n".join(rows) + "\n\n## Sources\n\n" + "\n".join(sources) + "\n"
+    text = _INTRODUCTION + "\n".join(rows) + "\n" + gpu_section()
+    text += "\n## Sources\n\n" + "\n".join(sources) + "\n"
     PAGE.write_text(text, encoding="utf-8")
     print(f"{PAGE.relative_to(ROOT)}: {len(rows)} algorithms")
 
@@ -60,10 +62,27 @@ def row(name: str) -> str:
         _published(record),
         "yes" if record["resumes_exactly"] else "no",
         f"{_with_spread(record['evaluation'])} ({record['evaluation_episodes']} episodes a seed)",
-        f"{record['sps']['mean']:,.0f}",
+        _sps(record),
         speed,
     ]
     return "| " + " | ".join(cells) + " |"
+
+
+def gpu_section() -> str:
+    """The speeds measured on GPUs, where there are any."""
+    parts = []
+    for path in sorted(SPEED.glob("*.json")):
+        record = _read(path)
+        if "measured" not in record:
+            continue
+        machine = record["machine"]
+        parts += [
+            f"\n## Speed on {machine['gpu']} with {machine['cores']} processor cores\n",
+            f"Made by `{record['command']}`: one run after the other, steps a second.\n",
+            "| command | SPS |\n|---|---|",
+        ]
+        parts += [f"| `{item['command']}` | {item['sps']:,} |" for item in record["measured"]]
+    return "\n".join(parts) + "\n" if parts else ""
 
 
 def source_lines(name: str) -> list[str]:
@@ -88,6 +107,12 @@ def _published(record: dict[str, Any]) -> str:
     if not record["meets_published"]:
         verdict = f"not comparable, {share:.0%} of its steps"
     return f"{_with_spread(published)} at {budget:,} steps: {verdict}; {random}"
+
+
+def _sps(record: dict[str, Any]) -> str:
+    number = f"{record['sps']['mean']:,.0f}"
+    others = record.get("side_by_side", 1) - 1
+    return f"{number} (beside {others} other runs)" if others else number
 
 
 def _budget(record: dict[str, Any]) -> str:

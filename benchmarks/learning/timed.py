@@ -20,6 +20,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle, islice
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,8 @@ _GAMES = 10
 # Longer than any game here; ends those that a poor policy never loses.
 _MAX_STEPS = 6000
 _FINISHERS = 8
+# The warm processes that check resuming are started by one thread at a time.
+_CHECKING = Lock()
 
 
 def main() -> None:
@@ -54,10 +57,18 @@ def main() -> None:
         own = set(islice(cores, TIMED[algorithm].cores))
         runs[algorithm] = _start(algorithm, options.folder, options.cuda, options.scale, own)
     seconds = _wait(list(runs.values()), options.minutes * 60)
-    command = f"python -m benchmarks.learning.timed --minutes {options.minutes:g} --cuda"
+    words = ["--cuda"] * options.cuda + ["--folder", "var/timed"]
+    if len(runs) < len(TIMED):
+        words += runs
+    about = {
+        "side_by_side": len(runs),
+        "command": " ".join(
+            [f"python -m benchmarks.learning.timed --minutes {options.minutes:g}", *words]
+        ),
+    }
     with ThreadPoolExecutor(_FINISHERS) as pool:
         for algorithm, (_, flags) in runs.items():
-            pool.submit(_finish, algorithm, flags, options, seconds, command)
+            pool.submit(_finish, algorithm, flags, options, seconds, about)
 
 
 def _start(
@@ -106,13 +117,16 @@ def _wait(runs: list[tuple[subprocess.Popen, list[str]]], limit: float) -> float
 
 
 def _finish(
-    algorithm: str, flags: list[str], options: argparse.Namespace, seconds: float, command: str
+    algorithm: str,
+    flags: list[str],
+    options: argparse.Namespace,
+    seconds: float,
+    about: dict[str, Any],
 ) -> None:
     """Write the record, or say why there is none."""
     setting, run_dir = TIMED[algorithm], options.folder / algorithm
     try:
-        record = _record(algorithm, setting, flags, run_dir, seconds)
-        record["command"] = f"{command} --folder var/timed {algorithm}"
+        record = {**_record(algorithm, setting, flags, run_dir, seconds), **about}
         path = options.out / f"{algorithm}.json"
         path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         print(
@@ -135,7 +149,7 @@ def _record(
     )
     evaluated = np.array([episode.episodic_return for episode in episodes])
     smoke, half = smoke_flags(algorithm)
-    with tempfile.TemporaryDirectory() as folder:
+    with _CHECKING, tempfile.TemporaryDirectory() as folder:
         differences = resume_differences(algorithm, half, smoke, Path(folder))
     last = returns[-LAST_EPISODES:]
     published = setting.published
@@ -177,19 +191,33 @@ def _over_episodes(returns: np.ndarray) -> dict[str, float]:
 
 
 def _random_play(run_dir: Path) -> float:
-    """What random actions get in the same environments."""
+    """What random actions get in the same environments; each plays the same number of games."""
     envs = open_policy(run_dir).make_envs(_GAMES)
+    try:
+        return random_return(envs)
+    finally:
+        envs.close()
+
+
+def random_return(envs: Any, games_each: int = 3) -> float:
+    """The average return of random actions.
+
+    Args:
+        envs: a batch of environments.
+        games_each: the games each plays; the first to finish would be the short ones.
+    """
     rng = Random(0)
     envs.reset(seed=20_001)
-    returns: list[float] = []
+    returns: list[list[float]] = [[] for _ in range(envs.num_envs)]
     for _ in range(_MAX_STEPS):
         info = envs.step(envs.sample_actions(rng))[-1]
         if info:
-            returns += [score for score, _ in info["episodes"]]
-        if len(returns) >= 2 * _GAMES:
+            ended = np.flatnonzero(info["ended"])
+            for index, (score, _) in zip(ended, info["episodes"], strict=True):
+                returns[index].append(score)
+        if min(map(len, returns)) >= games_each:
             break
-    envs.close()
-    return float(np.mean(returns))
+    return float(np.mean([score for games in returns for score in games[:games_each]]))
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ CASES: dict[str, tuple[str, list[str], list[list[str]]]] = {
     "ppo_atari-32": ("ppo_atari", [*_BREAKOUT, "--num-envs", "32"], [[], _GRAPHS]),
     "sac-HalfCheetah": ("sac_continuous_action", _CHEETAH, [[], _GRAPHS, _BOTH]),
     "td3-HalfCheetah": ("td3_continuous_action", _CHEETAH, [[], _GRAPHS]),
+    "scan-8": ("ppo_atari_envpool_xla_jax_scan", ["--env-id", "Breakout-v5"], [[]]),
 }
 
 
@@ -72,10 +73,9 @@ def measure(algorithm: str, settings: list[str], flags: list[str], *, cuda: bool
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
+        compiles = "--compile" in flags or "jax" in algorithm
         try:
-            output, _ = process.communicate(
-                timeout=_COMPILED_S if "--compile" in flags else _PLAIN_S
-            )
+            output, _ = process.communicate(timeout=_COMPILED_S if compiles else _PLAIN_S)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGTERM)
             output, _ = process.communicate()
