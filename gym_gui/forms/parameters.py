@@ -42,6 +42,7 @@ class ParameterList(QWidget):
         self._grid.setContentsMargins(0, 0, 0, 0)
         self._grid.setHorizontalSpacing(6)
         self._grid.setVerticalSpacing(5)
+        self._grid.setColumnMinimumWidth(0, 14)  # so that a mark moves nothing
         self._grid.setColumnStretch(2, 1)
         top = row(self._search, self.advanced)
         self.setLayout(column(top, self._summary, self._grid_host, 1, spacing=7))

@@ -26,7 +26,7 @@ class FieldEditor(QObject):
         self.basic = basic
         self.problem = ""
         self._mark = label("", "changed")
-        self._mark.setFixedWidth(10)
+        self._mark.setMinimumWidth(10)
         self._label = label(field.label)
         tip = f"{field.help}\n\n--{field.name.replace('_', '-')}: {field.allowed}"
         self._label.setToolTip(tip)

@@ -17,6 +17,7 @@ from gym_gui.widgets.delegates import ProgressDelegate, StateDelegate, ThemedDel
 
 _ROW_HEIGHT = 30
 _ITS_OWN = 0
+NORMAL_POINTS = 10.0
 
 
 class RunTableView(QTableView):
@@ -33,6 +34,7 @@ class RunTableView(QTableView):
     def __init__(self, model: RunTableModel, themes: ThemeManager) -> None:
         super().__init__()
         self._model = model
+        self._scale = 1.0
         self.setModel(model)
         self.setAccessibleName("Runs")
         self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
@@ -85,7 +87,8 @@ class RunTableView(QTableView):
             header.setSectionHidden(place, place not in widths)
         for visual, (place, width) in enumerate(widths.items()):
             header.moveSection(header.visualIndex(place), visual)
-            header.resizeSection(place, width or self._model.columns[place].width)
+            usual = width or self._model.columns[place].width
+            header.resizeSection(place, round(usual * self._scale))
         header.setStretchLastSection(True)
         self._select_whole_rows()
 
@@ -113,13 +116,25 @@ class RunTableView(QTableView):
         if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
             height = max(_ROW_HEIGHT, self.fontMetrics().height() + 13)
             self.verticalHeader().setDefaultSectionSize(height)
+            self._rescale(self.font().pointSizeF() / NORMAL_POINTS)
+
+    def _rescale(self, scale: float) -> None:
+        """Columns grow and shrink with the text."""
+        if scale > 0 and scale != self._scale:
+            columns = [(c.key, self._width(c)) for c in self.visible_columns()]
+            self._scale = scale
+            self.show_columns(columns)
 
     def _width(self, column: Column) -> int:
-        """How wide a column is; one that merely fills the rest keeps its own width."""
+        """How wide a column is at the normal font size.
+
+        One that merely fills the rest keeps its own width.
+        """
         header = self.horizontalHeader()
         place = self._model.place_of(column.key)
         last = header.visualIndex(place) == header.count() - header.hiddenSectionCount() - 1
-        return min(header.sectionSize(place), column.width) if last else header.sectionSize(place)
+        width = round(header.sectionSize(place) / self._scale)
+        return min(width, column.width) if last else width
 
     # ------------------------------------------------------------ the whole look
 

@@ -230,6 +230,23 @@ def test_groups_are_of_runs_that_differ_in_their_seed_alone(driver: Driver) -> N
     panel.views.use("")
 
 
+def test_columns_grow_with_the_text(driver: Driver) -> None:
+    """Larger text has larger rows and columns; a view saved then fits at any size."""
+    table = driver.window.runs_panel.table
+    look, width, height = table.look(""), table.columnWidth(0), table.rowHeight(0)
+    for _ in range(4):
+        driver.window.binder.trigger("view.larger")
+    driver.until(lambda: table.columnWidth(0) > width * 1.3, "wider columns")
+    assert table.verticalHeader().defaultSectionSize() >= height
+    bigger = table.look("")
+    for _ in range(4):
+        driver.window.binder.trigger("view.smaller")
+    driver.until(lambda: table.columnWidth(0) == width, "as before")
+    assert [key for key, _ in bigger.columns] == [key for key, _ in look.columns]
+    pairs = zip(bigger.columns, look.columns, strict=True)
+    assert all(abs(one - other) <= 1 for (_, one), (_, other) in pairs)
+
+
 def test_table_is_exported_as_it_is_seen(driver: Driver, tmp_path: Any) -> None:
     """The CSV has the rows that fit the filter and the columns that are shown."""
     run_id = _ended(driver, "for the file", env_id="csv-test")
