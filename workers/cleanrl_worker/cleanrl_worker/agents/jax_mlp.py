@@ -32,7 +32,11 @@ def mlp(layers: Layers, rows: Any) -> Any:
     NumPy arrays are computed with NumPy, which for the few rows of an environment step is
     several times quicker than a call into JAX; everything else with JAX.
     """
-    xp = np if isinstance(rows, np.ndarray) else jnp
+    relu = _numpy_relu if isinstance(rows, np.ndarray) else jax.nn.relu
     for layer in layers[:-1]:
-        rows = xp.maximum(rows @ layer["kernel"] + layer["bias"], 0.0)
+        rows = relu(rows @ layer["kernel"] + layer["bias"])
     return rows @ layers[-1]["kernel"] + layers[-1]["bias"]
+
+
+def _numpy_relu(rows: np.ndarray) -> np.ndarray:
+    return np.maximum(rows, 0.0)
