@@ -13,7 +13,13 @@ import torch
 
 from cleanrl_worker.agents import jax_cnn, jax_mlp
 from cleanrl_worker.agents.nature_cnn import nature_cnn
-from cleanrl_worker.cleanrl import c51, c51_jax, ppo_atari_envpool_xla_jax
+from cleanrl_worker.cleanrl import (
+    c51,
+    c51_atari_jax,
+    c51_jax,
+    ppo_atari_envpool_xla_jax,
+    ppo_atari_envpool_xla_jax_scan,
+)
 from cleanrl_worker.kit.evaluation import evaluate
 from cleanrl_worker.kit.jax_backend import Tree, arrays, jax, trained
 from cleanrl_worker.kit.replay import Batch
@@ -45,35 +51,82 @@ def test_a_short_run_reaches_a_return(
     assert random_return < wanted < reached
 
 
-def test_c51_projects_like_the_torch_script() -> None:
+@pytest.mark.parametrize("script", [c51_jax, c51_atari_jax])
+def test_c51_projects_like_the_torch_script(script: Any) -> None:
     """Two ways to project a distribution, scattering and weighing by distance, agree."""
     rng = np.random.default_rng(0)
     atoms = np.linspace(-10, 10, 51, dtype=np.float32)
     pmfs = rng.dirichlet(np.ones(51), size=64).astype(np.float32)
     rewards = rng.normal(0, 8, 64).astype(np.float32)
     dones = (rng.random(64) < 0.3).astype(np.float32)
-    ours = np.asarray(c51_jax.project(pmfs, rewards, dones, 0.95, atoms))
+    ours = np.asarray(script.project(pmfs, rewards, dones, 0.95, atoms))
     tensors = map(torch.from_numpy, (pmfs, rewards, dones))
     scattered = c51.project(*tensors, 0.95, torch.from_numpy(atoms)).numpy()
     np.testing.assert_allclose(ours, scattered, atol=1e-5)
     np.testing.assert_allclose(ours.sum(axis=1), 1.0, atol=1e-5)
 
 
-def test_advantages_bootstrap_where_an_episode_was_cut_off() -> None:
+@pytest.mark.parametrize("script", [c51_jax, c51_atari_jax])
+def test_c51_moves_every_atom_to_its_two_neighbours(script: Any) -> None:
+    """Atom by atom: mass is kept and shared by distance, beyond the range it piles up at its
+    end, and a terminated transition keeps only the reward."""
+    rng = np.random.default_rng(1)
+    atoms = np.linspace(-10, 10, 21, dtype=np.float32)
+    pmfs = rng.dirichlet(np.ones(21), size=40).astype(np.float32)
+    rewards = np.concatenate([rng.normal(0, 6, 36), [0.0, 1.0, 30.0, -30.0]]).astype(np.float32)
+    dones = (rng.random(40) < 0.3).astype(np.float32)
+    projected = np.asarray(script.project(pmfs, rewards, dones, 0.9, atoms))
+    for row in range(40):
+        expected = np.zeros(22)
+        for atom, mass in zip(atoms.tolist(), pmfs[row].tolist(), strict=True):
+            position = np.clip(rewards[row] + 0.9 * atom * (1 - dones[row]), -10, 10) + 10.0
+            lower = int(position)
+            expected[lower] += mass * (1 - (position - lower))
+            expected[lower + 1] += mass * (position - lower)
+        np.testing.assert_allclose(projected[row], expected[:21], atol=1e-5)
+
+
+SCANS = [ppo_atari_envpool_xla_jax, ppo_atari_envpool_xla_jax_scan]
+
+
+@pytest.mark.parametrize("script", SCANS)
+def test_advantages_by_scan_are_the_weighted_sum_of_their_definition(script: Any) -> None:
+    """Each equals the sum of discounted temporal differences up to the episode's end."""
+    rng = np.random.default_rng(2)
+    rewards, values = rng.normal(size=(2, 12, 3)).astype(np.float32)
+    last_value = rng.normal(size=3).astype(np.float32)
+    terminated, truncated = rng.random((2, 12, 3)) < 0.2
+    args = script.Args(gamma=0.97, gae_lambda=0.9)
+    outcome = script.Outcome(rewards, terminated, truncated, None, None, None, None)
+    samples = script.Sample(None, None, None, values, outcome)
+    advantages = np.asarray(script.gae(args, samples, last_value))
+    following = np.vstack([values[1:], last_value])
+    for env in range(3):
+        for start in range(12):
+            expected, weight = 0.0, 1.0
+            for t in range(start, 12):
+                bootstrap = 0.0 if terminated[t, env] else 0.97 * following[t, env]
+                expected += weight * (rewards[t, env] + bootstrap - values[t, env])
+                if terminated[t, env] or truncated[t, env]:
+                    break
+                weight *= 0.97 * 0.9
+            assert advantages[start, env] == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("script", SCANS)
+def test_advantages_bootstrap_where_an_episode_was_cut_off(script: Any) -> None:
     """A truncated episode counts the value of its true last observation, a terminated one
     nothing; neither counts anything of the next episode."""
-    args = ppo_atari_envpool_xla_jax.Args(gamma=0.9, gae_lambda=0.8)
+    args = script.Args(gamma=0.9, gae_lambda=0.8)
     rewards = np.array([[1.0, 1.0], [2.0, 2.0], [0.0, 0.0], [4.0, 4.0]], np.float32)
     values = np.array([[0.1, 0.5], [0.2, 0.6], [0.3, 0.7], [0.4, 0.8]], np.float32)
     ends = np.zeros((4, 2), np.bool_)
     terminated, truncated = ends.copy(), ends.copy()
     terminated[1, 0] = truncated[1, 1] = True
-    outcome = ppo_atari_envpool_xla_jax.Outcome(
-        rewards, terminated, truncated, None, None, None, None
-    )
-    samples = ppo_atari_envpool_xla_jax.Sample(None, None, None, values, outcome)
+    outcome = script.Outcome(rewards, terminated, truncated, None, None, None, None)
+    samples = script.Sample(None, None, None, values, outcome)
     last_value = np.array([0.9, 1.0], np.float32)
-    advantages = np.asarray(ppo_atari_envpool_xla_jax.gae(args, samples, last_value))
+    advantages = np.asarray(script.gae(args, samples, last_value))
 
     cut_by_terminal = 2.0 - 0.2
     cut_by_limit = 2.0 + 0.9 * 0.7 - 0.6
