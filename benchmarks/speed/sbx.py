@@ -3,8 +3,10 @@
     python -m benchmarks.speed.sbx [ALGORITHM ...]
 
 Runs alternate, ours and the peer's, three of each; the best of each counts, because noise on
-a shared machine only ever slows. Both may use one thread. The clock starts at a step by which
-every function has been compiled. Results: ``benchmarks/results/speed/<algorithm>-<env>.json``.
+a shared machine only ever slows. Both run on one core and nowhere else. The clock starts at a
+step by which every function has been compiled.
+
+Results: ``benchmarks/results/speed/<algorithm>-<env>.json``.
 """
 
 from __future__ import annotations
@@ -171,6 +173,11 @@ def compare(case: Case) -> dict[str, Any]:
     }
 
 
+def stay_on_one_core() -> None:
+    """Leave XLA no second core: one thread for its products is not one for everything."""
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
 def _measure(side: str, case: Case) -> list[float]:
     command = [sys.executable, "-m", "benchmarks.speed.sbx", f"--{side}", case.algorithm]
     environment = {**os.environ, **_ONE_THREAD}
@@ -183,10 +190,10 @@ def _measure(side: str, case: Case) -> list[float]:
 def main() -> None:
     """Compare the algorithms named on the command line, or all of them."""
     cases = {case.algorithm: case for case in CASES}
-    if sys.argv[1:2] == ["--ours"]:
-        return time_ours(cases[sys.argv[2]])
-    if sys.argv[1:2] == ["--peer"]:
-        return time_peer(cases[sys.argv[2]])
+    sides = {"--ours": time_ours, "--peer": time_peer}
+    if len(sys.argv) > 1 and sys.argv[1] in sides:
+        stay_on_one_core()
+        return sides[sys.argv[1]](cases[sys.argv[2]])
     for name in sys.argv[1:] or cases:
         record = compare(cases[name])
         path = RESULTS / f"{name}-{record['env_id']}.json"
