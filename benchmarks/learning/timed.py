@@ -81,11 +81,9 @@ def _start(
         "seed": 1,
         **setting.flags,
     }
-    if cuda:
-        values["cuda"] = True
-    else:
+    if not cuda:
         values.pop("cudagraphs", None)
-    flags: list[str] = []
+    flags = ["--cuda" if cuda else "--no-cuda"]
     for name, value in values.items():
         flag = f"--{name.replace('_', '-')}"
         flags += [flag] if value is True else [flag, str(value)]

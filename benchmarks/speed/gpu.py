@@ -66,7 +66,7 @@ def main() -> None:
 
 def measure(algorithm: str, settings: list[str], flags: list[str], *, cuda: bool) -> dict[str, Any]:
     """Run a script for some seconds and read its own reports."""
-    words = [*settings, *flags, *(["--cuda"] if cuda else [])]
+    words = [*settings, *flags, "--cuda" if cuda else "--no-cuda"]
     with tempfile.TemporaryDirectory() as folder:
         place = ["--run-dir", folder, "--checkpoint-interval-s", "0"]
         command = [sys.executable, "-m", f"cleanrl_worker.cleanrl.{algorithm}", *words, *place]

@@ -8,10 +8,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from cleanrl_worker.cleanrl.ppo_atari import Args
 from cleanrl_worker.kit.acceleration import accelerated
 from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.optim import Adam, RAdam
+from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schema import SCRIPTS, read_schema, script_names
 
 CPU = torch.device("cpu")
@@ -104,3 +106,26 @@ def test_rectified_adam_moves_the_same_by_tensors() -> None:
             optimizer.gradient.copy_(gradient)
             optimizer.step()
         torch.testing.assert_close(weights[0], weights[1], rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("script", "asked", "device"),
+    [
+        ("ppo_atari", None, "cuda"),
+        ("ppo_atari", False, "cpu"),
+        ("dqn_atari_jax", None, "cpu"),
+        ("dqn_atari_jax", True, "cpu"),
+    ],
+)
+def test_a_gpu_that_is_found_is_used(
+    script: str,
+    asked: bool | None,
+    device: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As CleanRL does it, unless --no-cuda says otherwise; torch leaves the choice of JAX alone."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: script == "ppo_atari")
+    args = Args(cuda=asked, run_dir=str(tmp_path))
+    assert Run(args, read_schema(SCRIPTS / f"{script}.py")).device.type == device
+    assert args.cuda is (bool(asked) or device == "cuda")

@@ -93,8 +93,8 @@ class RunArgs:
     """seed of the experiment [>=0]"""
     torch_deterministic: bool = True
     """if toggled, torch uses deterministic algorithms only"""
-    cuda: bool = False
-    """if toggled, train on the GPU"""
+    cuda: bool | None = None
+    """if toggled, train on the GPU; neither asked for nor refused, on one that is found"""
     torch_threads: int = 1
     """threads for torch on the CPU; small networks are fastest with one [>=1]"""
     track: bool = False

@@ -123,7 +123,7 @@ def _read(schema: ScriptSchema, words: list[str]) -> tuple[dict[str, Any], list[
         following = words[position] if position < len(words) else None
         if equals:
             text = inline
-        elif argument.type == "bool" and (following or "").lower() not in _TRUE | _FALSE:
+        elif argument.type.startswith("bool") and (following or "").lower() not in _TRUE | _FALSE:
             given[name] = True
             continue
         elif following is None or (following.startswith("--") and argument.type != "str"):

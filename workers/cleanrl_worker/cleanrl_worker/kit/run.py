@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -64,7 +65,7 @@ class Run:
         self.total = int(args.total_timesteps)
         self.bridge = Bridge()
         self.run_dir = Path(args.run_dir or _default_run_dir(args))
-        self.device = _device(args)
+        self.device = _device(args, schema.algorithm)
         _seed_everything(args)
         self.rng = Random(args.seed)
         self._policy: dict[str, Stateful] = {}
@@ -344,13 +345,26 @@ def _default_run_dir(args: RunArgs) -> str:
     return os.path.join("runs", f"{env}__{args.exp_name}__{args.seed}__{int(time.time())}")
 
 
-def _device(args: RunArgs) -> torch.device:
-    if args.cuda and not torch.cuda.is_available():
+def _device(args: RunArgs, algorithm: dict[str, Any]) -> torch.device:
+    """Where torch computes; settles ``args.cuda`` where it was left open."""
+    if "jax" in algorithm["requires"]:
+        # JAX refuses a GPU that it cannot use by itself, in `kit.jax_backend`.
+        args.cuda = _jax_finds_gpu() if args.cuda is None else args.cuda
+        return torch.device("cpu")
+    found = torch.cuda.is_available()
+    if args.cuda and not found:
         raise UsageError(
             "--cuda was asked for, but torch finds no CUDA device here: leave --cuda out to "
             "train on the CPU, or install a CUDA build of torch on a machine with a GPU."
         )
+    args.cuda = found if args.cuda is None else args.cuda
     return torch.device("cuda" if args.cuda else "cpu")
+
+
+def _jax_finds_gpu() -> bool:
+    """Whether JAX has its part for CUDA and there is a GPU; asks without starting JAX."""
+    plugins = [plugin.name for plugin in entry_points(group="jax_plugins")]
+    return any("cuda" in name for name in plugins) and Path("/dev/nvidiactl").exists()
 
 
 def _seed_everything(args: RunArgs) -> None:
