@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +89,7 @@ def train(camera: Photographer, checkout: Path) -> dict[str, str]:
 
 
 def evaluate(camera: Photographer, ids: dict[str, str]) -> None:
-    """Let a trained policy act, and add a study; both need runs that have ended."""
+    """Let a trained policy act."""
     trained = Path(camera.services.store.runs[ids["seed1"]]["run_dir"])
     wanted = {
         "mode": "policy_eval",
@@ -99,7 +101,6 @@ def evaluate(camera: Photographer, ids: dict[str, str]) -> None:
         config("ppo", "CartPole-v1", None, extras=wanted, run_name="eval of ppo-cartpole-s1")
     )
     camera.reach(ids["eval"], "TERM")
-    add_study(Path(camera.services.store.runs[ids["dqn"]]["run_dir"]))
 
 
 def keep_going(camera: Photographer, ids: dict[str, str]) -> None:
@@ -113,22 +114,19 @@ def keep_going(camera: Photographer, ids: dict[str, str]) -> None:
     ids["queued"] = camera.submit(config("ppo", "Acrobot-v1", 100_000, **waiting))
 
 
-def add_study(run_dir: Path) -> None:
-    """A real Optuna study where a sweep's would be."""
-    import optuna
-
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(
-        storage=f"sqlite:///{run_dir}/optuna.db",
-        study_name="dqn-cartpole",
-        direction="maximize",
-        sampler=optuna.samplers.TPESampler(seed=1),
+def sweep(camera: Photographer, ids: dict[str, str]) -> None:
+    """A real search for settings; its study is with its first run."""
+    known = set(camera.services.store.runs)
+    command = [f"{sys.prefix}/bin/mosaic", "sweep", "ppo", "--env-id", "CartPole-v1"]
+    command += ["--total-timesteps", "4096", "--param", "learning-rate=log:1e-4..1e-2"]
+    command += ["--param", "num-steps=64,128,256", "--param", "gamma=0.9..0.999"]
+    command += ["--trials", "10", "--parallel", "2", "--pruner", "none"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    camera.until(lambda: process.poll() is not None, "the sweep ends")
+    if process.returncode:
+        raise RuntimeError("the sweep failed")
+    runs = camera.services.store.runs
+    trials = [run_id for run_id in runs if run_id not in known]
+    ids["sweep"] = next(
+        one for one in trials if (Path(runs[one]["run_dir"]) / "optuna.db").exists()
     )
-
-    def objective(trial: Any) -> float:
-        rate = trial.suggest_float("learning_rate", 1e-5, 1e-2, log=True)
-        batch = trial.suggest_categorical("batch_size", [64, 128, 256])
-        tau = trial.suggest_float("tau", 0.1, 1.0)
-        return 500.0 - abs(rate - 1e-3) * 4e4 - abs(batch - 128) * 0.2 - abs(tau - 0.9) * 20
-
-    study.optimize(objective, n_trials=24)

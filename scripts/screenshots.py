@@ -15,7 +15,7 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("MOSAIC_SETTING_WARM_START", "false")
 
 from photographer import Photographer, checkout_on_stage, on_stage
-from picture_runs import evaluate, keep_going, train
+from picture_runs import evaluate, keep_going, sweep, train
 
 from gym_gui.app import make_application, open_window
 from mosaic.client import TrainerClient
@@ -109,7 +109,7 @@ def runs_and_tabs(camera: Photographer, ids: dict[str, str], theme: str) -> None
     camera.shoot(f"failure-{theme}", wait_s=1)
     camera.show(ids["spade"], "telemetry")
     camera.shoot(f"telemetry-{theme}", wait_s=3)
-    camera.show(ids["dqn"], "optuna")
+    camera.show(ids["sweep"], "optuna")
     camera.shoot(f"optuna-{theme}", wait_s=1.5)
 
 
@@ -183,7 +183,7 @@ def play(camera: Photographer, waiting: str) -> None:
     camera.reach(waiting, "TERM")
     window.show_layout("play")
     window.play.env.set_text("LunarLander-v3")
-    camera.spin(3)
+    camera.until(lambda: window.play.options.editor("gravity") is not None, "its settings")
     window.play.begin()
     camera.until(lambda: window.play.game.view.image is not None, "the game")
     camera.shoot("play", wait_s=1.5)
@@ -191,9 +191,9 @@ def play(camera: Photographer, waiting: str) -> None:
     camera.reach(window.play.run_id, "TERM")
 
 
-def without_daemon(camera: Photographer, home: Home) -> None:
+def without_daemon(camera: Photographer, home: Home, run_id: str) -> None:
     """What the window says when its daemon is gone."""
-    camera.window.show_layout("train")
+    camera.show(run_id, "overview", "train")
     with TrainerClient.connect(home) as client:
         client.shutdown("stop")
     camera.until(lambda: camera.services.link.state.name == "lost", "the daemon is gone")
@@ -228,6 +228,7 @@ def main() -> int:
             empty_states(camera, theme)
             dialogs(camera, theme)
         ids = train(camera, checkout_on_stage())
+        sweep(camera, ids)
         evaluate(camera, ids)
         keep_going(camera, ids)
         runs_and_tabs(camera, ids, "light")
@@ -237,7 +238,7 @@ def main() -> int:
         play(camera, ids["queued"])
         runs_and_tabs(camera, ids, "dark")
         camera.theme("light")
-        without_daemon(camera, home)
+        without_daemon(camera, home, ids["seed1"])
     finally:
         _stop_daemon(home)
         window.close()

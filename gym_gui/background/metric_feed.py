@@ -15,7 +15,8 @@ from gym_gui.models.run_store import RunStore
 from gym_gui.models.series import Series
 from mosaic.client import TrainerClient
 
-_MAX_POINTS = 4000
+# More than a chart draws at once: the rest is there for zooming in.
+_MAX_POINTS = 16_000
 # A run with metric files shows them at once; only one without is drawn from its headline numbers.
 _STREAM_FIRST_S = 1.5
 _REST_S = 20.0

@@ -102,7 +102,9 @@ class OptunaTab(RunTab):
         self._split.show()
         better = "highest" if study.maximise else "lowest"
         shown = len(study.trials)
-        text = f"{study.name}: {study.total:,} trials, the {better} value is best"
+        # A sweep's study is named after its first run, which says nothing to people.
+        name = "" if study.name == self.run_id else f"{study.name}: "
+        text = f"{name}{study.total:,} trials, the {better} value is best"
         if shown < study.total:
             text += f" (showing {shown:,})"
         self._headline.setText(text)

@@ -86,8 +86,9 @@ class ReplayTab(RunTab):
             return
         self._listed = (episodes, videos)
         self.list.clear()
+        several = len({entry.agent_id for entry in episodes}) > 1
         for entry in episodes:
-            who = f" · {entry.agent_id}" if entry.agent_id else ""
+            who = f" · {entry.agent_id}" if several and entry.agent_id else ""
             result = f"return {entry.total_reward:g} · {entry.length} steps"
             self._add("film", f"Episode {entry.episode} · {result}{who}", entry)
         for video in videos:

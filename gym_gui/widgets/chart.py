@@ -138,6 +138,7 @@ class Chart(QWidget):
         layout.addWidget(self.plot)
         self.plot.scene().sigMouseMoved.connect(self._on_mouse)
         self.plot.scene().sigMouseClicked.connect(self._on_click)
+        self.plot.getViewBox().sigXRangeChanged.connect(lambda *_: self._on_range())
         clock.crosshair.connect(self._on_crosshair)
         themes.changed.connect(self.restyle)
         self.restyle()
@@ -163,6 +164,7 @@ class Chart(QWidget):
     def reset_zoom(self) -> None:
         """Show everything."""
         self.plot.enableAutoRange()
+        self._clock.ask(self)
 
     def showEvent(self, event: object) -> None:  # noqa: N802
         super().showEvent(event)
@@ -213,11 +215,29 @@ class Chart(QWidget):
         if self._look.by_time and len(series):
             x = series.walls - series.walls[0]
         y = smooth(series.values, smoothing)
+        shown = self._in_sight(x)
+        x, y = x[shown], y[shown]
         kept = extremes(y, _DRAWN_POINTS)
         x, y = x[kept], y[kept]
         if self._look.log_y:
             y = np.where(y > 0, y, np.nan)
         return x, y
+
+    def _in_sight(self, x: np.ndarray) -> slice:
+        """The part of a curve that a zoomed chart shows, and as much again on both sides."""
+        if self._shows_everything():
+            return slice(None)
+        left, right = self.plot.getViewBox().viewRange()[0]
+        first, last = np.searchsorted(x, [left - (right - left), right + (right - left)])
+        return slice(max(0, int(first) - 1), int(last) + 1)
+
+    def _shows_everything(self) -> bool:
+        return bool(self.plot.getViewBox().autoRangeEnabled()[0])
+
+    def _on_range(self) -> None:
+        # While everything is shown the range follows the curves, and must not redraw them.
+        if not self._shows_everything():
+            self._clock.ask(self)
 
     def _item(self, key: str, line: Line) -> pg.PlotDataItem:
         pen = pg.mkPen(line.colour, width=2.4 if line.strong else 1.5)

@@ -14,32 +14,50 @@ from typing import Any
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
-import psutil
 import pytest
+from leaks import Holdings, left_since
+from qtpy.QtCore import QCoreApplication, QEvent, QUrl
 from qtpy.QtWidgets import QApplication
 from support.trainer import Trainer, trainers
 
 from gym_gui.app import make_services, prepare
 from gym_gui.main_window import MainWindow
 from gym_gui.models.train_draft import TrainDraft
+from gym_gui.widgets import web_view
 from mosaic.client import TrainerClient
 from mosaic.config.paths import Home
 from mosaic.errors import MosaicError
 
 SLOW_SLOT_S = 0.05
 # Shared cores: a slot is slow when it used the processor for long, not when it had to wait.
-_PATIENCE_S = 15.0
+_PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="session")
 def qapp() -> Any:
     """The one application object, prepared as the program prepares it, and watched."""
     prepare()
-    return WatchedApplication(["mosaic"])
+    application = WatchedApplication(["mosaic"])
+    # What has been imported stays; collecting garbage after each test need not look at it again.
+    gc.freeze()
+    return application
 
 
 @pytest.fixture(scope="session")
-def shared_trainer(tmp_path_factory: pytest.TempPathFactory, python_path: str) -> Iterator[Trainer]:
+def web_engine(qapp: Any) -> None:
+    """Started before open files are counted: its own stay open as long as the application lives."""
+    if web_view.web_engine_problem():
+        return
+    page, profile = web_view._make_page(QUrl("http://127.0.0.1/"))
+    for gone in (page, profile):
+        gone.deleteLater()
+        QCoreApplication.sendPostedEvents(gone, QEvent.Type.DeferredDelete)
+
+
+@pytest.fixture(scope="session")
+def shared_trainer(
+    tmp_path_factory: pytest.TempPathFactory, python_path: str, web_engine: None
+) -> Iterator[Trainer]:
     """One daemon for the tests that do not harm it."""
     with trainers(tmp_path_factory.mktemp("gui"), python_path) as make:
         yield make().start()
@@ -217,61 +235,13 @@ def watchdog(qapp: Any) -> Iterator[Watchdog]:
     assert not dog.slow, "slow slots on the GUI thread:\n" + "\n".join(dog.slow)
 
 
-def _threads() -> set[str]:
-    return {thread.name for thread in threading.enumerate() if thread.name.startswith("gui-")}
-
-
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def no_leaks(qapp: Any) -> Iterator[None]:
     """Fails a test that leaves threads, timers, child processes or open files behind."""
-    from qtpy.QtCore import QCoreApplication, QEvent, QTimer
-
-    me = psutil.Process()
-    children = {child.pid for child in me.children(recursive=True)}
-    files = {item.path for item in me.open_files()}
+    before = Holdings.now()
     yield
-    for _ in range(5):
-        qapp.processEvents()
-        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-    gc.collect()
-    deadline = time.monotonic() + 5
-    while _threads() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not _threads(), f"threads left behind: {_threads()}"
-    timers = [
-        timer
-        for widget in qapp.topLevelWidgets()
-        for timer in widget.findChildren(QTimer)
-        if timer.isActive() and timer.objectName() != "qt_internal"
-    ]
-    assert not timers, f"timers left running: {[timer.parent() for timer in timers]}"
-    left = [
-        child
-        for child in me.children(recursive=True)
-        if child.pid not in children and not _is_engine(child) and not _is_daemon(child)
-    ]
-    assert not left, f"processes left behind: {[' '.join(_line(one)) for one in left]}"
-    opened = {item.path for item in me.open_files()} - files
-    ours = {path for path in opened if "/trainer/" in path or path.endswith(".json")}
-    assert not ours, f"files left open: {ours}"
-
-
-def _line(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
-
-
-def _is_engine(process: psutil.Process) -> bool:
-    # The web engine keeps a few helpers for the life of the application.
-    return any("QtWebEngineProcess" in word for word in _line(process)[:1])
-
-
-def _is_daemon(process: psutil.Process) -> bool:
-    # The daemon and its runs outlive windows; their fixture proves that they end.
-    words = _line(process)
-    return not words or any("mosaic" in one or "_worker" in one for one in words[:4])
+    left = left_since(before)
+    assert not left, f"left behind: {left}"
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ import pytest
 from qtpy.QtGui import QImage
 
 from gym_gui.models import formatting
-from gym_gui.models.series import band, smooth
+from gym_gui.models.series import Series, band, smooth
+from gym_gui.widgets.chart import Chart, Line, Look
 
 from .conftest import Driver, config_of
 
@@ -97,6 +98,29 @@ def test_a_comparison_leaves_as_picture_and_table(
         curve = driver.services.feeds.curves(run_id)[_RETURN]
         values = [float(row["value"]) for row in rows if run_id in row["run"]]
         assert values == curve.values.tolist()
+
+
+def test_zooming_in_shows_what_was_left_out(driver: Driver) -> None:
+    """A chart thins a long curve to what fits; zoomed in, it draws the part in sight in full."""
+    chart = Chart(driver.services.themes, driver.services.clock, "long")
+    steps = np.arange(30_000.0)
+    long = Series(steps, np.sin(steps), steps)
+    chart.set_lines({"a": Line(long, "a", "#0072b2")}, Look(smoothing=0.0))
+    chart.show()
+    driver.until(lambda: chart.points_shown() > 1000, "the whole curve, thinned")
+    assert chart.points_shown() < 3000
+    chart.plot.getViewBox().setXRange(10_000, 10_300, padding=0)
+
+    def in_sight() -> int:
+        drawn = chart._items["a"].getData()[0]
+        return int(((drawn >= 10_000) & (drawn <= 10_300)).sum())
+
+    driver.until(lambda: in_sight() == 301, "every point in sight")
+    chart.reset_zoom()
+    driver.until(lambda: chart._items["a"].getData()[0][-1] == steps[-1], "all of it again")
+    chart.close_chart()
+    chart.close()
+    chart.deleteLater()
 
 
 def test_curves_wait_for_the_next_tab(driver: Driver, trained: list[str]) -> None:

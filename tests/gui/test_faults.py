@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -275,3 +276,44 @@ def test_tensorboard_dies_with_a_killed_window() -> None:
     parent.kill()
     parent.wait()
     until(lambda: not _alive(pid), "the helper is gone", 10)
+
+
+def test_run_deleted_under_each_open_tab(driver: Driver, trained: list[str]) -> None:
+    """Whatever tab of a run is open when the run is deleted, the window says so and lives on."""
+    run_id = driver.submit(config_of(total_timesteps=20, extras={"step_ms": 1}))
+    driver.reaches(run_id, "TERM")
+    driver.window.show_layout("watch")
+    panel = driver.window.run_panel
+    for name in ("overview", "charts", "logs", "details"):
+        driver.window.runs_panel.show_run(run_id)
+        driver.until(lambda: driver.services.selection.current == run_id, "selected")
+        panel.open_tab(name)
+        tab = panel.tab(name)
+        driver.until(lambda: tab.active, "the tab is at work")  # noqa: B023
+        driver.spin(0.2)
+        driver.window.binder.trigger("run.delete")
+        driver.until(lambda: run_id not in driver.services.store.runs, "the run is gone")
+        driver.until(lambda: not tab.active or tab.run_id != run_id, "the tab let go")  # noqa: B023
+        if driver.services.selection.current == run_id:
+            assert panel._empty.isVisible()
+        driver.window.binder.trigger("run.undo_delete")
+        driver.until(lambda: run_id in driver.services.store.runs, "the run is back")
+    errors = [n.text for n in driver.services.notices.history if n.tone == "danger"]
+    assert not errors
+
+
+def test_run_folder_that_vanishes_under_an_open_tab(driver: Driver) -> None:
+    """A run's files removed by hand leave words where its logs and curves were."""
+    run_id = driver.submit(config_of(total_timesteps=20, extras={"step_ms": 1}))
+    folder = Path(driver.reaches(run_id, "TERM")["run_dir"])
+    driver.window.show_layout("watch")
+    driver.window.runs_panel.show_run(run_id)
+    driver.until(lambda: driver.services.selection.current == run_id, "selected")
+    driver.window.run_panel.open_tab("logs")
+    driver.spin(0.3)
+    shutil.rmtree(folder)
+    for name in ("charts", "details", "replay", "overview", "logs"):
+        driver.window.run_panel.open_tab(name)
+        driver.spin(0.4)
+    logs = driver.window.run_panel.tab("logs")
+    driver.until(lambda: logs._status.text() not in ("", "Reading …"), "the log says so")
