@@ -2,7 +2,8 @@
 
     python -m benchmarks.learning.timed --minutes 15 --cuda --folder var/timed [algorithm ...]
 
-For machines that are there only for minutes. When the time is over every run is stopped as a
+For machines that are there only for minutes. On the CPU (without ``--cuda``) other, smaller
+settings are meant, and one algorithm at a time. When the time is over every run is stopped as a
 user would stop it (it saves and ends); the record says how many steps that were. Records go to
 ``benchmarks/results/learning/``, or to ``--out``.
 """
@@ -26,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.learning.run import LAST_EPISODES, RESULTS, machine, read_curve, thin
-from benchmarks.learning.timed_settings import TIMED, TimedSetting
+from benchmarks.learning.timed_settings import ON_CPU, ON_GPU, TimedSetting
 from cleanrl_worker.kit.evaluation import evaluate, open_policy
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.verification import resume_differences, smoke_flags
@@ -47,18 +48,19 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True, help="where the runs go")
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the records go")
     parser.add_argument("--cuda", action="store_true", help="train on the GPU")
-    parser.add_argument("--scale", type=float, default=1.0, help="shortens the schedules")
-    parser.add_argument("algorithms", nargs="*", default=list(TIMED))
+    parser.add_argument("algorithms", nargs="*", help="by default all that have a setting")
     options = parser.parse_args()
+    settings = ON_GPU if options.cuda else ON_CPU
     options.out.mkdir(parents=True, exist_ok=True)
     cores = cycle(sorted(os.sched_getaffinity(0)))
     runs = {}
-    for algorithm in options.algorithms:
-        own = set(islice(cores, TIMED[algorithm].cores))
-        runs[algorithm] = _start(algorithm, options.folder, options.cuda, options.scale, own)
+    for algorithm in options.algorithms or settings:
+        setting = settings[algorithm]
+        own = set(islice(cores, setting.cores))
+        runs[algorithm] = _start(algorithm, setting, options, own)
     seconds = _wait(list(runs.values()), options.minutes * 60)
     words = ["--cuda"] * options.cuda + ["--folder", "var/timed"]
-    if len(runs) < len(TIMED):
+    if len(runs) < len(settings):
         words += runs
     about = {
         "side_by_side": len(runs),
@@ -68,22 +70,20 @@ def main() -> None:
     }
     with ThreadPoolExecutor(_FINISHERS) as pool:
         for algorithm, (_, flags) in runs.items():
-            pool.submit(_finish, algorithm, flags, options, seconds, about)
+            pool.submit(_finish, algorithm, settings[algorithm], flags, options, seconds, about)
 
 
 def _start(
-    algorithm: str, folder: Path, cuda: bool, scale: float, cores: set[int]
+    algorithm: str, setting: TimedSetting, options: argparse.Namespace, cores: set[int]
 ) -> tuple[subprocess.Popen, list[str]]:
-    setting = TIMED[algorithm]
+    folder = options.folder
     values: dict[str, object] = {
         "env_id": setting.env_id,
-        "total_timesteps": int(setting.total_timesteps * scale),
+        "total_timesteps": setting.total_timesteps,
         "seed": 1,
         **setting.flags,
     }
-    if not cuda:
-        values.pop("cudagraphs", None)
-    flags = ["--cuda" if cuda else "--no-cuda"]
+    flags = ["--cuda" if options.cuda else "--no-cuda"]
     for name, value in values.items():
         flag = f"--{name.replace('_', '-')}"
         flags += [flag] if value is True else [flag, str(value)]
@@ -116,13 +116,14 @@ def _wait(runs: list[tuple[subprocess.Popen, list[str]]], limit: float) -> float
 
 def _finish(
     algorithm: str,
+    setting: TimedSetting,
     flags: list[str],
     options: argparse.Namespace,
     seconds: float,
     about: dict[str, Any],
 ) -> None:
     """Write the record, or say why there is none."""
-    setting, run_dir = TIMED[algorithm], options.folder / algorithm
+    run_dir = options.folder / algorithm
     try:
         record = {**_record(algorithm, setting, flags, run_dir, seconds), **about}
         path = options.out / f"{algorithm}.json"

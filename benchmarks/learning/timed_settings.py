@@ -1,7 +1,8 @@
-"""What the algorithms with large networks are trained on when a GPU is lent for minutes.
+"""What the algorithms with large networks are trained on when there are only minutes.
 
 The budgets are far below the published ones, so a record says what was reached at how many
-steps. Schedules (learning rate, exploration) are made for about what fits into the time.
+steps. Schedules (learning rate, exploration) are made for about what fits into the time: a
+quarter of an hour for all of `ON_GPU` together, or for one of `ON_CPU`.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ _TAUGHT: dict[str, object] = {
     "offline_steps": 20_000,
 }
 
-TIMED: dict[str, TimedSetting] = {
+ON_GPU: dict[str, TimedSetting] = {
     "ppo_atari": TimedSetting(_BREAKOUT, 3_000_000, 3, _GRAPHS, _ppo(416.31, 43.92)),
     "ppo_atari_envpool": TimedSetting(_POOL_BREAKOUT, 1_500_000, 2, _GRAPHS),
     "ppo_atari_envpool_xla_jax": TimedSetting(_POOL_BREAKOUT, 1_000_000, 2),
@@ -93,4 +94,31 @@ TIMED: dict[str, TimedSetting] = {
         _BREAKOUT, 150_000, 1, _TAUGHT, _q(295.55, 12.30, "qdagger")
     ),
     "qdagger_dqn_atari_jax_impalacnn": TimedSetting(_BREAKOUT, 150_000, 1, _TAUGHT),
+}
+
+_ONE_LEVEL: dict[str, object] = {
+    "num_levels": 1,
+    "num_envs": 16,
+    "num_steps": 64,
+    "num_minibatches": 4,
+}
+
+ON_CPU: dict[str, TimedSetting] = {
+    "ppo_procgen": TimedSetting("coinrun", 80_000, 2, _ONE_LEVEL),
+    "ppg_procgen": TimedSetting("coinrun", 80_000, 2, _ONE_LEVEL),
+    "rainbow_atari": TimedSetting(
+        _BREAKOUT, 60_000, 2, {"buffer_size": 60_000, "learning_starts": 5000}
+    ),
+    "qdagger_dqn_atari_impalacnn": TimedSetting(
+        _BREAKOUT,
+        30_000,
+        2,
+        {
+            "buffer_size": 20_000,
+            "learning_starts": 500,
+            "train_teacher_steps": 60_000,
+            "teacher_steps": 10_000,
+            "offline_steps": 5000,
+        },
+    ),
 }
