@@ -13,6 +13,7 @@ from torch import nn
 
 from cleanrl_worker.agents.mlp import tanh_mlp
 from cleanrl_worker.cleanrl import c51, ppo_continuous_action, sac_continuous_action
+from cleanrl_worker.kit import fused
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.fused import SideBySide
 from cleanrl_worker.kit.inference import numpy_forward
@@ -247,9 +248,15 @@ def _critic(inputs: int) -> nn.Sequential:
     )
 
 
-def test_fused_critics_learn_and_lead_an_actor_as_torch_would() -> None:
+@pytest.mark.parametrize("in_torch", [False, True])
+def test_fused_critics_learn_and_lead_an_actor_as_torch_would(
+    in_torch: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Critics of ReLU layers get torch's gradients, and so does an actor ending in tanh that
-    climbs the smaller of their values, while critics that are not to learn stay untouched."""
+    climbs the smaller of their values, while critics that are not to learn stay untouched; also
+    where the layers are left to torch, as on a GPU."""
+    if in_torch:
+        monkeypatch.setattr(fused, "_in_torch", lambda rows: True)
     torch.manual_seed(0)
     qf1, qf2 = _critic(7), _critic(7)
     actor = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 2), nn.Tanh())
@@ -287,12 +294,12 @@ def test_fused_critics_learn_and_lead_an_actor_as_torch_would() -> None:
 def test_fused_networks_keep_no_memory_of_past_updates() -> None:
     """What an update computed is let go with it, without waiting for the collector."""
     network = _critic(4)
-    fused = SideBySide(network)
+    side_by_side = SideBySide(network)
     gc.disable()
     try:
         outputs = []
         for _ in range(3):
-            (output,) = fused(torch.randn(8, 4))
+            (output,) = side_by_side(torch.randn(8, 4))
             output.sum().backward()
             outputs.append(weakref.ref(output.grad_fn))
             del output
