@@ -49,11 +49,11 @@ Rules that make resume exact, to the last bit on the CPU:
 - All randomness comes from ``run.rng`` (NumPy) or torch's global generator.
 - ``run.steps`` does everything else between two turns: commands, pause, checkpoints, metrics.
 
-Speed: act with `kit.inference.numpy_forward`, keep rollouts in NumPy arrays, use
-`kit.optim.Adam` (create it before anything else looks at the parameters' memory). For a GPU
-keep rollouts in `kit.storage.Stored`, write the update as a function of tensors, and pass it
-through `kit.acceleration.accelerated`; ``Args`` then derive from `kit.args.TorchArgs`, which has
-``--compile`` and ``--cudagraphs``.
+Speed: act with `kit.inference.numpy_forward`, keep rollouts in NumPy arrays, use `kit.optim.Adam`
+(create it before anything else looks at the parameters' memory), and let small networks learn
+through `kit.fused.SideBySide`. For a GPU keep rollouts in `kit.storage.Stored`, write the update
+as a function of tensors, and pass it through `kit.acceleration.accelerated`; ``Args`` then derive
+from `kit.args.TorchArgs`, which has ``--compile`` and ``--cudagraphs``.
 
 Environments follow Gymnasium's SAME_STEP autoreset: the observation that ``step`` returns
 after the end of an episode already belongs to the next one. Wrap libraries that reset in the
