@@ -12,9 +12,12 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from gymnasium import spaces
+from stable_baselines3.common.torch_layers import NatureCNN
 from torch import Tensor, nn
 
 from cleanrl_worker.agents.grid_convolutions import distinct_rows
@@ -49,13 +52,25 @@ def views(count: int) -> Tensor:
     return torch.from_numpy(seen[rng.permutation(len(seen))[:count]])
 
 
-def grids() -> dict[str, float]:
+def neighbourhoods(grids: Tensor, reach: int) -> int:
+    """How many different squares there are around the cells, ``reach`` cells to each side."""
+    size = 2 * reach + 1
+    padding = ((0, 0), (reach, reach), (reach, reach), (0, 0))
+    padded = np.pad(grids.numpy(), padding, constant_values=255)
+    squares = np.lib.stride_tricks.sliding_window_view(padded, (size, size), axis=(1, 2))
+    return len(np.unique(squares.reshape(-1, size * size * grids.shape[3]), axis=0))
+
+
+def grids() -> dict[str, Any]:
     """A minibatch of 128 views: plain convolutions of all, of the distinct ones, and ours."""
     obs = views(128)
     agent = MinigridAgent((7, 7, 3), 7)
     optimizer = Adam(agent.parameters(), 2.5e-4, max_grad_norm=0.5)
     first, _ = distinct_rows(obs.flatten(1).numpy())
     distinct = obs[torch.from_numpy(first)]
+
+    small, large = neighbourhoods(distinct, 1), neighbourhoods(distinct, 2)
+    rest = small * 9 * 32 * 64 + large * 9 * 64 * 64 + len(distinct) * (3136 * 128 + 128 * 256)
 
     def plain(rows: Tensor) -> None:
         hidden = nn.Sequential.forward(agent.trunk, rows)
@@ -68,6 +83,8 @@ def grids() -> dict[str, float]:
     return {
         "views": len(obs),
         "distinct_views": len(distinct),
+        "distinct_3x3_and_5x5_squares": [small, large],
+        "gigaflop_of_distinct_parts": round(rest * 6 / 1e9, 3),
         "gigaflop_if_all_are_computed": round(len(obs) * _GRID_MACS * 6 / 1e9, 3),
         "plain_ms": milliseconds(lambda: plain(obs), 10),
         "plain_on_distinct_views_ms": milliseconds(lambda: plain(distinct), 20),
@@ -77,13 +94,13 @@ def grids() -> dict[str, float]:
 
 
 def frames() -> dict[str, float]:
-    """A minibatch of 256 stacks of frames: ours, and as stable-baselines3 lays them out.
+    """A minibatch of 256 stacks of frames: our network, and stable-baselines3's own.
 
     Half the precision is not what the scripts do; it shows what it would bring.
     """
     obs = torch.randint(0, 256, (256, 4, 84, 84), dtype=torch.uint8)
     ours = nature_cnn(4)
-    peer = nn.Sequential(*list(nature_cnn(4))[1:]).to(memory_format=torch.contiguous_format)
+    peer = NatureCNN(spaces.Box(0, 255, (4, 84, 84), np.uint8))
 
     def halved() -> None:
         with torch.autocast("cpu", torch.bfloat16):
@@ -97,7 +114,7 @@ def frames() -> dict[str, float]:
     return {
         "gigaflop": round(256 * macs * 2 / 1e9, 2),
         "ours_ms": milliseconds(lambda: ours(obs).sum().backward(), 6),
-        "peer_layout_ms": milliseconds(lambda: peer(obs.float() / 255.0).sum().backward(), 6),
+        "peer_ms": milliseconds(lambda: peer(obs.float() / 255.0).sum().backward(), 6),
         "ours_in_bfloat16_ms": milliseconds(halved, 6),
         "acting_on_8_ms": acting,
     }
