@@ -28,6 +28,10 @@ from cleanrl_worker.kit.verification import train
 SEEDS = range(1, 9)
 STEPS = {"ppo": 50_000, "dqn": 50_000}
 _LAST_EPISODES = 50
+_DIFFERENCES = {
+    "dqn": "the peer minimises the Huber loss and clips the gradient's norm at 10, ours the "
+    "squared error without clipping; neither has an option for the other"
+}
 
 
 def main() -> None:
@@ -57,6 +61,7 @@ def compare(case: Case) -> dict[str, Any]:
         "all_peers": peers,
         "flags": case.flags,
         "peer_options": case.peer_options,
+        "differences": _DIFFERENCES.get(case.algorithm),
         "recorded_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "command": f"python -m benchmarks.speed.returns {case.algorithm}",
     }
