@@ -128,8 +128,8 @@ def train(args: Args, run: Run) -> None:
 
     # The same, flattened
     b_obs = obs.tensor.flatten(0, 1)
-    b_logits = logits.tensor.flatten(0, 1)
-    b_actions = actions.tensor.flatten()
+    b_actions = actions.tensor.flatten().unsqueeze(1)
+    b_logprobs = torch.zeros(batch_size, device=run.device)
     b_values = values.tensor.flatten()
     b_advantages = advantages.tensor.flatten()
 
@@ -138,8 +138,7 @@ def train(args: Args, run: Run) -> None:
         new_logits, new_value = agent(b_obs[rows])
         log_probs = new_logits.log_softmax(-1)
         entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
-        changes = log_probs - b_logits[rows].log_softmax(-1)
-        logratio = changes.gather(1, b_actions[rows].unsqueeze(1)).squeeze(1)
+        logratio = log_probs.gather(1, b_actions[rows]).squeeze(1) - b_logprobs[rows]
         ratio = logratio.exp()
 
         mb_advantages, mb_values = b_advantages[rows], b_values[rows]
@@ -199,6 +198,9 @@ def train(args: Args, run: Run) -> None:
         )
         for stored in (obs, logits, actions, values, advantages):
             stored.send()
+        b_logprobs.copy_(
+            logits.tensor.flatten(0, 1).log_softmax(-1).gather(1, b_actions).squeeze(1)
+        )
 
         # Optimise the policy and the value network
         clipfracs = []
