@@ -56,7 +56,7 @@ def row(name: str) -> str:
     reached = record["evaluation"] if of_evaluation else record["training_return"]
     cells = [
         name,
-        record["env_id"],
+        _trained_on(record),
         _budget(record),
         _with_spread(reached),
         _published(record),
@@ -107,6 +107,13 @@ def _published(record: dict[str, Any]) -> str:
     if not record["meets_published"]:
         verdict = f"not comparable, {share:.0%} of its steps"
     return f"{_with_spread(published)} at {budget:,} steps: {verdict}; {random}"
+
+
+def _trained_on(record: dict[str, Any]) -> str:
+    levels = record["flags"].get("num_levels")
+    if levels is None:
+        return record["env_id"]
+    return f"{record['env_id']}, {levels} level{'s' if levels > 1 else ''}"
 
 
 def _sps(record: dict[str, Any]) -> str:

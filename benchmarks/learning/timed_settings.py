@@ -104,8 +104,8 @@ _ONE_LEVEL: dict[str, object] = {
 }
 
 ON_CPU: dict[str, TimedSetting] = {
-    "ppo_procgen": TimedSetting("coinrun", 80_000, 2, _ONE_LEVEL),
-    "ppg_procgen": TimedSetting("coinrun", 80_000, 2, _ONE_LEVEL),
+    "ppo_procgen": TimedSetting("starpilot", 80_000, 2, _ONE_LEVEL),
+    "ppg_procgen": TimedSetting("starpilot", 80_000, 2, _ONE_LEVEL),
     "rainbow_atari": TimedSetting(
         _BREAKOUT, 60_000, 2, {"buffer_size": 60_000, "learning_starts": 5000}
     ),
