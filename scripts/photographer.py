@@ -17,6 +17,7 @@ from qtpy.QtWidgets import QDialog, QWidget
 from gym_gui.main_window import MainWindow
 from gym_gui.widgets.chart_grid import ChartGrid
 from gym_gui.widgets.palette import CommandPalette
+from mosaic.config.paths import project_root
 
 _PATIENCE_S = 240.0
 _STAGE_VARIABLE = "MOSAIC_PICTURE_STAGE"
@@ -37,15 +38,20 @@ def on_stage(program: str) -> int | None:
         checkout = user / "mosaic"
         checkout.mkdir(parents=True)
         (checkout / ".venv").symlink_to(sys.prefix, target_is_directory=True)
-        python = checkout / ".venv" / "bin" / Path(sys.executable).name
+        for name in ("mosaic", "gym_gui", "workers"):
+            (checkout / name).symlink_to(project_root() / name, target_is_directory=True)
+        packages = [checkout, *sorted((checkout / "workers").iterdir())]
         environment = {
             **os.environ,
             "HOME": str(user),
             "MOSAIC_HOME": str(checkout / "var"),
+            "PYTHONPATH": os.pathsep.join(map(str, packages)),
             _STAGE_VARIABLE: str(checkout),
         }
-        arguments = [str(python), program, *sys.argv[1:]]
-        return subprocess.run(arguments, env=environment, check=False).returncode
+        python = checkout / ".venv" / "bin" / Path(sys.executable).name
+        arguments = [str(python), os.path.abspath(program), *sys.argv[1:]]
+        done = subprocess.run(arguments, env=environment, cwd=checkout, check=False)
+        return done.returncode
     finally:
         shutil.rmtree(user.parent, ignore_errors=True)
 

@@ -8,6 +8,7 @@ from qtpy.QtCore import Signal
 from qtpy.QtGui import QFontDatabase
 from qtpy.QtWidgets import QPlainTextEdit, QWidget
 
+from gym_gui.models import formatting
 from gym_gui.widgets.basics import column, label
 
 
@@ -50,7 +51,7 @@ class NotesPanel(QWidget):
     def add_result(self, ok: bool, text: str) -> None:
         """A dry run has ended."""
         verdict = "passed" if ok else "refused"
-        self._append(f"dry run {verdict}\n{text.strip()}\n")
+        self._append(f"dry run {verdict}\n{formatting.tilde(text.strip())}\n")
 
     def _append(self, text: str) -> None:
         self.results.appendPlainText(f"[{time.strftime('%Y-%m-%d %H:%M:%S')}] {text}")

@@ -218,6 +218,7 @@ class _DiffPage(QWidget):
         self._names: list[str] = []
         self.setLayout(column(row(self.only, 1), self.table, self._empty, margin=8))
         self.table.hide()
+        services.themes.changed.connect(self._fill)
 
     def show_runs(self, ids: tuple[str, ...]) -> None:
         """Read the configs of runs and compare them."""

@@ -71,6 +71,11 @@ class OptunaTab(RunTab):
         top = row(self._headline, 1, button("Read again", self.read))
         self.setLayout(column(top, self._empty, split, margin=10))
         split.hide()
+        services.themes.changed.connect(self._on_theme)
+
+    def _on_theme(self) -> None:
+        if self.active:
+            self.read()
 
     def on_open(self) -> None:
         self.read()

@@ -21,6 +21,7 @@ from gym_gui.resources.theming import ThemeManager
 from gym_gui.widgets.axis import ReadableAxis
 
 _DRAWN_POINTS = 2000
+_SOFT_POINTS = 500
 _MOST_WITH_RAW = 4
 _TICK_S = 0.008
 
@@ -189,7 +190,8 @@ class Chart(QWidget):
             x, y = self._shape(line.series, self._look.smoothing)
             if self._look.show_band:
                 curves.append((x, y))
-            self._item(key, line).setData(x, y)
+            # Soft edges are for curves of few points: of many noisy ones they take too long.
+            self._item(key, line).setData(x, y, antialias=len(x) <= _SOFT_POINTS)
             self._items[key].setVisible(self._solo in ("", key))
         self._draw_raw()
         self._draw_band(band(curves) if self._look.show_band else None)
@@ -242,7 +244,9 @@ class Chart(QWidget):
     def _item(self, key: str, line: Line) -> pg.PlotDataItem:
         pen = pg.mkPen(line.colour, width=2.4 if line.strong else 1.5)
         if key not in self._items:
-            self._items[key] = self.plot.plot([], [], pen=pen, connect="finite", antialias=True)
+            self._items[key] = self.plot.plot([], [], pen=pen, connect="finite")
+            # Line by line: one smooth path of a noisy curve takes seconds to paint.
+            self._items[key].curve.setSegmentedLineMode("on")
         self._items[key].setPen(pen)
         return self._items[key]
 

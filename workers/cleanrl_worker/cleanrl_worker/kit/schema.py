@@ -15,7 +15,7 @@ from typing import Any
 
 from cleanrl_worker.kit.args import Range, parse_range
 
-SCRIPTS = Path(__file__).resolve().parent.parent / "cleanrl"
+SCRIPTS = Path(__file__).parent.parent / "cleanrl"
 _SHARED_ARGS = Path(__file__).resolve().parent / "args.py"
 
 
