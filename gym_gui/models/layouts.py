@@ -34,8 +34,8 @@ class Layout:
 LAYOUTS: dict[str, Layout] = {
     "train": Layout("Train", ((LAUNCH, LEFT, 0.54), (RUN, BOTTOM, 0.52))),
     "watch": Layout("Watch", ((RUN, RIGHT, 0.62),)),
-    "analyse": Layout("Analyse", ((COMPARE, RIGHT, 0.66),)),
-    "play": Layout("Play", ((PLAY, RIGHT, 0.68),)),
+    "analyse": Layout("Analyse", ((COMPARE, RIGHT, 0.62),)),
+    "play": Layout("Play", ((PLAY, RIGHT, 0.62),)),
 }
 
 

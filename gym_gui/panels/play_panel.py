@@ -95,6 +95,7 @@ class PlayPanel(QWidget):
         host.setLayout(
             column(scrolled(inner), row(self.stop, self.again, 1, self.start), spacing=8)
         )
+        host.layout().setContentsMargins(0, 0, 10, 0)
         host.setMinimumWidth(290)
         return host
 

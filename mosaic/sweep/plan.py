@@ -93,7 +93,8 @@ class SweepPlan:
         config["metadata"]["tags"] = [f"sweep={sweep_id}", f"trial={trial}", *tags]
         name = config.get("run_name") or f"sweep of {self.subject}"
         suffix = f", seed {fields['seed']}" if self.seeds > 1 else ""
-        config["run_name"] = f"{name} · trial {trial}{suffix}"
+        # The number first: tables cut long names at their end.
+        config["run_name"] = f"trial {trial}{suffix} · {name}"
         return config
 
     @property
