@@ -12,13 +12,20 @@ from cleanrl_worker.kit.jax_backend import jax, jnp
 Layers = list[dict[str, Any]]
 
 
-def init_mlp(key: Any, sizes: tuple[int, ...]) -> Layers:
+LECUN_WEIGHTS = jax.nn.initializers.lecun_normal()
+# Weights within one over the square root of the inputs, a third of LeCun's variance: torch's rule.
+TORCH_WEIGHTS = jax.nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
+
+
+def init_mlp(key: Any, sizes: tuple[int, ...], draw: Any = LECUN_WEIGHTS) -> Layers:
     """Parameters of a network with layers of these sizes, the inputs first.
 
-    Weights are drawn by LeCun's rule (variance one over the number of inputs), biases are
-    zero.
+    Args:
+        key: the source of randomness.
+        sizes: the number of inputs, then of outputs of each layer.
+        draw: how weights are drawn; biases are zero. By LeCun's rule, with a variance of one
+            over the number of inputs, unless told otherwise.
     """
-    draw = jax.nn.initializers.lecun_normal()
     keys = jax.random.split(key, len(sizes) - 1)
     return [
         {"kernel": draw(key, shape), "bias": jnp.zeros(shape[1])}

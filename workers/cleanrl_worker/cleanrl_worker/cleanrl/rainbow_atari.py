@@ -241,6 +241,9 @@ def train(args: Args, run: Run) -> None:
     obs = envs.obs
     for global_step in run.steps(args.num_envs):
         # Act greedily: the noise in the network explores
+        if global_step < args.learning_starts:
+            # Updates draw new noise later; without it the memory would begin with one rigid policy
+            q_network.reset_noise()
         actions = best_actions(torch.from_numpy(obs).to(run.device)).cpu().numpy()
         next_obs, rewards, terminated, _, info = envs.step(actions)
         if info:

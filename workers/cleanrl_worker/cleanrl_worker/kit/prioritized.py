@@ -124,7 +124,9 @@ class PrioritizedFrameReplay(FrameReplayBuffer):
         share = self._tree.total / batch_size
         rows = self._tree.find((np.arange(batch_size) + rng.random(batch_size)) * share)
         # Rounding may lead to a neighbour that cannot be drawn.
-        rows = np.where(self._tree.values[rows] > 0, rows, self._tree.values.argmax())
+        stray = self._tree.values[rows] <= 0
+        if stray.any():
+            rows[stray] = self._tree.values.argmax()
         chances = self._tree.values[rows] / self._tree.total
         drawable = int((self._tree.values > 0).sum())
         weights = (drawable * np.maximum(chances, 1e-12)) ** -beta
