@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,7 @@ def test_wandb_tab_appears_with_its_folder(driver: Driver, trained: list[str]) -
     names = [tab.table.item(row, 0).text() for row in range(tab.table.rowCount())]
     assert "charts/return" in names
     assert "offline" in tab.banner.text
+    shutil.rmtree(folder.parent)
 
 
 @pytest.fixture

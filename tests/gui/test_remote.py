@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -158,25 +159,36 @@ def _words(driver: Driver, web: Any) -> str:
     return found[0]
 
 
+@pytest.fixture
+def tracked(driver: Driver, trained: list[str]) -> Iterator[Path]:
+    """The folder of a run that others share, for once with a folder of W&B."""
+    folder = Path(driver.run(trained[1])["run_dir"])
+    before = {
+        path: path.read_text() for path in (folder / "analytics.json", folder / "config.json")
+    }
+    (folder / "wandb" / "run-1").mkdir(parents=True)
+    yield folder
+    shutil.rmtree(folder / "wandb")
+    for path, text in before.items():
+        path.write_text(text)
+
+
 def test_hosted_wandb_page_comes_through_the_proxy(
-    driver: Driver, trained: list[str], monkeypatch: pytest.MonkeyPatch
+    driver: Driver, trained: list[str], tracked: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run's own proxy is used for its hosted page, and for no page on this machine."""
     if web_engine_problem():
         pytest.skip(web_engine_problem())
     monkeypatch.setenv("WANDB_BASE_URL", "http://wandb.invalid")
-    folder = Path(driver.run(trained[1])["run_dir"])
-    manifest, config = folder / "analytics.json", folder / "config.json"
-    before = {path: path.read_text() for path in (manifest, config)}
-    (folder / "wandb" / "run-1").mkdir(parents=True)
+    manifest, config = tracked / "analytics.json", tracked / "config.json"
     with _serving(_Proxy) as port, _serving(_Here) as here:
-        about = json.loads(before[manifest])
+        about = json.loads(manifest.read_text())
         about.setdefault("artifacts", {})["wandb"] = {
             "enabled": True, "mode": "online", "dir": "wandb/run-1", "run_path": "me/p/1",
             "url": "http://wandb.invalid/me/p/runs/1",
         }  # fmt: skip
         manifest.write_text(json.dumps(about))
-        asked = json.loads(before[config])
+        asked = json.loads(config.read_text())
         extras = asked["metadata"]["worker"]["config"]["extras"]
         extras["wandb_use_vpn_proxy"] = True
         extras["wandb_http_proxy"] = f"http://127.0.0.1:{port}"
@@ -199,8 +211,6 @@ def test_hosted_wandb_page_comes_through_the_proxy(
         local.close_page()
         tab.web.close_page()
         local.deleteLater()
-    for path, text in before.items():
-        path.write_text(text)
 
 
 @pytest.mark.parametrize(
