@@ -21,7 +21,7 @@ from cleanrl_worker.resolution import resolve
 from cleanrl_worker.runtime import CleanRLWorkerRuntime
 from cleanrl_worker.validation import find_problems
 from cleanrl_worker.wrappers.curriculum import read_schedule
-from mosaic.workers import Problem
+from mosaic.workers import Home, Problem
 
 _LIMIT_S = 120.0
 _LEAST_DISK_MB = 200
@@ -82,8 +82,11 @@ def dry_run_in_subprocess(config: Mapping[str, Any]) -> tuple[bool, str]:
     with tempfile.TemporaryDirectory(prefix="mosaic-dry-run-") as folder:
         path = Path(folder) / "config.json"
         path.write_text(json.dumps(dict(config)))
+        # Where the daemon will put it, under an id that only a submit gives.
+        run_dir = Home.locate().runs / "${RUN_ID}"
+        command = [sys.executable, "-m", "cleanrl_worker.cli", "--config", str(path), "--dry-run"]
         done = subprocess.run(
-            [sys.executable, "-m", "cleanrl_worker.cli", "--config", str(path), "--dry-run"],
+            [*command, "--run-dir", str(run_dir)],
             capture_output=True,
             text=True,
             timeout=_LIMIT_S,
