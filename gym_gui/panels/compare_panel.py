@@ -69,7 +69,7 @@ class ComparePanel(QWidget):
         split.addWidget(side)
         split.setStretchFactor(0, 5)
         split.setStretchFactor(1, 1)
-        split.setSizes([690, 225])
+        split.setSizes([650, 265])
         self.diff_page = _DiffPage(services)
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
