@@ -190,7 +190,8 @@ def train(args: Args, run: Run) -> None:
                     rewards[t] += args.gamma * cut_off * value(info["final_obs"]).ravel()
                 run.log_episodes(global_step, info)
 
-        # Advantages and returns
+        # Advantages (Schulman et al., 2016): the errors r + gamma V(s') - V(s) of this and all
+        # later steps of the episode, weighted by (gamma lambda)^k
         values.array[:] = value(obs.array.reshape(batch_size, *obs.array.shape[2:])).reshape(shape)
         last_value = value(next_obs).ravel()
         advantages.array[:] = gae(
