@@ -128,8 +128,8 @@ class PrioritizedFrameReplay(FrameReplayBuffer):
         if stray.any():
             rows[stray] = self._tree.values.argmax()
         chances = self._tree.values[rows] / self._tree.total
-        drawable = int((self._tree.values > 0).sum())
-        weights = (drawable * np.maximum(chances, 1e-12)) ** -beta
+        # The paper's factor for the number of transitions falls out with the largest weight.
+        weights = np.maximum(chances, 1e-12) ** -beta
         return self._n_step_batch(rows, weights / weights.max())
 
     def update_priorities(self, rows: np.ndarray, errors: np.ndarray) -> None:
