@@ -231,14 +231,21 @@ def test_paths_that_no_run_has_are_not_safe(path: str) -> None:
         safe_path(path)
 
 
-def test_a_killed_daemon_leaves_no_half_import(
-    archive: tuple[Place, str, Path], make_place: Callable[..., Place], tmp_path: Path
-) -> None:
-    """kill -9 in the middle: the next daemon knows no such run, and it can be imported."""
+@pytest.fixture
+def large(archive: tuple[Place, str, Path], tmp_path: Path) -> tuple[Place, str, Path]:
+    """An archive that takes a while to send: where it is from, its run, the file."""
     one, run_id, _ = archive
     (one.trainer.home.run_dir(run_id) / "zzz.bin").write_bytes(os.urandom(2**22))
-    good = tmp_path / "large.tar.gz"
-    one.mosaic("export", run_id, "-o", str(good))
+    path = tmp_path / "large.tar.gz"
+    one.mosaic("export", run_id, "-o", str(path))
+    return one, run_id, path
+
+
+def test_a_killed_daemon_leaves_no_half_import(
+    large: tuple[Place, str, Path], make_place: Callable[..., Place], tmp_path: Path
+) -> None:
+    """kill -9 in the middle: the next daemon knows no such run, and it can be imported."""
+    one, run_id, good = large
     place = make_place("two")
     with _half_sent(place, good, tmp_path) as sender:
         until(place.leftovers, "the import has begun")
@@ -254,13 +261,10 @@ def test_a_killed_daemon_leaves_no_half_import(
 
 
 def test_a_killed_client_leaves_no_half_import(
-    archive: tuple[Place, str, Path], make_place: Callable[..., Place], tmp_path: Path
+    large: tuple[Place, str, Path], make_place: Callable[..., Place], tmp_path: Path
 ) -> None:
     """The daemon forgets what a client that died has sent so far."""
-    one, run_id, _ = archive
-    (one.trainer.home.run_dir(run_id) / "zzz.bin").write_bytes(os.urandom(2**22))
-    good = tmp_path / "large.tar.gz"
-    one.mosaic("export", run_id, "-o", str(good))
+    _, run_id, good = large
     place = make_place("two")
     with _half_sent(place, good, tmp_path) as sender:
         until(place.leftovers, "the import has begun")
@@ -275,13 +279,10 @@ def test_a_killed_client_leaves_no_half_import(
 
 
 def test_a_stopped_daemon_leaves_no_half_import(
-    archive: tuple[Place, str, Path], make_place: Callable[..., Place], tmp_path: Path
+    large: tuple[Place, str, Path], make_place: Callable[..., Place], tmp_path: Path
 ) -> None:
     """Many clients that send nothing more keep nobody waiting, and a daemon that ends tidies up."""
-    one, run_id, _ = archive
-    (one.trainer.home.run_dir(run_id) / "zzz.bin").write_bytes(os.urandom(2**22))
-    good = tmp_path / "large.tar.gz"
-    one.mosaic("export", run_id, "-o", str(good))
+    _, _, good = large
     place = make_place("two")
     with ExitStack() as stack:
         for number in range(7):
