@@ -10,7 +10,7 @@ from mosaic.archive import manifest as manifests
 from mosaic.archive.manifest import ArchivedFile, Manifest
 from mosaic.archive.reader import ArchiveReader, Entry
 from mosaic.errors import ArchiveError
-from mosaic.runs import atomic
+from mosaic.system import atomic
 
 # Ours shrink to a tenth at most, long runs of equal numbers aside.
 _USUAL_SIZE, _LARGEST_RATIO = 2**30, 200

@@ -10,7 +10,7 @@ from mosaic.client import TrainerClient
 from mosaic.client.connection import find_endpoint, start_daemon
 from mosaic.config.paths import Home
 from mosaic.errors import DaemonNotRunningError, DaemonRunningError, MosaicError
-from mosaic.trainer.processes import is_alive
+from mosaic.system.processes import is_alive
 
 _GOODBYE_S = 15.0
 

@@ -15,7 +15,7 @@ from mosaic.client.connection import find_endpoint, open_channel, prove, read_to
 from mosaic.config.paths import Home
 from mosaic.config.settings import load_settings
 from mosaic.errors import DaemonNotRunningError, MosaicError
-from mosaic.trainer import hardware
+from mosaic.trainer.launch import hardware
 from mosaic.workers.discovery import discover
 
 

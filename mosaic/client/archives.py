@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from mosaic.errors import ArchiveError
-from mosaic.runs import atomic
+from mosaic.system import atomic
 from mosaic.wire import trainer_pb2 as pb
 
 SUFFIX = ".mosaic.tar.gz"

@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 
 from mosaic.config.paths import Home
+from mosaic.connect import auth
 from mosaic.errors import (
     BindRefusedError,
     DaemonNotRunningError,
@@ -21,8 +22,7 @@ from mosaic.errors import (
     SecretError,
 )
 from mosaic.runs.directory import read_json
-from mosaic.trainer import auth
-from mosaic.trainer.processes import ProcessKey, is_alive
+from mosaic.system.processes import ProcessKey, is_alive
 from mosaic.wire import trainer_pb2 as pb
 from mosaic.wire import trainer_pb2_grpc
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mosaic.config.model import config_schema
 from mosaic.config.paths import project_root
-from mosaic.runs import atomic
+from mosaic.system import atomic
 
 PUBLISHED = Path("docs") / "train_run_config.schema.json"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from mosaic.errors import SecretError
-from mosaic.runs import atomic
 from mosaic.runs.ids import check_run_id
+from mosaic.system import atomic
 
 REFERENCE_PREFIX = "secret://"
 VARIABLE_PREFIX = "MOSAIC_SECRET_"

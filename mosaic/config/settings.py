@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from mosaic.config.paths import Home
 from mosaic.errors import InvalidConfigError, Problem
-from mosaic.runs import atomic
+from mosaic.system import atomic
 
 _VARIABLE_PREFIX = "MOSAIC_SETTING_"
 

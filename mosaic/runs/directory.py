@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mosaic.runs import atomic
+from mosaic.system import atomic
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from mosaic.runs import atomic
+from mosaic.system import atomic
 
 FILE_NAME = "events.jsonl"
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mosaic.runs import atomic
+from mosaic.system import atomic
 
 _LARGEST_DIFF = 200_000
 _GIT_LIMIT_S = 5.0

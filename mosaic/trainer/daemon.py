@@ -21,15 +21,15 @@ import grpc
 from mosaic import __version__
 from mosaic.config.paths import Home
 from mosaic.config.settings import Settings, load_settings
+from mosaic.connect import auth
 from mosaic.errors import BindRefusedError, DaemonRunningError, MosaicError, StorageError
-from mosaic.runs import atomic
 from mosaic.runs.directory import read_json
-from mosaic.trainer import auth, processes
-from mosaic.trainer.engine import Engine
-from mosaic.trainer.executor import LocalExecutor
-from mosaic.trainer.gate import Gate
-from mosaic.trainer.registry import Registry
-from mosaic.trainer.service import ErrorTranslator, TrainerService
+from mosaic.system import atomic, processes
+from mosaic.trainer.api.gate import Gate
+from mosaic.trainer.api.service import ErrorTranslator, TrainerService
+from mosaic.trainer.launch.executor import LocalExecutor
+from mosaic.trainer.loop.engine import Engine
+from mosaic.trainer.storage.registry import Registry
 from mosaic.wire import trainer_pb2 as pb
 from mosaic.wire import trainer_pb2_grpc
 from mosaic.workers.discovery import discover

@@ -200,7 +200,7 @@ def _pause(bench: _Bench) -> str:
 
 
 def _cancel(bench: _Bench) -> str:
-    from mosaic.trainer.processes import marked_processes
+    from mosaic.system.processes import marked_processes
 
     run_id = bench.record["run_id"]
     bench.trainer.cancel(run_id, grace_s=bench.patience_s)
@@ -254,7 +254,7 @@ _SHORT_LIFE: tuple[Rule, ...] = (("completion", _completion), ("event order", _e
 
 
 def _cpu_ticks(run_id: str) -> int:
-    from mosaic.trainer.processes import marked_processes
+    from mosaic.system.processes import marked_processes
 
     total = 0
     for pid in marked_processes(run_id):

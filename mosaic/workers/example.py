@@ -10,7 +10,7 @@ import random
 import time
 from typing import Any
 
-from mosaic.runs import atomic
+from mosaic.system import atomic
 from mosaic.workers.capabilities import WorkerCapabilities
 from mosaic.workers.process import WorkerProcess
 

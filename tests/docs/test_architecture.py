@@ -50,7 +50,7 @@ def test_every_name_of_the_code_can_be_imported() -> None:
     words = [word.split("(")[0] for word in _CODE.findall(PAGE)]
     named = {word for word in words if re.fullmatch(r"mosaic(\.\w+)+", word)}
     daemons = [word for word in words if re.fullmatch(r"(states|decisions)\.(?!py)\w+", word)]
-    named |= {f"mosaic.trainer.{word}" for word in daemons}
+    named |= {f"mosaic.trainer.core.{word}" for word in daemons}
     assert len(named) > 8
     for name in sorted(named):
         parent, _, last = name.rpartition(".")

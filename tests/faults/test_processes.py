@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.trainer import Trainer, until
 
-from mosaic.trainer.processes import (
+from mosaic.system.processes import (
     group_members,
     has_marker,
     marked_processes,

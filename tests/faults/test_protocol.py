@@ -22,12 +22,12 @@ from mosaic.config.settings import Settings
 from mosaic.errors import InvalidConfigError, MosaicError, NotOurDaemonError
 from mosaic.runs import ids
 from mosaic.runs.directory import RunDirectory
-from mosaic.trainer.broadcast import Broadcaster, Missed
-from mosaic.trainer.decisions import Now
-from mosaic.trainer.observer import Watch, observe
-from mosaic.trainer.processes import ProcessKey, boot_id, start_time
-from mosaic.trainer.registry import Vitals
-from mosaic.trainer.states import Run, State
+from mosaic.system.processes import ProcessKey, boot_id, start_time
+from mosaic.trainer.core.decisions import Now
+from mosaic.trainer.core.states import Run, State
+from mosaic.trainer.loop.observer import Watch, observe
+from mosaic.trainer.storage.broadcast import Broadcaster, Missed
+from mosaic.trainer.storage.registry import Vitals
 from mosaic.wire import trainer_pb2 as pb
 from mosaic.wire import trainer_pb2_grpc
 from mosaic.workers.lifecycle import LifecycleLine, QuarantinedLine, parse_line

@@ -17,10 +17,10 @@ from support.trainer import Trainer, until
 
 from mosaic.client.connection import find_endpoint, read_token
 from mosaic.config.paths import Home, confine
+from mosaic.connect import auth
 from mosaic.errors import ConfinementError, InvalidConfigError, InvalidRunIdError, MosaicError
 from mosaic.runs.directory import remove_tree
 from mosaic.runs.ids import check_run_id, is_run_id, new_run_id
-from mosaic.trainer import auth
 from mosaic.wire import trainer_pb2 as pb
 from mosaic.wire import trainer_pb2_grpc
 

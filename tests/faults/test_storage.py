@@ -20,10 +20,10 @@ from mosaic.errors import StorageError
 from mosaic.runs import eventlog, logs
 from mosaic.runs.directory import RunDirectory, read_json
 from mosaic.runs.eventlog import LogLine
-from mosaic.trainer.recovery import load_run, process_keys
-from mosaic.trainer.registry import Registry, Vitals
-from mosaic.trainer.states import Outcome, Run, State
-from mosaic.trainer.tailer import LineTailer, cap_log
+from mosaic.trainer.core.states import Outcome, Run, State
+from mosaic.trainer.loop.recovery import load_run, process_keys
+from mosaic.trainer.loop.tailer import LineTailer, cap_log
+from mosaic.trainer.storage.registry import Registry, Vitals
 from mosaic.workers.lifecycle import MAX_LINE
 
 MakeTrainer = Callable[..., Trainer]
@@ -362,7 +362,7 @@ def test_d09_many_runs(tmp_path: Path) -> None:
         name = "100%_sure" if number == 1234 else f"run {number}"
         registry.put(_finished(run_id, name, created_at=float(number // 7)), Vitals())
     registry.flush(timeout_s=30)
-    from mosaic.trainer.paging import Query
+    from mosaic.trainer.storage.paging import Query
 
     for sort, expected in (("-created_at", ids[::-1]), ("created_at", ids)):
         seen, token = [], ""

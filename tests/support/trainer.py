@@ -16,7 +16,7 @@ from mosaic.client.connection import find_endpoint
 from mosaic.config.paths import Home
 from mosaic.errors import DaemonNotRunningError
 from mosaic.runs.directory import RunDirectory
-from mosaic.trainer.processes import kill_marked, process_state
+from mosaic.system.processes import kill_marked, process_state
 
 PATIENCE_S = 40.0
 WORKERS = Path(__file__).parent / "workers"

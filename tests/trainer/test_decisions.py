@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from mosaic.errors import InvalidTransitionError
-from mosaic.trainer.decisions import (
+from mosaic.trainer.core.decisions import (
     Archive,
     Decision,
     KillEverything,
@@ -16,8 +16,8 @@ from mosaic.trainer.decisions import (
     SignalGroup,
     decide,
 )
-from mosaic.trainer.states import Event, Run, State, evolve, replay, run_from_dict, run_to_dict
-from mosaic.trainer.stimuli import (
+from mosaic.trainer.core.states import Event, Run, State, evolve, replay, run_from_dict, run_to_dict
+from mosaic.trainer.core.stimuli import (
     CancelRequested,
     DeadlinePassed,
     HandshakeRefused,

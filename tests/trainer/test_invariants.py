@@ -15,7 +15,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from mosaic.trainer.decisions import (
+from mosaic.trainer.core.decisions import (
     Archive,
     Forestall,
     KillEverything,
@@ -25,10 +25,9 @@ from mosaic.trainer.decisions import (
     SignalGroup,
     decide,
 )
-from mosaic.trainer.recovery import Evidence, judge
-from mosaic.trainer.scheduler import Claim, Machine, plan
-from mosaic.trainer.states import WITH_PROCESS, Event, Request, Run, State, evolve, replay
-from mosaic.trainer.stimuli import (
+from mosaic.trainer.core.scheduler import Claim, Machine, plan
+from mosaic.trainer.core.states import WITH_PROCESS, Event, Request, Run, State, evolve, replay
+from mosaic.trainer.core.stimuli import (
     Adopted,
     CancelRequested,
     DeadlinePassed,
@@ -48,6 +47,7 @@ from mosaic.trainer.stimuli import (
     WorkerResumed,
     WorkerSaid,
 )
+from mosaic.trainer.loop.recovery import Evidence, judge
 
 CPUS = ("cpu:0", "cpu:1", "cpu:2")
 _WORDS = ("run_started", "run_completed", "run_failed", "checkpoint_saved", "note")

@@ -15,12 +15,20 @@ from mosaic.runs import eventlog
 from mosaic.runs.directory import RunDirectory
 from mosaic.runs.eventlog import LogLine
 from mosaic.runs.ids import new_run_id
-from mosaic.trainer import launch, supervisor
-from mosaic.trainer.processes import boot_id, start_time
-from mosaic.trainer.recovery import Evidence, gather, judge, marked_keys, process_keys, reconcile
-from mosaic.trainer.registry import Registry, Vitals
-from mosaic.trainer.states import Run, State
-from mosaic.trainer.stimuli import Adopted, LaunchUndone
+from mosaic.system.processes import boot_id, start_time
+from mosaic.trainer.core.states import Run, State
+from mosaic.trainer.core.stimuli import Adopted, LaunchUndone
+from mosaic.trainer.launch import spec as launch
+from mosaic.trainer.launch import supervisor
+from mosaic.trainer.loop.recovery import (
+    Evidence,
+    gather,
+    judge,
+    marked_keys,
+    process_keys,
+    reconcile,
+)
+from mosaic.trainer.storage.registry import Registry, Vitals
 
 LAUNCHING = Run("r", slots=("cpu:0",))
 WORKING = Run("r", state=State.EXEC, slots=("cpu:0",))
@@ -161,7 +169,7 @@ def test_what_is_removed_is_gone_at_once(tmp_path: Path) -> None:
 def _supervise(directory: RunDirectory, program: str) -> int:
     """Run a supervisor to its end; its exit status."""
     code = (
-        "import json,sys; from mosaic.trainer import supervisor as s;"
+        "import json,sys; from mosaic.trainer.launch import supervisor as s;"
         "sys.exit(s.supervise(json.loads(sys.argv[1]), s.exec_worker))"
     )
     path = str(directory.path)

@@ -1,10 +1,10 @@
 """Who may start, who waits, and what those who wait are told."""
 
 from mosaic.config.settings import Settings
-from mosaic.trainer.hardware import Gpu
-from mosaic.trainer.scheduler import Claim, Machine, plan
-from mosaic.trainer.slots import SlotTable, count
-from mosaic.trainer.states import Request, Run, State
+from mosaic.trainer.core.scheduler import Claim, Machine, plan
+from mosaic.trainer.core.states import Request, Run, State
+from mosaic.trainer.launch.hardware import Gpu
+from mosaic.trainer.loop.slots import SlotTable, count
 
 TWO_CPUS = Machine(cpus=("cpu:0", "cpu:1"))
 

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from mosaic.errors import MosaicError
-from mosaic.runs import atomic
+from mosaic.system import atomic
 
 ADDRESS_FILE = "play.json"
 WAIT_FOR_PLAYER_S = 60.0

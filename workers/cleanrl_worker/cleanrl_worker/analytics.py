@@ -9,7 +9,7 @@ from typing import Any
 from cleanrl_worker import bundles
 from cleanrl_worker.config import CleanRLWorkerConfig
 from cleanrl_worker.kit.checkpoint_files import POLICY_SUFFIX, STATE_SUFFIX, step_of
-from mosaic.runs import atomic
+from mosaic.system import atomic
 
 SCHEMA_VERSION = 1
 # Where upstream's scripts put event files and models, below their working directory.

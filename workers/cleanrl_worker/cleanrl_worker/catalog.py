@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cleanrl_worker.resolution import DEFAULT_ALGO_REGISTRY, resolve
-from mosaic.runs import atomic
+from mosaic.system import atomic
 
 # Packages that register environments; their versions make the key of the cached list.
 _PACKAGES = ("gymnasium", "ale-py", "minigrid", "mujoco", "shimmy", "dm-control", "box2d")

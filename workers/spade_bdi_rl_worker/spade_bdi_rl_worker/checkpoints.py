@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mosaic.runs import atomic
+from mosaic.system import atomic
 from spade_bdi_rl_worker.errors import CheckpointError
 
 FORMAT = "spade-bdi-checkpoint"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mosaic.runs import atomic
+from mosaic.system import atomic
 from spade_bdi_rl_worker import checkpoints
 from spade_bdi_rl_worker.errors import CheckpointError
 from spade_bdi_rl_worker.process import SpadeProcess

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from mosaic.runs import atomic
+from mosaic.system import atomic
 from spade_bdi_rl_worker import checkpoints
 from spade_bdi_rl_worker.errors import CheckpointError
 from spade_bdi_rl_worker.settings import Settings

@@ -20,8 +20,8 @@ from cleanrl_worker.kit.evaluation import Episode, evaluate
 from cleanrl_worker.kit.events import event_writer
 from cleanrl_worker.programs.control import Control
 from cleanrl_worker.programs.statistics import summarize
-from mosaic.runs import atomic
 from mosaic.runs.metric_writer import MetricWriter
+from mosaic.system import atomic
 
 _REPORT_EVERY_S = 1.0
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cleanrl_worker import bundles
-from mosaic.runs import atomic
+from mosaic.system import atomic
 from mosaic.workers import Home, allowed_names, did_you_mean
 
 EXIT_MISSING, EXIT_REFUSED = 1, 2

@@ -10,9 +10,9 @@ import grpc
 
 from mosaic.runs import logs
 from mosaic.runs.log_filter import LineFilter
-from mosaic.trainer.engine import Engine
-from mosaic.trainer.registry import StoredRun
-from mosaic.trainer.resolve import resolve_run
+from mosaic.trainer.api.resolve import resolve_run
+from mosaic.trainer.loop.engine import Engine
+from mosaic.trainer.storage.registry import StoredRun
 from mosaic.wire import trainer_pb2 as pb
 from mosaic.workers.lifecycle import MARK
 

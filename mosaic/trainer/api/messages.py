@@ -2,8 +2,8 @@
 
 import json
 
-from mosaic.trainer.registry import StoredRun
-from mosaic.trainer.states import State
+from mosaic.trainer.core.states import State
+from mosaic.trainer.storage.registry import StoredRun
 from mosaic.wire import trainer_pb2 as pb
 
 

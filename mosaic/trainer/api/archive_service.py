@@ -18,16 +18,19 @@ from mosaic.archive.pack import Source, pack, survey
 from mosaic.archive.reader import ArchiveReader
 from mosaic.archive.unpack import check_size, read_manifest, rename_run, sync, unpack
 from mosaic.config.secrets import SecretStore
+from mosaic.connect import auth
 from mosaic.errors import ArchiveError, RunExistsError
-from mosaic.runs import atomic
 from mosaic.runs.directory import remove_tree
 from mosaic.runs.ids import new_run_id
-from mosaic.trainer import arrivals, auth, hardware, housekeeping, intake
-from mosaic.trainer.engine import Engine
-from mosaic.trainer.messages import run_message
-from mosaic.trainer.registry import StoredRun, Vitals
-from mosaic.trainer.resolve import resolve_run
-from mosaic.trainer.states import Run
+from mosaic.system import atomic
+from mosaic.trainer.api.messages import run_message
+from mosaic.trainer.api.resolve import resolve_run
+from mosaic.trainer.core.states import Run
+from mosaic.trainer.launch import hardware
+from mosaic.trainer.loop import housekeeping, intake
+from mosaic.trainer.loop.engine import Engine
+from mosaic.trainer.storage import imports as arrivals
+from mosaic.trainer.storage.registry import StoredRun, Vitals
 from mosaic.wire import trainer_pb2 as pb
 
 

@@ -10,15 +10,12 @@ from typing import Any
 
 from mosaic.config.settings import Settings
 from mosaic.runs.directory import RunDirectory, read_json
-from mosaic.trainer.curves import CurveKeeper
-from mosaic.trainer.decisions import (
+from mosaic.system.processes import ProcessKey, boot_id, is_alive, marked_processes
+from mosaic.trainer.core.decisions import (
     Now,
 )
-from mosaic.trainer.processes import ProcessKey, boot_id, is_alive, marked_processes
-from mosaic.trainer.recovery import process_keys
-from mosaic.trainer.registry import Vitals
-from mosaic.trainer.states import Run, State
-from mosaic.trainer.stimuli import (
+from mosaic.trainer.core.states import Run, State
+from mosaic.trainer.core.stimuli import (
     DeadlinePassed,
     LaunchFailed,
     ProcessEnded,
@@ -28,7 +25,10 @@ from mosaic.trainer.stimuli import (
     StragglersFound,
     WorkerSaid,
 )
-from mosaic.trainer.tailer import LineTailer
+from mosaic.trainer.loop.recovery import process_keys
+from mosaic.trainer.loop.tailer import LineTailer
+from mosaic.trainer.storage.curves import CurveKeeper
+from mosaic.trainer.storage.registry import Vitals
 from mosaic.workers.lifecycle import (
     VITAL_SIGNS,
     LifecycleLine,

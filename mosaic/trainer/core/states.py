@@ -1,6 +1,6 @@
 """The life of a run as pure data: states, events, and the fold from events to the row.
 
-Nothing here does I/O. `evolve` is the only way a row changes; `mosaic.trainer.decisions`
+Nothing here does I/O. `evolve` is the only way a row changes; `mosaic.trainer.core.decisions`
 is the only place that decides which events happen.
 """
 

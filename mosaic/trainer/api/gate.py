@@ -5,8 +5,8 @@ from typing import Any
 
 import grpc
 
+from mosaic.connect import auth
 from mosaic.runs.ids import is_run_id
-from mosaic.trainer import auth
 
 RUN_ID_HEADER = "mosaic-run-id"
 _OPEN = frozenset({"GetHealth"})

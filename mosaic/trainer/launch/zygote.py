@@ -20,7 +20,7 @@ import threading
 import traceback
 from typing import Any, NoReturn
 
-from mosaic.trainer import supervisor
+from mosaic.trainer.launch import supervisor
 
 # A forked process shows its parent's start-up environment in /proc, where the marker of a run
 # is looked for. The zygote is therefore started with a marker of the same length, and each

@@ -11,8 +11,8 @@ from mosaic.config.paths import Home
 from mosaic.config.secrets import SecretStore
 from mosaic.config.settings import Settings
 from mosaic.runs.directory import RunDirectory, remove_tree
-from mosaic.trainer import hardware
-from mosaic.trainer.tailer import cap_log
+from mosaic.trainer.launch import hardware
+from mosaic.trainer.loop.tailer import cap_log
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from mosaic.errors import StorageError
 from mosaic.runs import eventlog
 from mosaic.runs.eventlog import LogLine
 from mosaic.trainer import failpoints
-from mosaic.trainer.broadcast import Broadcaster
-from mosaic.trainer.registry import Registry, Vitals
-from mosaic.trainer.states import Event, Run, evolve
+from mosaic.trainer.core.states import Event, Run, evolve
+from mosaic.trainer.storage.broadcast import Broadcaster
+from mosaic.trainer.storage.registry import Registry, Vitals
 
 log = logging.getLogger(__name__)
 

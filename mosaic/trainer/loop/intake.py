@@ -19,12 +19,13 @@ from mosaic.config.validation import (
     validate_train_run_config,
 )
 from mosaic.errors import InvalidConfigError, Problem
-from mosaic.runs import atomic, eventlog
+from mosaic.runs import eventlog
 from mosaic.runs.directory import RunDirectory
 from mosaic.runs.ids import is_run_id, new_run_id
-from mosaic.trainer.housekeeping import remove_files
-from mosaic.trainer.scheduler import Machine
-from mosaic.trainer.states import Event, Request, Run, evolve
+from mosaic.system import atomic
+from mosaic.trainer.core.scheduler import Machine
+from mosaic.trainer.core.states import Event, Request, Run, evolve
+from mosaic.trainer.loop.housekeeping import remove_files
 from mosaic.workers.discovery import DiscoveredWorker, load_hook
 
 _STAGING = ".new-"

@@ -19,8 +19,8 @@ from typing import Any
 
 from mosaic.errors import RegistryVersionError, StorageError
 from mosaic.trainer import failpoints
-from mosaic.trainer.paging import Query, conditions, decode_token, encode_token
-from mosaic.trainer.states import Run, run_from_dict, run_to_dict
+from mosaic.trainer.core.states import Run, run_from_dict, run_to_dict
+from mosaic.trainer.storage.paging import Query, conditions, decode_token, encode_token
 
 SCHEMA_VERSION = 1
 _SCHEMA = """

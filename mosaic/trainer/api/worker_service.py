@@ -7,16 +7,16 @@ from typing import Any
 
 import grpc
 
-from mosaic.trainer import auth
-from mosaic.trainer.engine import Engine
-from mosaic.trainer.gate import caller_run_id
-from mosaic.trainer.states import State
-from mosaic.trainer.stimuli import (
+from mosaic.connect import auth
+from mosaic.trainer.api.gate import caller_run_id
+from mosaic.trainer.core.states import State
+from mosaic.trainer.core.stimuli import (
     HandshakeRefused,
     WorkerPaused,
     WorkerRegistered,
     WorkerResumed,
 )
+from mosaic.trainer.loop.engine import Engine
 from mosaic.wire import trainer_pb2 as pb
 from mosaic.workers.capabilities import PROTOCOL_VERSION
 

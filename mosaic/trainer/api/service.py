@@ -10,6 +10,7 @@ from typing import Any
 import grpc
 
 from mosaic import __version__
+from mosaic.connect import auth
 from mosaic.errors import (
     AmbiguousRunError,
     ArchiveError,
@@ -22,24 +23,25 @@ from mosaic.errors import (
     StorageError,
 )
 from mosaic.runs import eventlog
-from mosaic.trainer import auth, hardware, intake, slots
-from mosaic.trainer.archive_service import ArchiveHandlers
-from mosaic.trainer.broadcast import Missed
-from mosaic.trainer.engine import Engine
-from mosaic.trainer.messages import run_message
-from mosaic.trainer.observation_service import ObservationHandlers
-from mosaic.trainer.paging import SORTABLE, Query
-from mosaic.trainer.registry import StoredRun
-from mosaic.trainer.resolve import resolve_run
-from mosaic.trainer.states import Event, Run, evolve
-from mosaic.trainer.stimuli import (
+from mosaic.trainer.api.archive_service import ArchiveHandlers
+from mosaic.trainer.api.messages import run_message
+from mosaic.trainer.api.observation_service import ObservationHandlers
+from mosaic.trainer.api.resolve import resolve_run
+from mosaic.trainer.api.streams import StreamHandlers
+from mosaic.trainer.api.worker_service import WorkerHandlers
+from mosaic.trainer.core.states import Event, Run, evolve
+from mosaic.trainer.core.stimuli import (
     CancelRequested,
     PauseRequested,
     ResumeRequested,
     Stimulus,
 )
-from mosaic.trainer.streams import StreamHandlers
-from mosaic.trainer.worker_service import WorkerHandlers
+from mosaic.trainer.launch import hardware
+from mosaic.trainer.loop import intake, slots
+from mosaic.trainer.loop.engine import Engine
+from mosaic.trainer.storage.broadcast import Missed
+from mosaic.trainer.storage.paging import SORTABLE, Query
+from mosaic.trainer.storage.registry import StoredRun
 from mosaic.wire import trainer_pb2 as pb
 from mosaic.wire import trainer_pb2_grpc
 from mosaic.workers.capabilities import PROTOCOL_VERSION

@@ -11,11 +11,11 @@ import grpc
 from mosaic.errors import InvalidTransitionError, RunNotFoundError, StorageError
 from mosaic.telemetry.hub import TelemetryHub
 from mosaic.telemetry.service import TelemetryService
-from mosaic.trainer.broadcast import Missed
-from mosaic.trainer.engine import Engine
-from mosaic.trainer.gate import caller_run_id
-from mosaic.trainer.resolve import resolve_run
-from mosaic.trainer.stimuli import WorkerSaid
+from mosaic.trainer.api.gate import caller_run_id
+from mosaic.trainer.api.resolve import resolve_run
+from mosaic.trainer.core.stimuli import WorkerSaid
+from mosaic.trainer.loop.engine import Engine
+from mosaic.trainer.storage.broadcast import Missed
 from mosaic.wire import trainer_pb2 as pb
 
 _FASTEST, _BEST_QUALITY = 60.0, 95

@@ -12,7 +12,7 @@ from mosaic.errors import InvalidTransitionError
 from mosaic.runs import eventlog
 from mosaic.runs.directory import RunDirectory, read_json
 from mosaic.runs.ids import is_run_id
-from mosaic.trainer.processes import (
+from mosaic.system.processes import (
     ProcessKey,
     boot_id,
     has_marker,
@@ -20,13 +20,13 @@ from mosaic.trainer.processes import (
     parent_of,
     start_time,
 )
-from mosaic.trainer.registry import Registry, StoredRun, Vitals
-from mosaic.trainer.states import Event, Run, State, replay
-from mosaic.trainer.stimuli import (
+from mosaic.trainer.core.states import Event, Run, State, replay
+from mosaic.trainer.core.stimuli import (
     Adopted,
     LaunchUndone,
     Stimulus,
 )
+from mosaic.trainer.storage.registry import Registry, StoredRun, Vitals
 from mosaic.workers.lifecycle import LifecycleLine, parse_line
 
 _CLOCK_SLACK_S = 5.0

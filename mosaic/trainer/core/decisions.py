@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mosaic.trainer.states import WITH_PROCESS, Outcome, Run, State
-from mosaic.trainer.stimuli import (
+from mosaic.trainer.core.states import WITH_PROCESS, Outcome, Run, State
+from mosaic.trainer.core.stimuli import (
     Adopted,
     CancelRequested,
     DeadlinePassed,

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from mosaic.config.settings import Settings
-from mosaic.trainer import hardware
-from mosaic.trainer.scheduler import Machine
-from mosaic.trainer.states import Run
+from mosaic.trainer.core.scheduler import Machine
+from mosaic.trainer.core.states import Run
+from mosaic.trainer.launch import hardware
 
 
 class SlotTable:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from mosaic.config.paths import HOME_VARIABLE, Home
 from mosaic.config.secrets import SecretStore
-from mosaic.runs import atomic
+from mosaic.connect import auth
 from mosaic.runs.directory import RunDirectory
-from mosaic.trainer import auth
-from mosaic.trainer.executor import LaunchSpec
-from mosaic.trainer.processes import MARKER, boot_id
-from mosaic.trainer.states import Run
+from mosaic.system import atomic
+from mosaic.system.processes import MARKER, boot_id
+from mosaic.trainer.core.states import Run
+from mosaic.trainer.launch.executor import LaunchSpec
 from mosaic.workers.discovery import DiscoveredWorker
 
 # What a worker must not inherit from whoever started the daemon.

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mosaic.trainer.states import Outcome
+from mosaic.trainer.core.states import Outcome
 
 
 @dataclass(frozen=True)

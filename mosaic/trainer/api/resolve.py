@@ -4,8 +4,8 @@ import asyncio
 
 from mosaic.errors import AmbiguousRunError, RunNotFoundError
 from mosaic.runs.ids import check_run_id, is_run_id, is_run_id_prefix
-from mosaic.trainer.engine import Engine
-from mosaic.trainer.registry import StoredRun
+from mosaic.trainer.loop.engine import Engine
+from mosaic.trainer.storage.registry import StoredRun
 
 
 async def resolve_run(engine: Engine, text: str) -> StoredRun:

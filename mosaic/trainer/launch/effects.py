@@ -10,8 +10,9 @@ from mosaic.config.secrets import REFERENCE_PREFIX, SecretStore
 from mosaic.config.settings import Settings
 from mosaic.errors import MosaicError
 from mosaic.runs.directory import RunDirectory, read_json
-from mosaic.trainer import failpoints, launch, processes
-from mosaic.trainer.decisions import (
+from mosaic.system import processes
+from mosaic.trainer import failpoints
+from mosaic.trainer.core.decisions import (
     Forestall,
     Instruction,
     KillEverything,
@@ -19,13 +20,14 @@ from mosaic.trainer.decisions import (
     SendControl,
     SignalGroup,
 )
-from mosaic.trainer.executor import Executor
-from mosaic.trainer.observer import Watch
-from mosaic.trainer.states import Run, State
-from mosaic.trainer.stimuli import (
+from mosaic.trainer.core.states import Run, State
+from mosaic.trainer.core.stimuli import (
     LaunchFailed,
     Stimulus,
 )
+from mosaic.trainer.launch import spec as launch
+from mosaic.trainer.launch.executor import Executor
+from mosaic.trainer.loop.observer import Watch
 from mosaic.workers.discovery import DiscoveredWorker
 
 Report = Callable[[str, Stimulus], None]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from mosaic.trainer import supervisor, zygote
+from mosaic.trainer.launch import supervisor, zygote
 
 _WARM_UP_LIMIT_S = 60.0
 

@@ -10,10 +10,10 @@ from mosaic.archive.manifest import ArchivedRun
 from mosaic.errors import ArchiveError
 from mosaic.runs import eventlog
 from mosaic.runs.directory import RunDirectory, read_json
-from mosaic.trainer.messages import run_message
-from mosaic.trainer.recovery import last_vitals, load_run
-from mosaic.trainer.registry import StoredRun, Vitals
-from mosaic.trainer.states import Outcome, Run, State
+from mosaic.trainer.api.messages import run_message
+from mosaic.trainer.core.states import Outcome, Run, State
+from mosaic.trainer.loop.recovery import last_vitals, load_run
+from mosaic.trainer.storage.registry import StoredRun, Vitals
 
 _LARGEST_LOG, _LARGEST_ROW = 256 * 2**20, 2**20
 _LATEST = 2**33

@@ -17,23 +17,24 @@ from mosaic.errors import InvalidTransitionError, MosaicError, RunNotFoundError,
 from mosaic.fastlane.ownership import sweep_leftovers
 from mosaic.runs import ids
 from mosaic.runs.directory import RunDirectory, read_json
-from mosaic.trainer import housekeeping, intake, processes, recovery
-from mosaic.trainer.decisions import Archive, Now, decide
-from mosaic.trainer.effects import Effects
-from mosaic.trainer.executor import Executor
-from mosaic.trainer.journal import Journal
-from mosaic.trainer.observer import Watch, observe
-from mosaic.trainer.registry import Registry, StoredRun, Vitals
-from mosaic.trainer.scheduler import Claim, Machine, plan
-from mosaic.trainer.slots import SlotTable
-from mosaic.trainer.states import Outcome, Run, State
-from mosaic.trainer.stimuli import (
+from mosaic.system import processes
+from mosaic.trainer.core.decisions import Archive, Now, decide
+from mosaic.trainer.core.scheduler import Claim, Machine, plan
+from mosaic.trainer.core.states import Outcome, Run, State
+from mosaic.trainer.core.stimuli import (
     CancelRequested,
     LaunchFailed,
     SignOfLife,
     SlotsGranted,
     Stimulus,
 )
+from mosaic.trainer.launch.effects import Effects
+from mosaic.trainer.launch.executor import Executor
+from mosaic.trainer.loop import housekeeping, intake, recovery
+from mosaic.trainer.loop.observer import Watch, observe
+from mosaic.trainer.loop.slots import SlotTable
+from mosaic.trainer.storage.journal import Journal
+from mosaic.trainer.storage.registry import Registry, StoredRun, Vitals
 from mosaic.workers.discovery import DiscoveredWorker
 
 _TURN_S = 0.25

@@ -1,0 +1,1 @@
+"""The operating system, seen once: processes and files that are written whole."""

@@ -1,0 +1,1 @@
+"""How clients and workers reach the daemon: authentication, RPC handlers, messages."""

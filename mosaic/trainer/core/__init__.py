@@ -1,0 +1,1 @@
+"""What the daemon decides, without touching anything: states, stimuli, decisions, the scheduler."""

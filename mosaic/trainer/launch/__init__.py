@@ -1,0 +1,1 @@
+"""What the daemon does to the machine: start, supervise and signal processes."""

@@ -1,0 +1,1 @@
+"""What the daemon remembers: the journal, the registry, the curves."""
