@@ -55,13 +55,13 @@ def measure_checkpoints(folder: Path) -> list[dict[str, Any]]:
 
 
 def _measure_save(name: str, flags: list[str], run_dir: Path) -> dict[str, Any]:
-    from cleanrl_worker.kit import checkpoints
+    from cleanrl_worker.kit import checkpoint_files, checkpoints
 
     command = [sys.executable, "-m", f"cleanrl_worker.cleanrl.{name}", *flags]
     subprocess.run([*command, "--run-dir", str(run_dir)], check=True, capture_output=True)
-    path, _ = checkpoints.find(run_dir)
+    path, _ = checkpoint_files.find(run_dir)
     state = checkpoints.load(path)
-    policy = checkpoints.load(checkpoints.find(run_dir, checkpoints.POLICY_SUFFIX)[0])
+    policy = checkpoints.load(checkpoint_files.find(run_dir, checkpoint_files.POLICY_SUFFIX)[0])
     times = []
     for number in range(SAVES):
         began = time.perf_counter()
@@ -80,7 +80,7 @@ def measure_memories(folder: Path) -> list[dict[str, Any]]:
     """The time of one save of a full replay memory, and what pacing makes of it."""
     import torch
 
-    from cleanrl_worker.kit import checkpoints
+    from cleanrl_worker.kit import checkpoint_files, checkpoints
     from cleanrl_worker.kit.atari import AtariEnvs
     from cleanrl_worker.kit.envs import Envs
     from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
@@ -106,7 +106,7 @@ def measure_memories(folder: Path) -> list[dict[str, Any]]:
             began = time.perf_counter()
             path = checkpoints.save(folder / "memory", number, {}, state)[-1].path
             times.append(time.perf_counter() - began)
-            checkpoints.prune(folder / "memory", 1)
+            checkpoint_files.prune(folder / "memory", 1)
         median = statistics.median(times)
         interval = max(INTERVAL_S, median / _SAVE_SHARE)
         found.append(

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from cleanrl_worker.kit import checkpoints
+from cleanrl_worker.kit import checkpoint_files
 
 
 class Worker:
@@ -86,9 +86,9 @@ def test_pause_resume_checkpoint_and_stop_are_obeyed(worker: Worker, tmp_path: P
 
     worker.command("stop")
     assert worker.process.wait(60) == 143
-    path, passed_over = checkpoints.find(tmp_path / "run")
+    path, passed_over = checkpoint_files.find(tmp_path / "run")
     assert not passed_over
-    assert checkpoints.step_of(path) >= full["step"]
+    assert checkpoint_files.step_of(path) >= full["step"]
 
 
 def test_nothing_is_stepped_before_go(worker: Worker, tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_sigterm_saves_before_leaving(worker: Worker, tmp_path: Path) -> None:
     reached = worker.next("metrics")["step"]
     worker.process.send_signal(signal.SIGTERM)
     assert worker.process.wait(60) == 143
-    assert checkpoints.step_of(checkpoints.find(tmp_path / "run")[0]) >= reached
+    assert checkpoint_files.step_of(checkpoint_files.find(tmp_path / "run")[0]) >= reached
 
 
 def test_a_worker_that_is_gone_ends_the_run(worker: Worker, tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_a_worker_that_is_gone_ends_the_run(worker: Worker, tmp_path: Path) -> N
     worker.lines.close()
     worker.socket.close()
     assert worker.process.wait(60) == 143
-    assert checkpoints.find(tmp_path / "run")
+    assert checkpoint_files.find(tmp_path / "run")
 
 
 def test_a_refusal_reaches_the_worker(tmp_path: Path) -> None:

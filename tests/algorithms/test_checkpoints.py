@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from cleanrl_worker.kit import checkpoints, files
+from cleanrl_worker.kit import checked_files, checkpoint_files
 from cleanrl_worker.kit.errors import CheckpointError
 from cleanrl_worker.kit.evaluation import evaluate
 from cleanrl_worker.kit.verification import run_script, train
@@ -48,7 +48,7 @@ def refused(run_dir: Path, *flags: str) -> str:
 
 
 def newest(run_dir: Path, suffix: str = ".state") -> Path:
-    return max((run_dir / "checkpoints").glob(f"*{suffix}"), key=checkpoints.step_of)
+    return max((run_dir / "checkpoints").glob(f"*{suffix}"), key=checkpoint_files.step_of)
 
 
 def test_each_checkpoint_is_a_policy_a_state_and_their_checksums(run_dir: Path) -> None:
@@ -57,7 +57,7 @@ def test_each_checkpoint_is_a_policy_a_state_and_their_checksums(run_dir: Path) 
     assert len(names) == 12
     for suffix in (".state", ".cleanrl_model"):
         path = newest(run_dir, suffix)
-        assert files.checksum_problem(path) is None
+        assert checked_files.checksum_problem(path) is None
         content = torch.load(path, weights_only=True)
         assert content["algorithm"] == "ppo"
         assert content["step"] == 1536
@@ -67,7 +67,7 @@ def test_the_last_ones_are_kept(run_dir: Path) -> None:
     """Only as many checkpoints stay as were asked for."""
     flags = ["--total-timesteps", "4096", "--stop-at", "2048", "--resume", str(run_dir)]
     train("ppo", run_dir, *flags, "--keep-checkpoints", "2")
-    steps = sorted(checkpoints.step_of(p) for p in (run_dir / "checkpoints").glob("*.state"))
+    steps = sorted(checkpoint_files.step_of(p) for p in (run_dir / "checkpoints").glob("*.state"))
     assert steps == [1536, 2048]
 
 
@@ -75,8 +75,8 @@ def test_d6_the_newest_valid_one_wins(run_dir: Path) -> None:
     """A torn newest checkpoint is passed over, and its name told."""
     torn = newest(run_dir)
     torn.write_bytes(torn.read_bytes()[:-100])
-    path, passed_over = checkpoints.find(run_dir)
-    assert checkpoints.step_of(path) == 1024
+    path, passed_over = checkpoint_files.find(run_dir)
+    assert checkpoint_files.step_of(path) == 1024
     assert torn.name in passed_over[0]
     assert "checksum" in passed_over[0]
     text = refused(run_dir, "--total-timesteps", "4096", "--resume", str(torn))
@@ -91,7 +91,7 @@ def test_x7_a_checkpoint_cannot_run_code(run_dir: Path, tmp_path: Path) -> None:
             return os.system, (f"touch {tmp_path / 'owned'}",)
 
     for path in (newest(run_dir), newest(run_dir, ".cleanrl_model")):
-        files.write_checked(path, lambda file: pickle.dump({"model": Hostile()}, file))
+        checked_files.write_checked(path, lambda file: pickle.dump({"model": Hostile()}, file))
     text = refused(run_dir, "--total-timesteps", "4096", "--resume", str(newest(run_dir)))
     assert "cannot be loaded safely" in text or "not a checkpoint" in text
     with pytest.raises(CheckpointError, match="safely"):
@@ -140,7 +140,7 @@ def test_d6_killed_in_the_middle_of_saving(tmp_path: Path) -> None:
         time.sleep(rng.random() * 0.3)
         process.send_signal(signal.SIGKILL)
         process.wait()
-        reached.append(checkpoints.step_of(checkpoints.find(run_dir)[0]))
+        reached.append(checkpoint_files.step_of(checkpoint_files.find(run_dir)[0]))
         resume = ["--resume", str(run_dir)]
     assert reached == sorted(set(reached)), "every round went on from the one before"
 
@@ -159,5 +159,5 @@ def test_d1_a_full_disk_costs_a_checkpoint_not_the_run(tmp_path: Path) -> None:
     command += ["--total-timesteps", "60000", "--checkpoint-interval-s", "0.1"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "could not be written" in done.stderr
-    assert checkpoints.step_of(checkpoints.find(run_dir)[0]) == 512
+    assert checkpoint_files.step_of(checkpoint_files.find(run_dir)[0]) == 512
     assert not list((run_dir / "checkpoints").glob(".*.tmp"))

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import torch
 
-from cleanrl_worker.kit import checkpoints
+from cleanrl_worker.kit import checkpoint_files, checkpoints
 from cleanrl_worker.kit.verification import train
 
 
 def _weights(run_dir: Path) -> dict[str, torch.Tensor]:
-    return checkpoints.load(checkpoints.find(run_dir)[0])["policy"]["agent"]
+    return checkpoints.load(checkpoint_files.find(run_dir)[0])["policy"]["agent"]
 
 
 def test_a_compiled_run_learns_what_a_plain_one_learns(tmp_path: Path) -> None:

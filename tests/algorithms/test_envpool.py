@@ -13,7 +13,7 @@ import torch
 from gymnasium import spaces
 
 from cleanrl_worker.cleanrl import ppg_procgen, ppo_rnd_envpool, pqn_atari_envpool_lstm
-from cleanrl_worker.kit import checkpoints
+from cleanrl_worker.kit import checkpoint_files, checkpoints
 from cleanrl_worker.kit import envpool as kit
 from cleanrl_worker.kit.envpool import EnvPoolEnvs, pool_id
 from cleanrl_worker.kit.envpool_xla import XlaEnvs
@@ -35,7 +35,7 @@ def _played(envs: EnvPoolEnvs, actions: np.ndarray) -> list[tuple]:
 
 def _through_a_file(state: dict[str, Any], folder: Path) -> dict[str, Any]:
     checkpoints.save(folder, 1, {}, state)
-    return checkpoints.load(folder / f"step-1{checkpoints.STATE_SUFFIX}")
+    return checkpoints.load(folder / f"step-1{checkpoint_files.STATE_SUFFIX}")
 
 
 def test_an_episode_resets_in_the_step_in_which_it_ends() -> None:

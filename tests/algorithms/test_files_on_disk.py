@@ -12,8 +12,8 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from cleanrl_worker.kit.args import parse_range
-from cleanrl_worker.kit.events import EventWriter
 from cleanrl_worker.kit.schema import SCRIPTS, read_schema, script_names
+from cleanrl_worker.kit.tensorboard import EventWriter
 from cleanrl_worker.kit.verification import train
 
 TAGS = {"charts/episodic_return", "charts/episodic_length", "charts/SPS", "losses/value_loss"}

@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from cleanrl_worker.kit.atari import AtariEnvs
+from cleanrl_worker.kit.checked_files import checksum_path
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.evaluation import evaluate
-from cleanrl_worker.kit.files import checksum_path
 from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
 from cleanrl_worker.kit.trajectories import Played, Recording, write_recording
 from cleanrl_worker.kit.verification import resume_differences, run_script, smoke_flags, train

@@ -110,9 +110,9 @@ def refuse(run_dir: Path, *arguments: str, **environment: str) -> str:
 
 def newest_state(run_dir: Path) -> dict[str, Any]:
     """The newest full-state checkpoint of a run."""
-    from cleanrl_worker.kit import checkpoints
+    from cleanrl_worker.kit import checkpoint_files, checkpoints
 
-    return checkpoints.load(checkpoints.find(run_dir)[0])
+    return checkpoints.load(checkpoint_files.find(run_dir)[0])
 
 
 def equal(left: Any, right: Any) -> bool:

@@ -69,7 +69,7 @@ def test_d06_kill_inside_a_save_leaves_the_newest_valid_one(tmp_path: Path) -> N
 
 def test_d06_a_hundred_kills_at_random_moments_of_saving(tmp_path: Path) -> None:
     """Whenever the kill comes, the newest checkpoint with a checksum loads and is whole."""
-    from cleanrl_worker.kit import checkpoints
+    from cleanrl_worker.kit import checkpoint_files, checkpoints
 
     generator = random.Random(6)
     began = time.monotonic()
@@ -82,20 +82,20 @@ def test_d06_a_hundred_kills_at_random_moments_of_saving(tmp_path: Path) -> None
         time.sleep(generator.uniform(0.001, longest))
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        path, _ = checkpoints.find(tmp_path)
+        path, _ = checkpoint_files.find(tmp_path)
         state = checkpoints.load(path)
         assert bool((state["policy"] == state["step"]).all())
     assert state["step"] > 10, "killed too early to prove anything"
 
 
 def _save_forever(folder: Path) -> None:
-    from cleanrl_worker.kit import checkpoints
+    from cleanrl_worker.kit import checkpoint_files
 
-    step = max((checkpoints.step_of(path) for path in folder.glob("step-*.state")), default=0)
+    step = max((checkpoint_files.step_of(path) for path in folder.glob("step-*.state")), default=0)
     while True:
         step += 1
         _save(folder, step)
-        checkpoints.prune(folder, 3)
+        checkpoint_files.prune(folder, 3)
 
 
 def _save(folder: Path, step: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from cleanrl_worker import bundles
 from cleanrl_worker.config import CleanRLWorkerConfig
+from cleanrl_worker.kit.checked_files import recorded_checksum
 from cleanrl_worker.kit.checkpoint_files import POLICY_SUFFIX, STATE_SUFFIX, step_of
 from mosaic.system import atomic
 
@@ -104,7 +105,7 @@ def _checkpoints(run_dir: Path) -> list[dict[str, Any]]:
         {
             "path": _relative(path, run_dir),
             "step": max(step_of(path), 0),
-            "sha256": _recorded_digest(path),
+            "sha256": recorded_checksum(path),
             "kind": "policy" if path.suffix == POLICY_SUFFIX else "full",
         }
         for pattern in patterns
@@ -112,14 +113,6 @@ def _checkpoints(run_dir: Path) -> list[dict[str, Any]]:
         if path.suffix in (POLICY_SUFFIX, STATE_SUFFIX)
     ]
     return sorted(found, key=lambda item: (item["step"], item["path"]))
-
-
-def _recorded_digest(path: Path) -> str | None:
-    side = path.with_name(path.name + ".sha256")
-    try:
-        return side.read_text().split()[0]
-    except (OSError, IndexError):
-        return None
 
 
 def _relative(path: Path, run_dir: Path) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from cleanrl_worker import bundles
 from cleanrl_worker.config import CleanRLWorkerConfig, problem
 from cleanrl_worker.kit.compiler import missing_compiler
-from cleanrl_worker.modes.script import read_notes
+from cleanrl_worker.modes.pipeline import read_header
 from cleanrl_worker.resolution import resolve
 from cleanrl_worker.runtime import CleanRLWorkerRuntime
 from cleanrl_worker.validation import find_problems
@@ -50,7 +50,7 @@ def examine(config: CleanRLWorkerConfig, run_dir: Path) -> dict[str, Any]:
 
 def _about(config: CleanRLWorkerConfig) -> dict[str, Any]:
     if config.mode == "script":
-        notes = read_notes(Path(str(config.extras["script_path"])).expanduser().absolute())
+        notes = read_header(Path(str(config.extras["script_path"])).expanduser().absolute())
         return {"script": str(config.extras["script_path"]), "notes": asdict(notes)}
     stages = read_schedule(config.extras.get("curriculum_schedule"))
     about: dict[str, Any] = {"requirements": bundles.applied(config)["sets"]}

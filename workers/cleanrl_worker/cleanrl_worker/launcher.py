@@ -29,7 +29,7 @@ def run(target: str, arguments: Sequence[str]) -> None:
     if target.startswith(OWN_PREFIXES):
         runpy.run_module(target, run_name="__main__", alter_sys=True)
         return
-    from cleanrl_worker.telemetry import listen_to_summary_writers, spare_wandb, wait_for_go
+    from cleanrl_worker.foreign_scripts import listen_to_summary_writers, spare_wandb, wait_for_go
 
     signal.signal(signal.SIGTERM, _leave)
     bridge = wait_for_go()

@@ -20,9 +20,9 @@ from typing import Any
 from cleanrl_worker.analytics import write_manifest
 from cleanrl_worker.config import CleanRLWorkerConfig
 from cleanrl_worker.modes import Plan, mode_of
+from cleanrl_worker.pipeline_process import PipelineProcess
 from cleanrl_worker.relay import Relay
 from cleanrl_worker.resolution import DEFAULT_ALGO_REGISTRY
-from cleanrl_worker.script_process import ScriptProcess
 from cleanrl_worker.summaries import open_summaries
 from cleanrl_worker.training_process import TrainingProcess
 from mosaic.runs.directory import read_json
@@ -36,7 +36,7 @@ EXIT_FAILED, EXIT_REFUSED, EXIT_TERMINATED = 1, 2, 128 + signal.SIGTERM
 _HEARTBEAT_S = 10.0
 _TURN_S = 0.5
 
-Child = TrainingProcess | ScriptProcess
+Child = TrainingProcess | PipelineProcess
 
 
 @dataclass
@@ -92,7 +92,7 @@ class CleanRLWorkerRuntime:
         return code
 
     def _start(self) -> Child:
-        kind = TrainingProcess if self._plan.shell_script is None else ScriptProcess
+        kind = TrainingProcess if self._plan.pipeline is None else PipelineProcess
         return kind.start(self._plan, self._environment())
 
     def _announce(self, emitter: LifecycleEmitter) -> None:
@@ -147,7 +147,7 @@ class CleanRLWorkerRuntime:
     def _drain(self, child: Child, relay: Relay, status: int) -> int:
         """What was said before the end still counts. A script that was stopped may have left
         phases behind that are still saving; one that ended by itself is not waited for longer."""
-        waits = self._stopping and isinstance(child, ScriptProcess)
+        waits = self._stopping and isinstance(child, PipelineProcess)
         open_ = True
         while open_:
             readable, _, _ = select.select([child], [], [], _TURN_S)
@@ -184,7 +184,7 @@ class CleanRLWorkerRuntime:
     def _environment(self) -> dict[str, str]:
         """What the training process needs beside this process's own environment."""
         from cleanrl_worker.fastlane.launch import launch_environment
-        from cleanrl_worker.kit.events import SWITCH
+        from cleanrl_worker.kit.tensorboard import SWITCH
 
         extras: dict[str, Any] = {"fastlane_video_mode": "single", **self.config.extras}
         return {

@@ -6,10 +6,9 @@ environments with Gymnasium and know nothing of MOSAIC; `FrameTap` is for loops 
 
 from cleanrl_worker.fastlane.launch import SITE_FOLDER, activate, launch_environment
 from cleanrl_worker.fastlane.scenes import render_from_state
-from cleanrl_worker.fastlane.settings import Settings, read_settings
+from cleanrl_worker.fastlane.settings import Settings, read_settings, untapped
 from cleanrl_worker.fastlane.site.fastlane_import_hook import install
 from cleanrl_worker.fastlane.tap import FrameTap
-from cleanrl_worker.fastlane.tapping import untapped
 
 __all__ = [
     "SITE_FOLDER",

@@ -11,6 +11,7 @@ _UNUSUAL = 8
 # Part of the share kept back for what rendering costs beyond its own time: the pixels it leaves
 # in the processor's cache make the steps after it slower.
 _HEADROOM = 0.9
+_SCHEDULER_STATISTICS = "/proc/thread-self/schedstat"
 
 
 class FramePacer:
@@ -111,3 +112,15 @@ class FramePacer:
         paid = max(self._interval, needed) * earned_per_ns
         self._debt = max(owed - paid, min(self._debt, 0.0))
         return needed
+
+
+def waited_ns() -> int:
+    """How long this thread was ready to run but had no processor, since it began.
+
+    Zero where the system does not say.
+    """
+    try:
+        with open(_SCHEDULER_STATISTICS, "rb") as statistics:
+            return int(statistics.read().split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0

@@ -10,8 +10,7 @@ from gymnasium.envs import registration
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 from cleanrl_worker.fastlane.cameras import RGB
-from cleanrl_worker.fastlane.settings import Settings, read_settings, say_once
-from cleanrl_worker.fastlane.tapping import is_tapping
+from cleanrl_worker.fastlane.settings import Settings, is_tapping, read_settings, say_once
 from cleanrl_worker.fastlane.wrappers import FastLaneVectorWrapper, FastLaneWrapper
 
 # What `make` puts around the order-enforcing wrapper, whose place the tap takes: the outermost

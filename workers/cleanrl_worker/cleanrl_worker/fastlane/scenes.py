@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cleanrl_worker.fastlane.cameras import RGB
-from cleanrl_worker.fastlane.tapping import untapped
+from cleanrl_worker.fastlane.settings import untapped
 
 
 def render_from_state(env_id: str, read_state: Callable[[], Any]) -> Callable[[], Any]:

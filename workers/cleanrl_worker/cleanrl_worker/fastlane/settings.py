@@ -1,10 +1,11 @@
-"""What the environment variables say about live frames."""
+"""Whether and how a process shows its environments: environment variables, and a switch."""
 
 import difflib
 import os
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal, TypeVar, cast
 
@@ -24,6 +25,8 @@ SHARE = "CLEANRL_FASTLANE_SHARE"
 _MODES = ("single", "grid", "off")
 _Number = TypeVar("_Number", int, float)
 _said: set[str] = set()
+# A context variable, not a flag: environments may be built on several threads at once.
+_tapping: ContextVar[bool] = ContextVar("fastlane_tapping", default=True)
 
 
 def say_once(text: str) -> None:
@@ -112,3 +115,18 @@ def _read_number(
         say_once(f"{name} is {given!r}; allowed is {low} to {high}. Using {default}")
         return default
     return number
+
+
+def is_tapping() -> bool:
+    """Tell whether environments that are built here and now get a tap."""
+    return _tapping.get()
+
+
+@contextmanager
+def untapped() -> Iterator[None]:
+    """Build environments without a tap: a batch shown by one tap, or an env made to draw with."""
+    token = _tapping.set(False)
+    try:
+        yield
+    finally:
+        _tapping.reset(token)

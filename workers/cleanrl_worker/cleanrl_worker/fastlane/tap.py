@@ -6,9 +6,8 @@ import time
 from typing import Any
 
 from cleanrl_worker.fastlane.cameras import Camera, camera_for, prepare_rendering
-from cleanrl_worker.fastlane.contention import waited_ns
 from cleanrl_worker.fastlane.lanes import book
-from cleanrl_worker.fastlane.pacing import FramePacer
+from cleanrl_worker.fastlane.pacing import FramePacer, waited_ns
 from cleanrl_worker.fastlane.settings import Settings, read_settings, say_once
 from mosaic.fastlane import FastLaneError, FrameMetrics, LaneWriter, as_rgb, shrink, tile
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from cleanrl_worker.kit.envs import StepResult
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.frames import frame_tap
+from cleanrl_worker.kit.live_frames import frame_tap
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.videos import Film
 

@@ -1,24 +1,50 @@
-"""Which checkpoint files a folder holds: names, newest valid one, pruning. No torch needed."""
+"""Checkpoint files on disk: their names, the newest valid one, what they say about themselves.
+
+Needs no torch, so the worker process can answer before the training process exists. A file that
+torch saved is a zip archive whose `data.pkl` names the values; the tensors' bytes are separate
+entries that are never read here. Anything in `data.pkl` that is not plain data is refused.
+"""
 
 from __future__ import annotations
 
+import pickle
 import re
+import zipfile
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from cleanrl_worker.kit import files
+from cleanrl_worker.kit import checked_files
 from cleanrl_worker.kit.errors import CheckpointError
 
 POLICY_SUFFIX = ".cleanrl_model"
 STATE_SUFFIX = ".state"
 _NAME = re.compile(r"step-(\d+)\.(?:state|cleanrl_model)")
+# An index names values and holds no tensor data: ours have some kilobytes.
+_LARGEST_INDEX = 64 * 2**20
+_TORCH_MODULES = ("torch", "torch._utils", "torch.storage", "torch._tensor", "numpy")
 
 
-def prune(folder: Path, keep: int) -> None:
-    """Keep the newest checkpoints and remove the older ones with their checksums."""
-    steps = sorted({step_of(path) for path in folder.glob("step-*") if _NAME.fullmatch(path.name)})
-    for step in steps[:-keep]:
-        for suffix in (POLICY_SUFFIX, STATE_SUFFIX):
-            files.remove_checked(folder / f"step-{step}{suffix}")
+@dataclass(frozen=True)
+class CheckpointInfo:
+    """One checkpoint file.
+
+    Attributes:
+        path: The file.
+        algorithm: Which algorithm file wrote it; empty for a plain state dict.
+        env_id: The environment it was trained in.
+        step: The environment step that was reached.
+        args: The arguments of that run.
+        full: Whether it holds everything that a run needs to continue.
+    """
+
+    path: Path
+    algorithm: str
+    env_id: str
+    step: int
+    args: dict[str, object]
+    full: bool
 
 
 def step_of(path: Path) -> int:
@@ -27,31 +53,37 @@ def step_of(path: Path) -> int:
     return int(match.group(1)) if match else -1
 
 
+def prune(folder: Path, keep: int) -> None:
+    """Keep the newest checkpoints and remove the older ones with their checksums."""
+    steps = sorted({step_of(path) for path in folder.glob("step-*") if _NAME.fullmatch(path.name)})
+    for step in steps[:-keep]:
+        for suffix in (POLICY_SUFFIX, STATE_SUFFIX):
+            checked_files.remove_checked(folder / f"step-{step}{suffix}")
+
+
 def find(where: Path, suffix: str = STATE_SUFFIX) -> tuple[Path, list[str]]:
     """Find the checkpoint to continue from.
 
     Args:
-        where: a checkpoint file, a checkpoints folder or a run directory.
-        suffix: which of the two kinds is wanted.
+        where: A checkpoint file, a checkpoints folder or a run directory.
+        suffix: Which of the two kinds is wanted.
 
     Returns:
-        The newest valid file, and a sentence for each newer one that was passed over.
+        The newest valid file, and a sentence for each newer one that was skipped.
 
     Raises:
-        CheckpointError: when there is none.
+        CheckpointError: There is none.
     """
     if where.is_file():
-        if problem := files.checksum_problem(where):
+        if problem := checked_files.checksum_problem(where):
             raise CheckpointError(
                 f"The checkpoint cannot be used: {problem}. Give another file, or its folder "
                 f"to take the newest valid one: --resume {where.parent}"
             )
         return where, []
-    folder = where / "checkpoints" if (where / "checkpoints").is_dir() else where
-    candidates = sorted(folder.glob(f"step-*{suffix}"), key=step_of, reverse=True)
     problems: list[str] = []
-    for candidate in candidates:
-        problem = files.checksum_problem(candidate)
+    for candidate in _newest_first(where, suffix):
+        problem = checked_files.checksum_problem(candidate)
         if problem is None:
             return candidate, problems
         problems.append(problem)
@@ -60,3 +92,123 @@ def find(where: Path, suffix: str = STATE_SUFFIX) -> tuple[Path, list[str]]:
         f"There is no valid checkpoint (*{suffix}) in {where}{detail}. "
         f"Give a file or a run directory that has one: --resume <run-dir>"
     )
+
+
+def locate(given: str, run_dir: Path | None, suffix: str, *, check: bool) -> Path:
+    """The checkpoint file that a user means: a file, a folder of them or a run directory.
+
+    Args:
+        given: An absolute path, or one relative to the run directory or the working directory.
+        run_dir: The run's own directory.
+        suffix: Which kind is wanted; the other kind of the same step is exchanged for it.
+        check: Whether to compare the content with its checksum, which reads the whole file.
+
+    Raises:
+        CheckpointError: There is none, or none that is valid.
+    """
+    path = _exchanged(_absolute(given, run_dir), suffix)
+    if not path.exists():
+        raise CheckpointError(f"there is no file or folder {path}")
+    if suffix == STATE_SUFFIX and path.suffix == POLICY_SUFFIX:
+        raise CheckpointError(
+            f"{path} holds the policy alone; training continues from a full state "
+            f"(step-<N>{STATE_SUFFIX} in a run's checkpoints folder)"
+        )
+    if path.is_file() and not check:
+        return path
+    if not check:
+        # A zip archive has its table of contents at the end: one cut short is recognised
+        # without reading gigabytes.
+        whole = next(filter(zipfile.is_zipfile, _newest_first(path, suffix)), None)
+        if whole is not None:
+            return whole
+    if path.is_file() and suffix == POLICY_SUFFIX and step_of(path) < 0:
+        return path  # a user's own policy file, which has no checksum
+    return find(path, suffix)[0]
+
+
+def _absolute(given: str, run_dir: Path | None) -> Path:
+    path = Path(given).expanduser()
+    if path.is_absolute():
+        return path
+    inside = (run_dir or Path()) / path
+    return inside if inside.exists() else Path.cwd() / path
+
+
+def _exchanged(path: Path, suffix: str) -> Path:
+    other = POLICY_SUFFIX if suffix == STATE_SUFFIX else STATE_SUFFIX
+    if path.suffix == other and path.with_suffix(suffix).is_file():
+        return path.with_suffix(suffix)
+    return path
+
+
+def _newest_first(where: Path, suffix: str) -> list[Path]:
+    folder = where / "checkpoints" if (where / "checkpoints").is_dir() else where
+    return sorted(folder.glob(f"step-*{suffix}"), key=step_of, reverse=True)
+
+
+def describe(path: Path) -> CheckpointInfo:
+    """Read what a checkpoint says about itself.
+
+    Raises:
+        CheckpointError: It is damaged, or holds more than plain data.
+    """
+    try:
+        content = _read_index(path)
+    except CheckpointError as error:
+        raise CheckpointError(f"{path} cannot be loaded safely: {error}") from None
+    except (OSError, zipfile.BadZipFile, StopIteration) as error:
+        reason = str(error) or "it has no index"
+        raise CheckpointError(f"{path} is not a checkpoint that can be read: {reason}.") from None
+    except Exception as error:
+        # A hostile or damaged pickle may raise anything at all.
+        text = f"{type(error).__name__}: {error}"
+        raise CheckpointError(f"{path} is not a checkpoint that can be read: {text}.") from None
+    return _info(path, content if isinstance(content, dict) else {})
+
+
+def _read_index(path: Path) -> object:
+    with zipfile.ZipFile(path) as archive:
+        index = next(name for name in archive.namelist() if name.endswith("/data.pkl"))
+        if archive.getinfo(index).file_size > _LARGEST_INDEX:
+            raise CheckpointError(f"{path.name} is not a checkpoint: its index is too large.")
+        with archive.open(index) as file:
+            content: object = _PlainUnpickler(file).load()
+    return content
+
+
+def _info(path: Path, content: Mapping[object, object]) -> CheckpointInfo:
+    args = content.get("args")
+    step = content.get("step")
+    return CheckpointInfo(
+        path=path,
+        algorithm=str(content.get("algorithm") or ""),
+        env_id=str(content.get("env_id") or ""),
+        step=step if isinstance(step, int) else max(step_of(path), 0),
+        args=dict(args) if isinstance(args, dict) else {},
+        full="objects" in content,
+    )
+
+
+class _Placeholder:
+    """Takes the place of a tensor."""
+
+    def __init__(self, *parts: object) -> None:
+        pass
+
+    def __setstate__(self, state: object) -> None:
+        pass
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Builds plain values only; the names of torch become placeholders, all others an error."""
+
+    def find_class(self, module: str, name: str) -> type:
+        if (module, name) == ("collections", "OrderedDict"):
+            return OrderedDict
+        if module in _TORCH_MODULES:
+            return _Placeholder
+        raise CheckpointError(f"it holds {module}.{name}, which is not plain data.")
+
+    def persistent_load(self, pid: object) -> None:
+        return None

@@ -16,24 +16,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from cleanrl_worker.kit import files
-from cleanrl_worker.kit.checkpoint_files import POLICY_SUFFIX, STATE_SUFFIX, find, prune, step_of
+from cleanrl_worker.kit import checked_files
+from cleanrl_worker.kit.checkpoint_files import POLICY_SUFFIX, STATE_SUFFIX
 from cleanrl_worker.kit.errors import CheckpointError
-
-__all__ = [
-    "POLICY_SUFFIX",
-    "STATE_SUFFIX",
-    "Saved",
-    "find",
-    "load",
-    "load_values",
-    "prune",
-    "random_state",
-    "restore_random_state",
-    "save",
-    "step_of",
-    "to_plain",
-]
 
 FORMAT = 1
 
@@ -64,7 +49,9 @@ def save(folder: Path, step: int, policy: dict[str, Any], state: dict[str, Any])
     for suffix, kind, content in ((POLICY_SUFFIX, "policy", policy), (STATE_SUFFIX, "full", state)):
         path = folder / f"step-{step}{suffix}"
         plain = to_plain({"format": FORMAT, **content})
-        digest = files.write_checked(path, lambda file, plain=plain: torch.save(plain, file))
+        digest = checked_files.write_checked(
+            path, lambda file, plain=plain: torch.save(plain, file)
+        )
         saved.append(Saved(path, step, digest, kind))
     return saved
 

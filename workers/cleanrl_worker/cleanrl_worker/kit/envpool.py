@@ -29,7 +29,7 @@ import numpy as np
 
 from cleanrl_worker.kit.envs import StepResult
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.frames import frame_tap
+from cleanrl_worker.kit.live_frames import frame_tap
 from cleanrl_worker.kit.videos import Film
 
 # Repeating this many steps takes about half a minute for Atari games.

@@ -23,7 +23,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
-from cleanrl_worker.kit import frames, observations
+from cleanrl_worker.kit import live_frames, observations
 from cleanrl_worker.kit.errors import TrainingError, UsageError
 
 _GRIDS = ("MiniGrid-", "BabyAI-")
@@ -95,12 +95,12 @@ class Envs:
     ) -> None:
         self.env_id = env_id
         self.num_envs = num_envs
-        with frames.without_own_taps():
+        with live_frames.without_own_taps():
             self.envs = [
                 self._make_one(index, video_dir if index == 0 else None, options)
                 for index in range(num_envs)
             ]
-        self._tap = frames.frame_tap(self.envs, num_envs)
+        self._tap = live_frames.frame_tap(self.envs, num_envs)
         self.single_action_space = self.envs[0].action_space
         self.single_observation_space, self._encode = observations.encoder(
             self.envs[0].observation_space

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cleanrl_worker.kit import checkpoints, files, spaces
+from cleanrl_worker.kit import checked_files, checkpoint_files, checkpoints, spaces
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.errors import CheckpointError, UsageError
 from cleanrl_worker.kit.sampling import Random
@@ -131,10 +131,14 @@ def load_policy(
     path: Path, env_id: str | None = None, algorithm: str | None = None
 ) -> dict[str, Any]:
     """Read and check a policy file; a folder gives its newest valid one."""
-    path, _ = checkpoints.find(path, checkpoints.POLICY_SUFFIX) if path.is_dir() else (path, [])
+    path, _ = (
+        checkpoint_files.find(path, checkpoint_files.POLICY_SUFFIX) if path.is_dir() else (path, [])
+    )
     if not path.is_file():
         raise CheckpointError(f"There is no policy file {path}; give a *.cleanrl_model file.")
-    if files.checksum_path(path).exists() and (problem := files.checksum_problem(path)):
+    if checked_files.checksum_path(path).exists() and (
+        problem := checked_files.checksum_problem(path)
+    ):
         raise CheckpointError(f"The policy cannot be used: {problem}.")
     content = checkpoints.load_values(path)
     if not isinstance(content, dict) or "algorithm" not in content:

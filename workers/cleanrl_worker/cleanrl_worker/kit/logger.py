@@ -13,8 +13,8 @@ from typing import Any
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.bridge import Bridge
 from cleanrl_worker.kit.errors import TrainingError
-from cleanrl_worker.kit.events import event_writer
-from cleanrl_worker.kit.tracking import Tracker
+from cleanrl_worker.kit.tensorboard import event_writer
+from cleanrl_worker.kit.wandb_logging import WandbLogger
 
 _REPORT_EVERY_S = 1.0
 _PRINT_EVERY_S = 2.0
@@ -166,8 +166,8 @@ def _metric_writer() -> Any:
     return MetricWriter(Path(folder))
 
 
-def _tracker(args: RunArgs, run_dir: Path, bridge: Bridge) -> Tracker:
-    return Tracker(bridge, args.wandb_project_name, args.wandb_entity, run_dir, asdict(args))
+def _tracker(args: RunArgs, run_dir: Path, bridge: Bridge) -> WandbLogger:
+    return WandbLogger(bridge, args.wandb_project_name, args.wandb_entity, run_dir, asdict(args))
 
 
 def _as_table(args: RunArgs) -> str:

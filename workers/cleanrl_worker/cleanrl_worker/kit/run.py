@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from cleanrl_worker.kit import checkpoints, spaces
+from cleanrl_worker.kit import checked_files, checkpoint_files, checkpoints, spaces
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.bridge import Bridge
 from cleanrl_worker.kit.envs import Envs
@@ -197,7 +197,7 @@ class Run:
                 sha256=saved.sha256,
                 kind=saved.kind,
             )
-        checkpoints.prune(folder, self.args.keep_checkpoints)
+        checkpoint_files.prune(folder, self.args.keep_checkpoints)
         self._saved_step = self.step
         self._pace_saves(time.monotonic() - began)
 
@@ -284,9 +284,11 @@ class Run:
             raise Stopped(128 + (self._signal or signal.SIGTERM))
         self.checkpoint()
         if self.args.save_model:
-            newest = self.run_dir / "checkpoints" / f"step-{self.step}{checkpoints.POLICY_SUFFIX}"
-            target = self.run_dir / f"{self.args.exp_name}{checkpoints.POLICY_SUFFIX}"
-            checkpoints.files.write_checked(target, lambda file: file.write(newest.read_bytes()))
+            newest = (
+                self.run_dir / "checkpoints" / f"step-{self.step}{checkpoint_files.POLICY_SUFFIX}"
+            )
+            target = self.run_dir / f"{self.args.exp_name}{checkpoint_files.POLICY_SUFFIX}"
+            checked_files.write_checked(target, lambda file: file.write(newest.read_bytes()))
         self.close()
 
     def _wait_for_go(self) -> None:
@@ -308,7 +310,7 @@ class Run:
             signal.signal(number, note)
 
     def _restore(self, where: Path) -> None:
-        path, passed_over = checkpoints.find(where)
+        path, passed_over = checkpoint_files.find(where)
         for problem in passed_over:
             print(f"passed over: {problem}", file=sys.stderr)
         state = checkpoints.load(path)

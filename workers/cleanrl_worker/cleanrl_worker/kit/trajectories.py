@@ -27,7 +27,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.lib import format as npy
 
-from cleanrl_worker.kit import files
+from cleanrl_worker.kit import checked_files
 from cleanrl_worker.kit.errors import UsageError
 
 _ROWS_AT_ONCE = 256
@@ -92,7 +92,7 @@ def write_recording(
                 with archive.open(f"{name}.npy", "w") as member:
                     npy.write_array(member, array, allow_pickle=False)
 
-    files.write_checked(path, write)
+    checked_files.write_checked(path, write)
 
 
 class Recording:
@@ -112,7 +112,9 @@ class Recording:
                 f"There is no recording {path}; make one with: python -m "
                 f"cleanrl_worker.tools.record_trajectories POLICY --out {path}"
             )
-        if files.checksum_path(path).exists() and (problem := files.checksum_problem(path)):
+        if checked_files.checksum_path(path).exists() and (
+            problem := checked_files.checksum_problem(path)
+        ):
             raise self._refusal(problem)
         with self._member("observations") as member:
             (self.steps, *shape), dtype = self._header("observations", member)

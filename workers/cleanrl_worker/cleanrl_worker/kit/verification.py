@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from cleanrl_worker.kit import checkpoints
+from cleanrl_worker.kit import checkpoint_files, checkpoints
 from cleanrl_worker.kit.schema import SCRIPTS, read_schema, script_names
 
 # Processes that have imported the slow parts already start in a twentieth of the time.
@@ -92,7 +92,7 @@ def resume_differences(algorithm: str, half: int, flags: Sequence[str], folder: 
 
 
 def _newest(run_dir: Path) -> dict[str, Any]:
-    return checkpoints.load(checkpoints.find(run_dir)[0])
+    return checkpoints.load(checkpoint_files.find(run_dir)[0])
 
 
 def _differences(one: Any, other: Any, name: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from cleanrl_worker.config import CleanRLWorkerConfig
-from cleanrl_worker.modes import interactive, policy_eval, resume, script, train
+from cleanrl_worker.modes import interactive, pipeline, policy_eval, resume, train
 from cleanrl_worker.modes.plan import Mode, Plan
 
 __all__ = ["MODES", "Mode", "Plan", "mode_of"]
@@ -15,7 +15,7 @@ MODES: dict[str, Mode] = {
     "resume_training": cast(Mode, resume),
     "policy_eval": cast(Mode, policy_eval),
     "interactive": cast(Mode, interactive),
-    "script": cast(Mode, script),
+    "script": cast(Mode, pipeline),
 }
 
 

@@ -18,7 +18,7 @@ class Plan:
 
     Attributes:
         arguments: What the launcher is told: a module or file, and its flags.
-        shell_script: A script for bash instead; it has no bridge.
+        pipeline: A shell script that bash runs instead; it has no bridge.
         environment: Variables beside those of the worker process.
         obeys: Whether it pauses and saves on request; any other is stopped by signal.
         folder: Its working directory; by default the worker's own.
@@ -26,7 +26,7 @@ class Plan:
     """
 
     arguments: tuple[str, ...] = ()
-    shell_script: Path | None = None
+    pipeline: Path | None = None
     environment: dict[str, str] = field(default_factory=dict)
     obeys: bool = True
     folder: Path | None = None
@@ -34,8 +34,8 @@ class Plan:
 
     def command(self) -> list[str]:
         """The exact command line."""
-        if self.shell_script is not None:
-            return ["bash", str(self.shell_script)]
+        if self.pipeline is not None:
+            return ["bash", str(self.pipeline)]
         return [self.python, "-m", "cleanrl_worker.launcher", *self.arguments]
 
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cleanrl_worker.checkpoint_info import CheckpointInfo, describe, locate
 from cleanrl_worker.config import CleanRLWorkerConfig, problem
-from cleanrl_worker.kit.checkpoint_files import STATE_SUFFIX
+from cleanrl_worker.kit.checkpoint_files import STATE_SUFFIX, CheckpointInfo, describe, locate
 from cleanrl_worker.kit.errors import CheckpointError
 from cleanrl_worker.modes import train
 from cleanrl_worker.modes.plan import Plan

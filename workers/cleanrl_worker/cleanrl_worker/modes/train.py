@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cleanrl_worker import bundles, tracking
+from cleanrl_worker import bundles, wandb_environment
 from cleanrl_worker.config import CleanRLWorkerConfig, problem
 from cleanrl_worker.modes.plan import Plan
 from cleanrl_worker.resolution import Script, UnknownAlgorithmError, resolve
@@ -49,7 +49,7 @@ def plan(config: CleanRLWorkerConfig, run_dir: Path) -> Plan:
     environment = {
         # Small networks are slower on several threads; ours say so themselves.
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
-        **tracking.environment(config, run_dir),
+        **wandb_environment.environment(config, run_dir),
         **curriculum.environment(config),
     }
     return Plan(

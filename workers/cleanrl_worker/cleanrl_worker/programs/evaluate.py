@@ -17,7 +17,7 @@ from typing import Any
 from cleanrl_worker.kit.bridge import Bridge
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.evaluation import Episode, evaluate
-from cleanrl_worker.kit.events import event_writer
+from cleanrl_worker.kit.tensorboard import event_writer
 from cleanrl_worker.programs.control import Control
 from cleanrl_worker.programs.statistics import summarize
 from mosaic.runs.metric_writer import MetricWriter

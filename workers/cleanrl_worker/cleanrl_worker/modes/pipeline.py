@@ -31,7 +31,7 @@ _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True)
-class ScriptNotes:
+class PipelineHeader:
     """What a script says about itself.
 
     Attributes:
@@ -45,7 +45,7 @@ class ScriptNotes:
     total_timesteps: int
 
 
-def read_notes(path: Path) -> ScriptNotes:
+def read_header(path: Path) -> PipelineHeader:
     """Read a script's metadata.
 
     Raises:
@@ -60,7 +60,7 @@ def read_notes(path: Path) -> ScriptNotes:
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not a text file") from None
     found = dict(_NOTE.findall(text))
-    return ScriptNotes(
+    return PipelineHeader(
         found.get("description", ""), _phases(found.get("phases", "")), _total(path, found)
     )
 
@@ -68,12 +68,12 @@ def read_notes(path: Path) -> ScriptNotes:
 def complete(config: CleanRLWorkerConfig, run_dir: Path | None) -> CleanRLWorkerConfig:
     """The script says how many steps it takes in all."""
     try:
-        notes = read_notes(_path(config))
+        header = read_header(_path(config))
     except ValueError:
         return config
     return config.with_overrides(
         algo=config.algo or "script",
-        total_timesteps=config.total_timesteps or notes.total_timesteps or None,
+        total_timesteps=config.total_timesteps or header.total_timesteps or None,
     )
 
 
@@ -89,7 +89,7 @@ def problems(
         yield problem(_FIELD, BAD_SCRIPT, f"{path} is not a *.sh file")
         return
     try:
-        read_notes(path)
+        read_header(path)
     except ValueError as error:
         yield problem(_FIELD, BAD_SCRIPT, str(error))
     for name in config.script_parameters():
@@ -100,9 +100,7 @@ def problems(
 
 def plan(config: CleanRLWorkerConfig, run_dir: Path) -> Plan:
     """bash on the file, with the settings in its environment."""
-    return Plan(
-        shell_script=_path(config), environment=_variables(config), obeys=False, folder=run_dir
-    )
+    return Plan(pipeline=_path(config), environment=_variables(config), obeys=False, folder=run_dir)
 
 
 def _variables(config: CleanRLWorkerConfig) -> dict[str, str]:

@@ -20,7 +20,7 @@ _MOST_WAITING = 100_000
 _DEFAULT_PATIENCE_S = 10.0
 
 
-class Tracker:
+class WandbLogger:
     """Hands numbers to W&B on a thread of its own; goes on offline when its host is away."""
 
     def __init__(

@@ -11,10 +11,10 @@ from typing import Any
 import harness
 import pytest
 
-from cleanrl_worker import tracking
+from cleanrl_worker import wandb_environment
 from cleanrl_worker.config import CleanRLWorkerConfig
 from cleanrl_worker.kit.bridge import Bridge
-from cleanrl_worker.kit.tracking import init_or_offline
+from cleanrl_worker.kit.wandb_logging import init_or_offline
 
 RUN_ID = "01K9ZZZZZZZZZZZZZZZZZZZZZZ"
 
@@ -23,7 +23,7 @@ def _told(given: dict[str, str], **extras: Any) -> dict[str, str]:
     config = CleanRLWorkerConfig.from_document(
         {"run_id": RUN_ID, "algo": "ppo", "extras": {"track_wandb": True, **extras}}
     )
-    return tracking.environment(config, Path("run"), given)
+    return wandb_environment.environment(config, Path("run"), given)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cleanrl_worker.kit.bridge import Bridge
-from cleanrl_worker.kit.tracking import init_or_offline
+from cleanrl_worker.kit.wandb_logging import init_or_offline
 
 _INTERVAL_S = 1.0
 # CleanRL's tags as headline names.

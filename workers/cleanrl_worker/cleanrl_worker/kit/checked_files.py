@@ -1,4 +1,4 @@
-"""Files that are either whole or not there: temporary file, fsync, rename, checksum."""
+"""Files that can be checked: written whole, with their SHA-256 in a file beside them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+from mosaic.system.atomic import sync_folder, write_text
+
 CHECKSUM_SUFFIX = ".sha256"
 
 
-def write_checked(path: Path, write: Callable[[BinaryIO], None]) -> str:
+def write_checked(path: Path, write: Callable[[BinaryIO], object]) -> str:
     """Write a file whole, with its SHA-256 in a file beside it.
 
-    The checksum is in place before the file appears under its name, so a reader that finds
-    the file can always check it.
-
     Args:
-        path: where the file goes.
-        write: called with the open temporary file.
+        path: Where the file goes; its folder is made if it is missing.
+        write: Called with the open temporary file.
 
     Returns:
         The SHA-256 of the content, as hex.
@@ -27,17 +26,21 @@ def write_checked(path: Path, write: Callable[[BinaryIO], None]) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
+        # Streamed, not built in memory: a full state with its replay memory may be gigabytes.
         with temporary.open("wb+") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
+            # Read back from the file: what was hashed is what the disk has.
             file.seek(0)
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        _write_whole(checksum_path(path), f"{digest}  {path.name}\n".encode())
+        # The checksum first: a reader that finds the file can always check it. A crash between
+        # the two leaves a checksum without a file, which no reader looks at.
+        write_text(checksum_path(path), f"{digest}  {path.name}\n")
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
     return digest
 
 
@@ -46,15 +49,22 @@ def checksum_path(path: Path) -> Path:
     return path.with_name(path.name + CHECKSUM_SUFFIX)
 
 
+def recorded_checksum(path: Path) -> str | None:
+    """The checksum that was written with a file; None when there is none that can be read."""
+    try:
+        return checksum_path(path).read_text(encoding="utf-8").split()[0]
+    except (OSError, IndexError, UnicodeDecodeError):
+        return None
+
+
 def checksum_problem(path: Path) -> str | None:
     """Compare a file with its recorded checksum.
 
     Returns:
-        ``None`` when they agree, otherwise what is wrong.
+        None when they agree, otherwise what is wrong.
     """
-    try:
-        recorded = checksum_path(path).read_text(encoding="utf-8").split()[0]
-    except (OSError, IndexError, UnicodeDecodeError):
+    recorded = recorded_checksum(path)
+    if recorded is None:
         return f"{path.name} has no readable checksum beside it ({checksum_path(path).name})"
     with path.open("rb") as file:
         actual = hashlib.file_digest(file, "sha256").hexdigest()
@@ -68,22 +78,6 @@ def checksum_problem(path: Path) -> str | None:
 
 def remove_checked(path: Path) -> None:
     """Remove a file and its checksum; a missing one is fine."""
+    # The file first: the other order would leave a file that looks damaged.
     path.unlink(missing_ok=True)
     checksum_path(path).unlink(missing_ok=True)
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

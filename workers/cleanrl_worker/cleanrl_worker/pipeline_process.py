@@ -19,8 +19,8 @@ from typing import Any
 
 import psutil
 
+from cleanrl_worker.modes.pipeline import PipelineHeader, read_header
 from cleanrl_worker.modes.plan import Plan
-from cleanrl_worker.modes.script import ScriptNotes, read_notes
 
 _PHASE = re.compile(rb"^@phase[:\s]+(.+?)\s*$")
 _MARK = b'{"event":'
@@ -30,21 +30,23 @@ _LONGEST_LINE = 1 << 20
 _ITS_OWN = ("run_id", "seq", "at", "schema")
 
 
-class ScriptProcess:
+class PipelineProcess:
     """bash and whatever it starts, in this process's own group."""
 
-    def __init__(self, child: subprocess.Popen[bytes], notes: ScriptNotes, run_dir: Path) -> None:
+    def __init__(
+        self, child: subprocess.Popen[bytes], header: PipelineHeader, run_dir: Path
+    ) -> None:
         self._child = child
-        self._phases = _Phases(notes, run_dir)
+        self._phases = _Phases(header, run_dir)
         self._unread = b""
         assert child.stdout is not None
         self._output = child.stdout
         os.set_blocking(self._output.fileno(), False)
 
     @classmethod
-    def start(cls, plan: Plan, environment: Mapping[str, str]) -> ScriptProcess:
+    def start(cls, plan: Plan, environment: Mapping[str, str]) -> PipelineProcess:
         """Start bash on the plan's script."""
-        assert plan.shell_script is not None
+        assert plan.pipeline is not None
         child = subprocess.Popen(
             plan.command(),
             env={**os.environ, **environment},
@@ -52,7 +54,7 @@ class ScriptProcess:
             stdout=subprocess.PIPE,
             cwd=plan.folder,
         )
-        return cls(child, read_notes(plan.shell_script), Path(environment["MOSAIC_RUN_DIR"]))
+        return cls(child, read_header(plan.pipeline), Path(environment["MOSAIC_RUN_DIR"]))
 
     @property
     def pid(self) -> int:
@@ -133,8 +135,8 @@ class ScriptProcess:
 class _Phases:
     """Turns the lines of a script into events of one run."""
 
-    def __init__(self, notes: ScriptNotes, run_dir: Path) -> None:
-        self._notes = notes
+    def __init__(self, header: PipelineHeader, run_dir: Path) -> None:
+        self._header = header
         self._run_dir = run_dir
         self._started = 0
         self._announced = False
@@ -165,7 +167,7 @@ class _Phases:
                 return [] if self._announced else [self._begin(self._planned_name(name))]
             case "metrics":
                 self._step = int(event["step"])
-                total = self._notes.total_timesteps
+                total = self._header.total_timesteps
                 return [{**event, "step": self._done + self._step, "total": total}]
             case "checkpoint_saved":
                 return self._checkpoint(event)
@@ -186,10 +188,10 @@ class _Phases:
         return [{**event, "path": relative, "step": step}]
 
     def _planned_name(self, fallback: str) -> str:
-        planned = self._notes.phases
+        planned = self._header.phases
         return planned[self._started] if self._started < len(planned) else fallback
 
     def _begin(self, name: str) -> dict[str, Any]:
         number, self._started = self._started, self._started + 1
-        phases = len(self._notes.phases)
+        phases = len(self._header.phases)
         return {"event": "phase_started", "phase": number, "name": name, "phases": phases}
