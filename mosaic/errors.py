@@ -58,6 +58,10 @@ class RunNotFoundError(MosaicError):
     """No run has this id or prefix."""
 
 
+class RunFileError(MosaicError):
+    """A file of a run cannot be read: missing, not a regular file, or outside the run."""
+
+
 class AmbiguousRunError(MosaicError):
     """A prefix fits several runs."""
 

@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "watch": ("watch", "watch", "Follow runs live."),
     "pause": ("runs", "pause", "Stop a run at its next safe point."),
     "resume": ("runs", "resume", "Let a paused run go on."),
+    "checkpoint": ("runs", "checkpoint", "Save a running run's state now."),
     "cancel": ("runs", "cancel", "End a run."),
     "clone": ("train", "clone", "Submit a run's configuration again."),
     "delete": ("runs", "delete", "Move an ended run to the trash."),

@@ -1,4 +1,4 @@
-"""`mosaic runs`, `show`, `pause`, `resume`, `cancel`, `delete`, `restore`."""
+"""`mosaic runs`, `show`, `pause`, `resume`, `checkpoint`, `cancel`, `delete`, `restore`."""
 
 import time
 from typing import Any
@@ -160,6 +160,60 @@ def resume(run: str, wait: bool, as_json: bool) -> int:
                 trainer, run_id, lambda now: now["state"] != "PAUSE" or bool(now["wait_reason"])
             )
     return _told(record, as_json)
+
+
+@click.command()
+@run_argument
+@click.option(
+    "--timeout",
+    default=120.0,
+    show_default=True,
+    type=click.FloatRange(min=0.1),
+    help="Seconds to wait for the worker's answer.",
+)
+@json_option
+def checkpoint(run: str, timeout: float, as_json: bool) -> int:
+    """Save a running run's state now and print the file and its step.
+
+    The run continues. Continue from the file later with: mosaic train ALGO --resume RUN.
+    """
+    with TrainerClient.connect() as trainer:
+        asked = trainer.checkpoint(run)
+        _wait_for_checkpoint(trainer, asked, timeout)
+        saved = _newest_checkpoint(trainer.get(asked["run_id"]))
+    if as_json:
+        output.print_json({"run_id": asked["run_id"], **saved})
+    else:
+        print(f"{asked['run_id']} {saved['path']} at step {saved['step']:,}")
+    return 0
+
+
+def _newest_checkpoint(record: dict[str, Any]) -> dict[str, Any]:
+    """The newest one a run can continue from, or else the newest policy."""
+    saved: list[dict[str, Any]] = record["checkpoints"]
+    full = [each for each in saved if each["kind"] == "full"]
+    if not saved:
+        raise MosaicError(f"run {record['run_id']} says that it saved, but names no file")
+    return (full or saved)[-1]
+
+
+def _wait_for_checkpoint(trainer: TrainerClient, asked: dict[str, Any], limit_s: float) -> None:
+    run_id, deadline = asked["run_id"], time.monotonic() + limit_s
+    while time.monotonic() < deadline:
+        for event in trainer.events(run_id, after=asked["version"]):
+            match event["kind"]:
+                case "checkpoint_confirmed":
+                    return
+                case "checkpoint_refused":
+                    reason = event["data"]["reason"]
+                    raise MosaicError(f"run {run_id} saved nothing: {reason}")
+                case "settled":
+                    raise MosaicError(f"run {run_id} ended before it saved")
+        time.sleep(0.1)
+    raise MosaicError(
+        f"run {run_id} has not answered within {limit_s:g} s; it saves at its next safe point. "
+        f"See: mosaic show {run_id} --events"
+    )
 
 
 @click.command()

@@ -16,6 +16,7 @@ from typing import Any
 import grpc
 
 from mosaic.client import archives, connection
+from mosaic.client import files as run_files
 from mosaic.client.records import change_record, run_record
 from mosaic.config.paths import Home
 from mosaic.errors import (
@@ -27,6 +28,7 @@ from mosaic.errors import (
     MosaicError,
     Problem,
     RunExistsError,
+    RunFileError,
     RunNotFoundError,
     StorageError,
 )
@@ -212,6 +214,17 @@ class TrainerClient:
         """Let a paused run go on."""
         return run_record(self._call("ResumeRun", pb.ResumeRunRequest(run_id=run_id)))
 
+    def checkpoint(self, run_id: str) -> dict[str, Any]:
+        """Ask a run to save now; the events after the record's `version` bring the answer.
+
+        The answer is `checkpoint_confirmed` (the newest of the record's `checkpoints` is of this
+        moment) or `checkpoint_refused` with a `reason`.
+
+        Raises:
+            InvalidTransitionError: It does not run, or its worker cannot save on request.
+        """
+        return run_record(self._call("CheckpointRun", pb.CheckpointRunRequest(run_id=run_id)))
+
     def delete(self, run_id: str, purge: bool = False) -> None:
         """Move an ended run to the trash, or remove it past undoing."""
         self._call("DeleteRun", pb.DeleteRunRequest(run_id=run_id, purge=purge))
@@ -248,6 +261,80 @@ class TrainerClient:
             if deadline is not None and time.monotonic() > deadline:
                 raise TimeoutError(f"run {run_id} is still {record['state']}")
             time.sleep(0.1)
+
+    # ------------------------------------------------------------ files
+
+    def config(self, run_id: str) -> dict[str, Any]:
+        """The configuration a run was submitted with; secrets by reference, ready to submit again.
+
+        Raises:
+            RunFileError: It is gone or damaged.
+        """
+        reply = self._call("GetRunConfig", pb.GetRunConfigRequest(run_id=run_id))
+        try:
+            document: dict[str, Any] = json.loads(reply.config_json)
+        except ValueError as error:
+            raise RunFileError(f"the config of run {run_id} is damaged: {error}") from None
+        return document
+
+    def files(
+        self, run_id: str, folder: str = "", recursive: bool = False
+    ) -> list[run_files.RunFile]:
+        """What is in a run's folder now, sorted by path; also of a run in the trash.
+
+        For example `files(run_id, "videos")`, `files(run_id, "checkpoints")`, or
+        `files(run_id, "tensorboard", recursive=True)` for event files in subfolders. To learn
+        whether a file or folder is there, list its parent. Links are named, never followed.
+
+        Raises:
+            RunFileError: The folder is missing or outside the run.
+        """
+        found: list[run_files.RunFile] = []
+        request = pb.ListRunFilesRequest(run_id=run_id, folder=folder, recursive=recursive)
+        while True:
+            reply = self._call("ListRunFiles", request)
+            found += run_files.page(reply)
+            if not reply.more:
+                return found
+            request.after = found[-1].path
+
+    def read_file(
+        self, run_id: str, path: str, *, offset: int = 0, limit: int = 0
+    ) -> run_files.FileContent:
+        """Bytes of a run's file: `config.json`, `provenance.json`, `exit.json`, a log, a video.
+
+        `.text()` and `.document()` (JSON) decode them. Follow a growing file by calling again with
+        `offset=content.end`; `content.size` below that offset means it was written afresh.
+
+        Args:
+            run_id: An id, a unique prefix, or `last`.
+            path: Relative to the run directory.
+            offset: Where to begin; negative: that many bytes before the end.
+            limit: The most bytes to read; by default all of them, if they are at most 64 MB.
+
+        Raises:
+            RunFileError: It is missing, no regular file, outside the run, or too large.
+        """
+        request = pb.GetRunFileRequest(run_id=run_id, path=path, offset=offset, limit=limit)
+        allowed = run_files.MOST_BYTES if not limit else 2**63
+        return run_files.collect(path, self._stream("GetRunFile", request), allowed)
+
+    def download(self, run_id: str, path: str, target: Path) -> int:
+        """Bring a local copy of a run's file up to date; the copy's size afterwards.
+
+        Only what the file has grown by since the last call is fetched, so it suits event files and
+        videos of a live run; a file that became shorter is fetched again from the beginning.
+
+        Raises:
+            RunFileError: It is missing, no regular file, or outside the run.
+        """
+        have = target.stat().st_size if target.exists() else 0
+        request = pb.GetRunFileRequest(run_id=run_id, path=path, offset=have)
+        size = run_files.append(target, self._stream("GetRunFile", request))
+        if size < have:
+            request.offset = 0
+            size = run_files.append(target, self._stream("GetRunFile", request))
+        return size
 
     # ------------------------------------------------------------ archives
 
@@ -357,6 +444,8 @@ def translate(error: grpc.RpcError) -> MosaicError:
             )
     if code is grpc.StatusCode.NOT_FOUND:
         return RunNotFoundError(text)
+    if code is grpc.StatusCode.OUT_OF_RANGE:
+        return RunFileError(text)
     if code is grpc.StatusCode.INVALID_ARGUMENT:
         return AmbiguousRunError(text)
     if code is grpc.StatusCode.FAILED_PRECONDITION:

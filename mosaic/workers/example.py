@@ -44,15 +44,19 @@ def main() -> None:
         pause_s = worker.config.get("extras", {}).get("step_ms", 0) / 1000
         generator = random.Random(worker.config.get("seed", 1))
         hits = 0
-        for step in range(1, total + 1):
-            if not worker.safe_point():
-                break
+        step = 0
+
+        def save() -> None:
+            _save(worker, {"step": step, "hits": hits})
+
+        while step < total and worker.safe_point(save):
+            step += 1
             hits += sum(
                 generator.random() ** 2 + generator.random() ** 2 < 1 for _ in range(_THROWS_A_STEP)
             )
             worker.emit.metrics(step, total, {"estimate": 4 * hits / (step * _THROWS_A_STEP)})
             time.sleep(pause_s)
-        _save(worker, {"step": step, "hits": hits})
+        save()
 
 
 def _save(worker: WorkerProcess, state: dict[str, Any]) -> None:

@@ -88,7 +88,9 @@ class WorkerSession:
 
     def report(self, status: str, detail: str = "") -> None:
         """Answer a command: `paused`, `resumed`, `checkpointed`, `refused`."""
-        self._newest_status = status
+        # Only these two are repeated to the next daemon: it asks again for a checkpoint itself.
+        if status in ("paused", "resumed"):
+            self._newest_status = status
         self._reports.put((0, status, detail))
 
     def heartbeat(self) -> str:

@@ -51,7 +51,7 @@ class WorkerProcess:
         self._going_on = threading.Event()
         self._going_on.set()
         self._ended = threading.Event()
-        self._save: Callable[[], None] | None = None
+        self._checkpoint_wanted = threading.Event()
         self._beat: threading.Thread | None = None
         self._facts: dict[str, Any] = {}
 
@@ -61,7 +61,6 @@ class WorkerProcess:
         worker_kind: str,
         capabilities: dict[str, Any],
         arguments: Sequence[str] | None = None,
-        save: Callable[[], None] | None = None,
     ) -> "WorkerProcess":
         """Read the command line and the config, shake hands, announce the start.
 
@@ -69,7 +68,6 @@ class WorkerProcess:
             worker_kind: The worker's type.
             capabilities: What RegisterWorker is told.
             arguments: The command line, `sys.argv` by default.
-            save: Writes a checkpoint; called at a safe point before a pause.
 
         Raises:
             SystemExit: The daemon refused the handshake (2).
@@ -79,7 +77,6 @@ class WorkerProcess:
         run_id = os.environ.get("MOSAIC_RUN_ID") or str(config.get("run_id", "standalone"))
         run_dir = Path(os.environ.get("MOSAIC_RUN_DIR", "."))
         process = cls(config, run_id, run_dir)
-        process._save = save
         forgive_full_disks()
         signal.signal(signal.SIGTERM, process._terminated)
         process._facts = {"worker": worker_kind, "total": config.get("total_timesteps") or 0}
@@ -90,14 +87,20 @@ class WorkerProcess:
         process._beat.start()
         return process
 
-    def safe_point(self) -> bool:
-        """Call often. Blocks while paused; False once the worker is asked to stop."""
+    def safe_point(self, save: Callable[[], None] | None = None) -> bool:
+        """Call often. Blocks while paused; False once the worker is asked to stop.
+
+        Args:
+            save: Writes a checkpoint of this moment; called before a pause and on request. A
+                worker that registers with `supports_checkpoint` must give it.
+        """
+        self._checkpoint_if_wanted(save)
         if not self._going_on.is_set() and not self._stop.is_set():
-            if self._save is not None:
-                self._save()
+            if save is not None:
+                save()
             self._report("paused")
             while not self._going_on.wait(timeout=0.5) and not self._stop.is_set():
-                pass
+                self._checkpoint_if_wanted(save)
             self._report("resumed")
         return not self._stop.is_set()
 
@@ -155,12 +158,31 @@ class WorkerProcess:
                 self._going_on.set()
                 if not was_paused:
                     self._report("resumed")
+            case "checkpoint":
+                # Saved by the loop at its next safe point: here, on the session's thread, the
+                # worker's state may be half changed.
+                self._checkpoint_wanted.set()
             case "stop":
                 self._stop.set()
 
-    def _report(self, status: str) -> None:
+    def _checkpoint_if_wanted(self, save: Callable[[], None] | None) -> None:
+        if not self._checkpoint_wanted.is_set():
+            return
+        self._checkpoint_wanted.clear()
+        if save is None:
+            self._report("refused", "this worker has nothing to save")
+            return
+        try:
+            save()
+        except OSError as error:
+            # A full disk costs this checkpoint, not the run.
+            self._report("refused", f"the checkpoint could not be written: {error}")
+        else:
+            self._report("checkpointed")
+
+    def _report(self, status: str, detail: str = "") -> None:
         if self.session is not None:
-            self.session.report(status)
+            self.session.report(status, detail)
 
     def _terminated(self, number: int, frame: FrameType | None) -> None:
         self._stop.set()

@@ -83,6 +83,7 @@ def test_pause_resume_checkpoint_and_stop_are_obeyed(worker: Worker, tmp_path: P
     while full["kind"] != "full":
         full = worker.next("checkpoint_saved")
     assert (tmp_path / "run" / full["path"]).is_file()
+    assert worker.next("checkpointed")["step"] == full["step"]
 
     worker.command("stop")
     assert worker.process.wait(60) == 143

@@ -40,6 +40,49 @@ def _newest_checkpoint(trainer: Trainer, run_id: str) -> int:
     return max((item["step"] for item in saved if item["kind"] == "full"), default=0)
 
 
+def test_a_checkpoint_on_request_arrives_and_continues(
+    make_trainer: Callable[..., Trainer],
+) -> None:
+    """`checkpoint` saves a live run, also a paused one, and a later run continues from it."""
+    trainer = make_trainer(warm_start="true", grace_s="20").start()
+    extras = {"minimal_telemetry": True, "checkpoint_interval_s": 0}
+    run_id = _submit(trainer, extras=extras)
+    reached = _progress(trainer, run_id)
+    assert _newest_checkpoint(trainer, run_id) == 0
+    _save(trainer, run_id)
+    saved = _newest_checkpoint(trainer, run_id)
+    assert saved >= reached
+    _progress(trainer, run_id, beyond=saved)
+
+    trainer.client.pause(run_id)
+    trainer.wait_for(run_id, "PAUSE")
+    _save(trainer, run_id)
+    newest = _newest_checkpoint(trainer, run_id)
+    assert newest > saved
+    trainer.kill()
+    trainer.start()
+    assert trainer.client.get(run_id)["state"] == "PAUSE"
+    trainer.client.cancel(run_id, grace_s=0)
+    trainer.ended(run_id)
+
+    resume = {"mode": "resume_training", "checkpoint_path": f"{trainer.home.run_dir(run_id)}"}
+    second = _submit(trainer, extras={**extras, **resume})
+    assert _progress(trainer, second) > newest
+    trainer.client.cancel(second, grace_s=0)
+    trainer.ended(second)
+
+
+def _save(trainer: Trainer, run_id: str) -> None:
+    version = trainer.client.checkpoint(run_id)["version"]
+
+    def answered() -> bool:
+        kinds = [event["kind"] for event in trainer.client.events(run_id, after=version)]
+        assert "checkpoint_refused" not in kinds
+        return "checkpoint_confirmed" in kinds
+
+    until(answered, "the run saves")
+
+
 def test_pause_continue_cancel_resume_evaluate(make_trainer: Callable[..., Trainer]) -> None:
     """One life of a run: each stop saves, nothing is repeated, the policy can be judged."""
     trainer = make_trainer(warm_start="true", grace_s="20").start()

@@ -19,11 +19,13 @@ from mosaic.errors import (
     InvalidTransitionError,
     MosaicError,
     RunExistsError,
+    RunFileError,
     RunNotFoundError,
     StorageError,
 )
 from mosaic.runs import eventlog
 from mosaic.trainer.api.archive_service import ArchiveHandlers
+from mosaic.trainer.api.file_service import FileHandlers
 from mosaic.trainer.api.messages import run_message
 from mosaic.trainer.api.observation_service import ObservationHandlers
 from mosaic.trainer.api.resolve import resolve_run
@@ -32,6 +34,7 @@ from mosaic.trainer.api.worker_service import WorkerHandlers
 from mosaic.trainer.core.states import Event, Run, evolve
 from mosaic.trainer.core.stimuli import (
     CancelRequested,
+    CheckpointRequested,
     PauseRequested,
     ResumeRequested,
     Stimulus,
@@ -51,6 +54,7 @@ _CODES: tuple[tuple[type[MosaicError], grpc.StatusCode], ...] = (
     (InvalidRunIdError, grpc.StatusCode.INVALID_ARGUMENT),
     (AmbiguousRunError, grpc.StatusCode.INVALID_ARGUMENT),
     (RunNotFoundError, grpc.StatusCode.NOT_FOUND),
+    (RunFileError, grpc.StatusCode.OUT_OF_RANGE),
     (InvalidTransitionError, grpc.StatusCode.FAILED_PRECONDITION),
     (StorageError, grpc.StatusCode.UNAVAILABLE),
     (RunExistsError, grpc.StatusCode.ALREADY_EXISTS),
@@ -145,6 +149,7 @@ def _problem_messages(error: InvalidConfigError) -> list[pb.Problem]:
 
 class TrainerService(
     StreamHandlers,
+    FileHandlers,
     ArchiveHandlers,
     WorkerHandlers,
     ObservationHandlers,
@@ -347,6 +352,9 @@ class TrainerService(
 
     async def ResumeRun(self, request: pb.ResumeRunRequest, _: Any) -> pb.Run:  # noqa: N802
         return await self._apply(request.run_id, ResumeRequested())
+
+    async def CheckpointRun(self, request: pb.CheckpointRunRequest, _: Any) -> pb.Run:  # noqa: N802
+        return await self._apply(request.run_id, CheckpointRequested())
 
     async def DeleteRun(self, request: pb.DeleteRunRequest, _: Any) -> pb.DeleteRunReply:  # noqa: N802
         stored = await resolve_run(self.engine, request.run_id)

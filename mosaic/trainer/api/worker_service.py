@@ -12,7 +12,9 @@ from mosaic.trainer.api.gate import caller_run_id
 from mosaic.trainer.core.states import State
 from mosaic.trainer.core.stimuli import (
     HandshakeRefused,
+    WorkerCheckpointed,
     WorkerPaused,
+    WorkerRefused,
     WorkerRegistered,
     WorkerResumed,
 )
@@ -21,7 +23,12 @@ from mosaic.wire import trainer_pb2 as pb
 from mosaic.workers.capabilities import PROTOCOL_VERSION
 
 HEARTBEAT_S = 10
-_KINDS = {"pause": pb.ControlCommand.PAUSE, "resume": pb.ControlCommand.RESUME}
+_KINDS = {
+    "pause": pb.ControlCommand.PAUSE,
+    "resume": pb.ControlCommand.RESUME,
+    "checkpoint": pb.ControlCommand.CHECKPOINT,
+}
+_LONGEST_REASON = 1000
 
 
 class WorkerHandlers:
@@ -92,12 +99,24 @@ class WorkerHandlers:
         try:
             async for report in reports:
                 self.engine.heard_from(run_id)
-                if report.status == "paused":
-                    self.engine.apply(run_id, WorkerPaused())
-                elif report.status == "resumed":
-                    self.engine.apply(run_id, WorkerResumed())
+                self._take_report(run_id, report)
         finally:
             commands.put_nowait("")
+
+    def _take_report(self, run_id: str, report: pb.ControlReport) -> None:
+        match report.status:
+            case "paused":
+                self.engine.apply(run_id, WorkerPaused())
+            case "resumed":
+                self.engine.apply(run_id, WorkerResumed())
+            case "checkpointed":
+                # `checkpoint_saved` comes through the log, which is read four times a second. Read
+                # it now, so that the checkpoint is known before its confirmation.
+                self.engine.look_at(run_id)
+                self.engine.apply(run_id, WorkerCheckpointed())
+            case "refused":
+                reason = report.detail[:_LONGEST_REASON] or "the worker gave no reason"
+                self.engine.apply(run_id, WorkerRefused(reason))
 
     async def _own_run(self, run_id: str, context: Any) -> str:
         """The caller's run; a session is good for its own run only."""

@@ -13,6 +13,7 @@ from mosaic.trainer.core.states import WITH_PROCESS, Outcome, Run, State
 from mosaic.trainer.core.stimuli import (
     Adopted,
     CancelRequested,
+    CheckpointRequested,
     DeadlinePassed,
     HandshakeRefused,
     LaunchFailed,
@@ -25,7 +26,9 @@ from mosaic.trainer.core.stimuli import (
     Spawned,
     Stimulus,
     StragglersFound,
+    WorkerCheckpointed,
     WorkerPaused,
+    WorkerRefused,
     WorkerRegistered,
     WorkerResumed,
     WorkerSaid,
@@ -56,7 +59,7 @@ class KillEverything:
 
 @dataclass(frozen=True)
 class SendControl:
-    """Tell the worker on its control stream: `pause` or `resume`."""
+    """Tell the worker on its control stream: `pause`, `resume` or `checkpoint`."""
 
     command: str
 
@@ -123,6 +126,13 @@ def decide(run: Run, stimulus: Stimulus, now: Now) -> Decision:
         case WorkerResumed():
             goes_on = (run.state is State.PAUSE or run.pausing) and bool(run.slots)
             return Decision((("resumed", {}),)) if goes_on else NOTHING
+        case CheckpointRequested():
+            return _checkpoint(run)
+        case WorkerCheckpointed():
+            return Decision((("checkpoint_confirmed", {}),)) if run.checkpointing else NOTHING
+        case WorkerRefused():
+            refused = ("checkpoint_refused", {"reason": stimulus.reason})
+            return Decision((refused,)) if run.checkpointing else NOTHING
         case DeadlinePassed():
             return _deadline(run, stimulus, now)
         case SignOfLife():
@@ -137,6 +147,8 @@ def decide(run: Run, stimulus: Stimulus, now: Now) -> Decision:
 
 
 def _after_the_end(run: Run, stimulus: Stimulus) -> Decision:
+    if isinstance(stimulus, CheckpointRequested):
+        return Decision(refusal=f"run {run.run_id} has ended ({run.outcome}); it saves no more")
     if isinstance(stimulus, PauseRequested | ResumeRequested):
         return Decision(refusal=f"run {run.run_id} has ended ({run.outcome}); clone or resume it")
     return NOTHING
@@ -244,6 +256,30 @@ def _continue(run: Run, events: _Events) -> Decision:
     if run.pause_by_signal:
         return Decision((*events, ("resumed", {})), (SignalGroup(signal.SIGCONT),))
     return Decision(events, (SendControl("resume"),))
+
+
+def _checkpoint(run: Run) -> Decision:
+    problem = _why_not_saved(run)
+    if problem:
+        return Decision(refusal=f"run {run.run_id} {problem}")
+    # Asked again while the first answer is awaited: the worker may have lost the question.
+    events: _Events = () if run.checkpointing else (("checkpoint_requested", {}),)
+    return Decision(events, (SendControl("checkpoint"),))
+
+
+def _why_not_saved(run: Run) -> str:
+    if run.stopping:
+        return f"is being stopped ({run.stopping}); a worker that can save does so by itself"
+    if run.state not in (State.RDY, State.EXEC, State.PAUSE):
+        return f"is {run.state}; a checkpoint can be written in RDY, EXEC or PAUSE"
+    if not run.capabilities.get("supports_checkpoint", False):
+        return (
+            f"cannot write a checkpoint on request: its worker ({run.worker}, mode {run.mode}) "
+            "does not support that"
+        )
+    if run.state is State.PAUSE and run.pause_by_signal:
+        return f"is stopped by a signal and cannot save; first: mosaic resume {run.run_id}"
+    return ""
 
 
 def _deadline(run: Run, stimulus: DeadlinePassed, now: Now) -> Decision:

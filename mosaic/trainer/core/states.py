@@ -131,6 +131,7 @@ class Run:
     resuming: bool = False
     pause_by_signal: bool = False
     release_on_pause: bool = False
+    checkpointing: bool = False
     stalled: bool = False
     stopping: str = ""
     stop_reason: str = ""
@@ -299,6 +300,7 @@ def _settled(run: Run, event: Event) -> Run:
         stalled=False,
         pausing=False,
         resuming=False,
+        checkpointing=False,
     )
 
 
@@ -321,6 +323,9 @@ _HANDLERS: dict[str, Callable[[Run, Event], Run]] = {
     "resume_requested": _resume_requested,
     "slots_regained": lambda run, event: replace(run, slots=tuple(event.data["slots"])),
     "resumed": _resumed,
+    "checkpoint_requested": lambda run, _: replace(run, checkpointing=True),
+    "checkpoint_confirmed": lambda run, _: replace(run, checkpointing=False),
+    "checkpoint_refused": lambda run, _: replace(run, checkpointing=False),
     "checkpoint_saved": _checkpoint_saved,
     "stalled": lambda run, _: replace(run, stalled=True),
     "recovered": lambda run, _: replace(run, stalled=False),

@@ -90,6 +90,23 @@ class WorkerResumed:
 
 
 @dataclass(frozen=True)
+class CheckpointRequested:
+    """A user asked for a checkpoint now."""
+
+
+@dataclass(frozen=True)
+class WorkerCheckpointed:
+    """The worker answered that its newest checkpoint is of this moment."""
+
+
+@dataclass(frozen=True)
+class WorkerRefused:
+    """The worker answered that it cannot do what it was asked."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
 class DeadlinePassed:
     """A clock ran out: `launch`, `handshake`, `wallclock`, `grace` or `heartbeat`."""
 
@@ -141,6 +158,9 @@ Stimulus = (
     | ResumeRequested
     | WorkerPaused
     | WorkerResumed
+    | CheckpointRequested
+    | WorkerCheckpointed
+    | WorkerRefused
     | DeadlinePassed
     | SignOfLife
     | Adopted

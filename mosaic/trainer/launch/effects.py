@@ -98,6 +98,8 @@ class Effects:
             commands.put_nowait("pause")
         if run.resuming and run.slots and not run.pause_by_signal:
             commands.put_nowait("resume")
+        if run.checkpointing:
+            commands.put_nowait("checkpoint")
         return commands
 
     def close_control(self, run_id: str, commands: "asyncio.Queue[str] | None" = None) -> None:

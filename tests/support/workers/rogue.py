@@ -89,6 +89,26 @@ def steady(rogue: Rogue) -> int:
     return 143
 
 
+def saves_on_request(rogue: Rogue) -> int:
+    """Saves when asked; with `refuse` it says why it cannot, with `mute` it says nothing."""
+    signal.signal(signal.SIGTERM, lambda *_: rogue.stopped.set())
+
+    def obey(command: str) -> None:
+        with open(rogue.run_dir / "commands.txt", "a") as heard:
+            heard.write(f"{command}\n")
+        if command == "checkpoint" and rogue.extras.get("refuse"):
+            session.report("refused", rogue.extras["refuse"])
+        elif command == "checkpoint" and not rogue.extras.get("mute"):
+            rogue.save("asked.json")
+            session.report("checkpointed")
+
+    session = rogue.begin(supports_checkpoint=True)
+    session.listen(obey)
+    rogue.step_forever()
+    rogue.emit.run_failed("terminated")
+    return 143
+
+
 def short(rogue: Rogue) -> int:
     """Does what it was asked, quickly."""
     rogue.begin()
@@ -228,6 +248,7 @@ BEHAVIOURS: dict[str, Callable[[Rogue], int]] = {
     behaviour.__name__: behaviour
     for behaviour in (
         steady,
+        saves_on_request,
         short,
         deaf,
         family,

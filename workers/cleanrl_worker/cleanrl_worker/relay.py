@@ -26,7 +26,7 @@ class Relay:
     def __init__(
         self,
         emitter: LifecycleEmitter,
-        report: Callable[[str], None],
+        report: Callable[[str, str], None],
         note_facts: Callable[[dict[str, Any]], None],
         summaries: Summaries | None = None,
     ) -> None:
@@ -72,8 +72,10 @@ class Relay:
                 self._emitter.checkpoint_saved(**event)
             case "run_failed":
                 self.failure = str(event.get("reason", ""))
-            case "paused" | "resumed":
-                self._report(kind)
+            case "paused" | "resumed" | "checkpointed":
+                self._report(kind, "")
+            case "refused":
+                self._report(kind, str(event["reason"]))
             case "facts":
                 self._note_facts(event)
             case _ if kind in _PASSED_ON:

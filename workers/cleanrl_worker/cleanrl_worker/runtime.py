@@ -112,15 +112,15 @@ class CleanRLWorkerRuntime:
             "algo": self.config.algo,
             "env_id": self.config.env_id,
             "supports_pause": self._plan.obeys,
-            "supports_checkpoint": self._plan.obeys,
+            "supports_checkpoint": self._plan.saves,
             "extras": {"mode": self.config.mode},
         }
         self._session = WorkerSession.register(self.target, "cleanrl", capabilities)
         self._session.listen(child.send, lambda: self._announce(emitter))
 
-    def _report(self, status: str) -> None:
+    def _report(self, status: str, detail: str = "") -> None:
         if self._session is not None:
-            self._session.report(status)
+            self._session.report(status, detail)
 
     def _note_facts(self, facts: dict[str, Any]) -> None:
         known = read_json(self.run_dir / "provenance.json") or {}

@@ -81,7 +81,7 @@ def _play(
 ) -> list[tuple[float, int, bool]]:
     results: list[tuple[float, int, bool]] = []
     for number in range(settings.eval_episodes):
-        if not process.safe_point_now(lambda: None):
+        if not process.safe_point():
             break
         results.append(_episode(process, world, table, number))
         done = len(results)

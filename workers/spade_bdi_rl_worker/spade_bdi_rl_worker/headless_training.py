@@ -76,7 +76,7 @@ def train(process: SpadeProcess, settings: Settings) -> None:
     )
     next_save = learner.episode + settings.checkpoint_every
     while not settings.finished(learner.episode, learner.steps):
-        if not process.safe_point_now(recorder.save):
+        if not process.safe_point(recorder.save):
             break
         _chunk(process, settings, learner, recorder)
         if settings.checkpoint_every and learner.episode >= next_save:

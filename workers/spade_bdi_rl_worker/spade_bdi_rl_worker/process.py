@@ -29,7 +29,6 @@ class SpadeProcess(WorkerProcess):
         super().__init__(config, run_id, run_dir)
         self.summary: dict[str, Any] = {}
         self.telemetry: TelemetryEmitter | None = None
-        self._checkpoint_wanted = threading.Event()
 
     def begin(self, settings: Settings, target: str) -> None:
         """Shake hands when there is a daemon, then announce the start."""
@@ -40,7 +39,7 @@ class SpadeProcess(WorkerProcess):
             "algo": "q_learning",
             "env_id": settings.env_id,
             "supports_pause": True,
-            "supports_checkpoint": True,
+            "supports_checkpoint": settings.mode != "policy_eval",
             "extras": {"mode": settings.mode, "headless": settings.headless},
         }
         self._facts = {
@@ -56,12 +55,6 @@ class SpadeProcess(WorkerProcess):
         self._beat = threading.Thread(target=self._beat_forever, daemon=True)
         self._beat.start()
 
-    def safe_point_now(self, save: Callable[[], None]) -> bool:
-        """A safe point for plain code: saves when asked, waits while paused."""
-        self._save = save
-        self._checkpoint_if_wanted(save)
-        return self.safe_point()
-
     async def safe_point_async(self, save: Callable[[], None]) -> bool:
         """A safe point that keeps the event loop, and so the XMPP link, alive while paused."""
         self._checkpoint_if_wanted(save)
@@ -69,6 +62,7 @@ class SpadeProcess(WorkerProcess):
             save()
             self._report("paused")
             while self._is_paused():
+                self._checkpoint_if_wanted(save)
                 await asyncio.sleep(0.1)
             self._report("resumed")
         return not self.stopping
@@ -145,18 +139,6 @@ class SpadeProcess(WorkerProcess):
 
     def _is_paused(self) -> bool:
         return not self._going_on.is_set() and not self._stop.is_set()
-
-    def _checkpoint_if_wanted(self, save: Callable[[], None]) -> None:
-        if self._checkpoint_wanted.is_set():
-            self._checkpoint_wanted.clear()
-            save()
-            self._report("checkpointed")
-
-    def _obey(self, command: str) -> None:
-        if command == "checkpoint":
-            self._checkpoint_wanted.set()
-        else:
-            super()._obey(command)
 
     def _last_words(self, error: BaseException | None) -> int:
         self.finish_telemetry()

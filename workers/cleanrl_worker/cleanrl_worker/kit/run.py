@@ -233,7 +233,7 @@ class Run:
 
     def _obey(self, command: str) -> None:
         if command == "checkpoint":
-            self._try_checkpoint()
+            self._checkpoint_as_asked()
         elif command == "stop":
             self._stop = True
         elif command == "pause":
@@ -249,29 +249,37 @@ class Run:
             if not commands or "stop" in commands or self._signal is not None:
                 self._stop = True
             elif "checkpoint" in commands:
-                self._try_checkpoint()
+                self._checkpoint_as_asked()
             if "resume" in commands:
                 break
         self._logger.paused(time.monotonic() - began)
         if not self._stop:
             self.bridge.send("resumed", step=self.step)
 
-    def _try_checkpoint(self) -> None:
-        """Save; a full disk costs this checkpoint, not the run."""
+    def _checkpoint_as_asked(self) -> None:
+        """Save and answer: whoever asked waits for one or the other."""
+        problem = self._try_checkpoint()
+        if problem:
+            self.bridge.send("refused", reason=problem)
+        else:
+            self.bridge.send("checkpointed", step=self.step)
+
+    def _try_checkpoint(self) -> str:
+        """Save; a full disk costs this checkpoint, not the run. Returns why it was not saved."""
         try:
             self.checkpoint()
         except OSError as error:
             self._next_save = time.monotonic() + max(self.args.checkpoint_interval_s, 1.0)
             self._failed_saves += 1
+            problem = f"the checkpoint at step {self.step} could not be written: {error}"
             if self._failed_saves == 1:
-                self._tell(
-                    f"the checkpoint at step {self.step} could not be written: {error}; "
-                    "the earlier ones are kept, and it is tried again"
-                )
+                self._tell(f"{problem}; the earlier ones are kept, and it is tried again")
+            return problem
         else:
             if self._failed_saves:
                 self._tell(f"checkpoints are written again; {self._failed_saves} were not")
             self._failed_saves = 0
+        return ""
 
     def _tell(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)

@@ -20,7 +20,8 @@ class Plan:
         arguments: What the launcher is told: a module or file, and its flags.
         pipeline: A shell script that bash runs instead; it has no bridge.
         environment: Variables beside those of the worker process.
-        obeys: Whether it pauses and saves on request; any other is stopped by signal.
+        obeys: Whether it pauses on request; any other is stopped by signal.
+        saves: Whether it writes a checkpoint on request.
         folder: Its working directory; by default the worker's own.
         python: The interpreter, which may belong to a bundle of extras.
     """
@@ -29,6 +30,7 @@ class Plan:
     pipeline: Path | None = None
     environment: dict[str, str] = field(default_factory=dict)
     obeys: bool = True
+    saves: bool = False
     folder: Path | None = None
     python: str = sys.executable
 

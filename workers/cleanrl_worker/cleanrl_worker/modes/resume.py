@@ -82,7 +82,7 @@ def plan(config: CleanRLWorkerConfig, run_dir: Path) -> Plan:
     source = _source(config, run_dir)
     ordinary = train.plan(config, run_dir)
     return dataclasses.replace(
-        ordinary, arguments=(*ordinary.arguments, "--resume", str(source)), obeys=True
+        ordinary, arguments=(*ordinary.arguments, "--resume", str(source)), obeys=True, saves=True
     )
 
 

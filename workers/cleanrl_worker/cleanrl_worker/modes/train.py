@@ -56,6 +56,7 @@ def plan(config: CleanRLWorkerConfig, run_dir: Path) -> Plan:
         arguments=(chosen.target, *script_flags(config, chosen, run_dir)),
         environment=environment,
         obeys=chosen.bundled,
+        saves=chosen.bundled,
         # Upstream's scripts write to runs/ and videos/ of the folder they are started in.
         folder=None if chosen.bundled else run_dir,
         python=bundles.interpreter(bundles.wanted_sets(config)),
