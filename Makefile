@@ -6,11 +6,12 @@ STAMPS := .venv/stamps
 BASE := $(STAMPS)/base
 FILES := pyproject.toml setup.py proto/mosaic/trainer.proto requirements/base.txt
 
-.PHONY: setup setup-gui setup-spade setup-all run test gui lint bench screenshots clean help
+.PHONY: setup setup-gui setup-spade setup-all run test prove gui lint bench screenshots clean help
 
 help:
 	@echo "make run          train PPO on CartPole-v1 end to end"
 	@echo "make test         the whole test suite"
+	@echo "make prove        every mutant and every learning run, in one table (an hour or two)"
 	@echo "make gui          open the workbench"
 	@echo "make lint         ruff, mypy, import walls"
 	@echo "make bench        measure; results go to benchmarks/results/"
@@ -71,6 +72,9 @@ run: $(BASE)
 
 test: $(STAMPS)/gui $(STAMPS)/spade $(STAMPS)/extras $(STAMPS)/dev
 	@$(BIN)/python scripts/run_tests.py $(ARGS)
+
+prove: $(STAMPS)/extras $(STAMPS)/dev
+	@PYTHONPATH=tests:. $(BIN)/python -m mutants.prove $(ARGS)
 
 gui: $(STAMPS)/gui
 	@$(BIN)/mosaic gui

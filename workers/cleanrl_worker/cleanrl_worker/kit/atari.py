@@ -8,6 +8,8 @@ whole games with their true score.
 Ids of both generations work: ``BreakoutNoFrameskip-v4`` (no sticky actions) and
 ``ALE/Breakout-v5`` (an action is repeated with probability 0.25).
 
+Games of our own (`mosaic/Catch-v0`, see `cleanrl_worker.games`) are played the same way.
+
 Games are restored by repeating: each runs in a chain that begins with a seed of its own and goes
 on through several games, and the actions since are remembered. To begin with a seed makes ale_py
 load the ROM anew (a tenth of a second), which is why not every game does.
@@ -22,7 +24,9 @@ from typing import Any
 
 import numpy as np
 
-from cleanrl_worker.kit.envs import StepResult
+from cleanrl_worker import games
+from cleanrl_worker.games.emulator import Emulator
+from cleanrl_worker.kit.envs import StepResult, check_registered
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.live_frames import frame_tap
 from cleanrl_worker.kit.sampling import Random
@@ -68,6 +72,25 @@ def _as_id(rom: str) -> str:
     return "".join(part.capitalize() for part in rom.split("_")) + "NoFrameskip-v4"
 
 
+def _make_games(env_id: str, num_envs: int, stack: int) -> tuple[Any, bool]:
+    """The games that frames come from, and whether they have a FIRE button."""
+    if env_id.startswith(games.PREFIX):
+        check_registered(env_id)
+        return Emulator(env_id, num_envs, stack), True
+    game, sticky = game_of(env_id)
+    from ale_py.vector_env import AtariVectorEnv
+
+    roms = AtariVectorEnv(
+        game,
+        num_envs,
+        num_threads=min(num_envs, len(os.sched_getaffinity(0))),
+        repeat_action_probability=sticky,
+        reward_clipping=False,
+        stack_num=stack,
+    )
+    return roms, "FIRE" in str(roms.ale.get_action_set()[_FIRE])
+
+
 class AtariEnvs:
     """A batch of one Atari game.
 
@@ -89,23 +112,12 @@ class AtariEnvs:
         video_dir: str | None = None,
         stack: int = 4,
     ) -> None:
-        game, sticky = game_of(env_id)
-        from ale_py.vector_env import AtariVectorEnv
-
         self.env_id = env_id
         self.num_envs = num_envs
         self._learning = learning
-        self._games = AtariVectorEnv(
-            game,
-            num_envs,
-            num_threads=min(num_envs, len(os.sched_getaffinity(0))),
-            repeat_action_probability=sticky,
-            reward_clipping=False,
-            stack_num=stack,
-        )
+        self._games, self._has_fire = _make_games(env_id, num_envs, stack)
         self.single_observation_space = self._games.single_observation_space
         self.single_action_space = self._games.single_action_space
-        self._has_fire = "FIRE" in str(self._games.ale.get_action_set()[_FIRE])
         self.obs = np.zeros((num_envs, *self.single_observation_space.shape), np.uint8)
         self.notes: list[str] = []
         self._film = None if video_dir is None else Film(video_dir)

@@ -68,6 +68,20 @@ def register_family(env_id: str) -> None:
         _import_family("ale_py", "atari")
     elif env_id.startswith("dm_control/"):
         _import_family("shimmy", "dm_control")
+    elif env_id.startswith("mosaic/"):
+        __import__("cleanrl_worker.games")
+
+
+def check_registered(env_id: str) -> None:
+    """Refuse an id that names no environment, with the nearest one.
+
+    Raises:
+        UsageError: when the id is unknown.
+    """
+    try:
+        gym.spec(env_id)
+    except gym.error.Error as error:
+        raise UsageError(f"There is no environment {env_id!r}: {error}{_nearest(env_id)}") from None
 
 
 def _import_family(module: str, extra: str) -> None:

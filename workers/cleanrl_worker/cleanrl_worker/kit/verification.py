@@ -25,11 +25,11 @@ _WARM = multiprocessing.get_context("forkserver")
 _WARM.set_forkserver_preload(["torch", "gymnasium", "cleanrl_worker.kit.script"])
 
 
-def run_script(algorithm: str, flags: Sequence[str], output: Path) -> int:
+def run_script(algorithm: str | Path, flags: Sequence[str], output: Path) -> int:
     """Run an algorithm file as a program in a warm process of its own.
 
     Args:
-        algorithm: the algorithm file's name.
+        algorithm: the name of a bundled algorithm file, or the path of another one.
         flags: its command line.
         output: the file that takes what it prints.
 
@@ -37,7 +37,7 @@ def run_script(algorithm: str, flags: Sequence[str], output: Path) -> int:
         Its exit status.
     """
     output.parent.mkdir(parents=True, exist_ok=True)
-    process = _WARM.Process(target=_as_program, args=(algorithm, list(flags), str(output)))
+    process = _WARM.Process(target=_as_program, args=(str(algorithm), list(flags), str(output)))
     process.start()
     process.join()
     status = process.exitcode
@@ -50,10 +50,13 @@ def _as_program(algorithm: str, flags: list[str], output: str) -> None:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     sys.argv = [algorithm, *flags]
+    if algorithm.endswith(".py"):
+        runpy.run_path(algorithm, run_name="__main__")
+        return
     runpy.run_module(f"cleanrl_worker.cleanrl.{algorithm}", run_name="__main__", alter_sys=True)
 
 
-def train(algorithm: str, run_dir: Path, *flags: str) -> None:
+def train(algorithm: str | Path, run_dir: Path, *flags: str) -> None:
     """Train into a run directory.
 
     Raises:

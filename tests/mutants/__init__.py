@@ -1,0 +1,1 @@
+"""Mutants: small source edits that break an algorithm, each of which a check must notice."""

@@ -1,0 +1,1 @@
+"""The checks and the mutants of each family of algorithms; `mutants.catalog` collects them."""

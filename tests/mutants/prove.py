@@ -1,0 +1,106 @@
+"""`make prove`: every mutant and every learning run, the long ones too, in one table.
+
+    PYTHONPATH=tests:. python -m mutants.prove [ALGORITHM ...]
+
+Prints the table and keeps it in `benchmarks/results/proof.json`, from where
+`python -m benchmarks.learning.coverage` takes it into `docs/coverage.md`. Algorithms that are not
+named keep their rows. The exit status is 1 when a mutant survived or an algorithm did not learn.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from benchmarks.learning.fingerprint import fingerprint
+from cleanrl_worker.kit.schema import script_names
+from mutants.catalog import all_learning, all_mutants, promises
+from mutants.learning import Learning, file_of
+from mutants.subject import Mutant, killer, original
+
+RESULT = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "proof.json"
+
+
+def main() -> int:
+    """Prove the algorithms named on the command line, or all of them."""
+    named = sys.argv[1:]
+    record = _read()
+    mutants = [mutant for mutant in all_mutants() if not named or _stem(mutant.file) in named]
+    _hold_for_originals(mutants)
+    for name in sorted({_stem(mutant.file) for mutant in mutants}):
+        own = [mutant for mutant in mutants if _stem(mutant.file) == name]
+        record["mutants"][name] = [_try(mutant) for mutant in own]
+    # A run computes in one thread: as many side by side as there are cores.
+    cases = [case for case in all_learning() if not named or case.algorithm in named]
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for case, result in zip(cases, pool.map(_learn, cases), strict=True):
+            record["learning"][str(case)] = result
+    RESULT.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return int(_print(record))
+
+
+def _hold_for_originals(mutants: list[Mutant]) -> None:
+    """A check that fails for the file as it is proves nothing about its mutants."""
+    for file, check in promises(mutants):
+        check(original(file))
+
+
+def _try(mutant: Mutant) -> dict[str, Any]:
+    began = time.monotonic()
+    by = killer(mutant)
+    return {"why": mutant.why, "killed_by": by, "seconds": round(time.monotonic() - began, 1)}
+
+
+def _learn(case: Learning) -> dict[str, Any]:
+    began = time.monotonic()
+    untrained = case.measure(file_of(case), learn=False)
+    trained = case.measure(file_of(case))
+    return {
+        "algorithm": case.algorithm,
+        "flags": case.flags,
+        "untrained": round(untrained, 2),
+        "trained": round(trained, 2),
+        "wanted": round(case.wanted(untrained), 2),
+        "learned": trained >= case.wanted(untrained),
+        "seconds": round(time.monotonic() - began, 1),
+        "code": fingerprint(case.algorithm),
+    }
+
+
+def _print(record: dict[str, Any]) -> bool:
+    """The table; whether anything in it is a failure."""
+    failed = False
+    print(f"{'':34} {'mutants':>9}  learning (untrained -> trained, wanted)")
+    for name in sorted({*script_names(), *record["mutants"]}):
+        tried = record["mutants"].get(name, [])
+        dead = [item for item in tried if item["killed_by"]]
+        runs = [item for item in record["learning"].values() if item["algorithm"] == name]
+        results = [
+            f"{item['untrained']:g} -> {item['trained']:g}, {item['wanted']:g}"
+            f"{'' if item['learned'] else ' NOT LEARNED'}"
+            for item in runs
+        ]
+        print(f"{name:34} {len(dead):>4}/{len(tried):<4}  {'; '.join(results)}")
+        for item in tried:
+            if not item["killed_by"]:
+                print(f"{'':34} SURVIVED: {item['why']}")
+        failed |= len(dead) < len(tried) or not all(item["learned"] for item in runs)
+    return failed
+
+
+def _read() -> dict[str, Any]:
+    empty: dict[str, Any] = {"mutants": {}, "learning": {}}
+    return json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else empty
+
+
+def _stem(file: str) -> str:
+    return Path(file).stem
+
+
+if __name__ == "__main__":
+    sys.exit(main())

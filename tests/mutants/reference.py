@@ -1,0 +1,113 @@
+"""Independent computations that checks hold an algorithm's updates against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from mutants.trial import State, Step, Turn
+
+_ADAM_BETA = 0.9
+
+
+def mlp(sizes: Sequence[int], *, last: nn.Module | None = None) -> nn.Sequential:
+    """Linear layers of these sizes with ReLU between them, in plain torch."""
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise(sizes):
+        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return nn.Sequential(*layers[:-1], *([] if last is None else [last]))
+
+
+def load(network: nn.Module, state: State, *, without: Iterable[str] = ()) -> nn.Module:
+    """Give a reference network the numbers of a saved one, in order, whatever the names are."""
+    tensors = [tensor for name, tensor in state.items() if name not in set(without)]
+    parameters = list(network.parameters())
+    assert [tuple(tensor.shape) for tensor in tensors] == [tuple(p.shape) for p in parameters]
+    with torch.no_grad():
+        for parameter, tensor in zip(parameters, tensors, strict=True):
+            parameter.copy_(torch.as_tensor(tensor))
+    return network
+
+
+def learned_gradient(turn: Turn, optimizer: str = "optimizer") -> Tensor:
+    """The gradient that Adam was given in a turn, worked out from its first moment."""
+    before, after = (torch.as_tensor(s[optimizer]["mean"]) for s in (turn.before, turn.after))
+    return (after - _ADAM_BETA * before) / (1 - _ADAM_BETA)
+
+
+def updated(turn: Turn, optimizer: str = "optimizer") -> int:
+    """How many steps an optimiser took in a turn."""
+    return int(turn.after[optimizer]["step"] - turn.before[optimizer]["step"])
+
+
+def gradient_of(loss: Tensor, *networks: nn.Module) -> Tensor:
+    """The gradient of a loss with respect to all parameters, as one vector."""
+    parameters = [parameter for network in networks for parameter in network.parameters()]
+    return torch.cat([part.flatten() for part in torch.autograd.grad(loss, parameters)])
+
+
+def assert_same_gradient(actual: Tensor, expected: Tensor) -> None:
+    """Equal up to rounding, measured against the largest part of the gradient."""
+    tolerance = 1e-4 * float(expected.abs().max()) + 1e-8
+    torch.testing.assert_close(actual.reshape(-1), expected, rtol=1e-3, atol=tolerance)
+
+
+def flat(state: State) -> Tensor:
+    """All numbers of a saved network as one vector."""
+    return torch.cat([torch.as_tensor(tensor).flatten() for tensor in state.values()])
+
+
+def assert_target_follows(turn: Turn, target: str, source: str, tau: float) -> None:
+    """The target network moved by the share tau towards the network that learns."""
+    before, after = flat(turn.before[target]), flat(turn.after[target])
+    expected = (1 - tau) * before + tau * flat(turn.after[source])
+    torch.testing.assert_close(after, expected, rtol=1e-5, atol=1e-7)
+
+
+def assert_true_transitions(turns: Sequence[Turn]) -> None:
+    """Each drawn transition happened: its next state is the one that followed, also where an
+    episode ended there, and it counts as an end only where the episode terminated.
+
+    Truncated and terminated transitions are both among those drawn.
+    """
+    happened = {
+        _key(step.obs[i], step.actions[i]): (step, i)
+        for turn in turns
+        for step in turn.steps
+        for i in range(len(step.rewards))
+    }
+    kinds = set()
+    for batch in (draw.batch for turn in turns for draw in turn.draws):
+        rows = zip(
+            batch.obs, batch.actions, batch.next_obs, batch.rewards, batch.dones, strict=True
+        )
+        for obs, action, next_obs, reward, done in rows:
+            step, i = happened[_key(obs.numpy(), action.numpy())]
+            np.testing.assert_array_equal(next_obs.numpy(), step.following[i])
+            assert float(reward) == step.rewards[i]
+            assert bool(done) == bool(step.terminated[i])
+            kinds.add(_kind(step, i))
+    assert kinds == {"terminated", "truncated", "ordinary"}
+
+
+def _key(obs: np.ndarray, action: Any) -> bytes:
+    return obs.tobytes() + np.asarray(action, np.float32).tobytes()
+
+
+def _kind(step: Step, index: int) -> str:
+    if step.terminated[index]:
+        return "terminated"
+    return "truncated" if step.truncated[index] else "ordinary"
+
+
+def learning_turns(turns: Sequence[Turn], optimizer: str = "optimizer") -> list[Turn]:
+    """The turns in which an optimiser took exactly one step; there are some."""
+    found = [turn for turn in turns if updated(turn, optimizer)]
+    assert found, f"{optimizer} never took a step"
+    assert all(updated(turn, optimizer) == 1 for turn in found)
+    return found

@@ -1,0 +1,27 @@
+"""The quick mutants: every check holds for the file as it is, and fails for each edit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mutants.catalog import all_mutants, promises
+from mutants.subject import Check, Mutant, killer, original
+
+QUICK = [mutant for mutant in all_mutants() if not mutant.slow]
+PROMISES = promises(QUICK)
+
+
+@pytest.mark.parametrize(
+    ("file", "check"), PROMISES, ids=[f"{Path(file).stem}-{c.__name__}" for file, c in PROMISES]
+)
+def test_the_file_keeps_its_promise(file: str, check: Check) -> None:
+    """What the check computes independently is what the file as it is computes."""
+    check(original(file))
+
+
+@pytest.mark.parametrize("mutant", QUICK, ids=str)
+def test_no_quick_mutant_survives(mutant: Mutant) -> None:
+    """An algorithm with this mistake in it would not pass unnoticed."""
+    assert killer(mutant) is not None, f"no check of {mutant.file} noticed: {mutant.why}"

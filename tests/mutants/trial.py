@@ -1,0 +1,166 @@
+"""Runs an algorithm's `train` for a few steps in this process, and notes everything it did.
+
+A `Trial` offers an algorithm what `cleanrl_worker.kit.run.Run` offers, without files, signals or
+a worker around it. Between two turns of the loop it copies everything the algorithm remembers, so
+that a check can compute each update again, independently, and compare.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+
+from cleanrl_worker.kit.envs import Envs
+from cleanrl_worker.kit.sampling import Random
+
+State = dict[str, Any]
+
+
+@dataclass
+class Step:
+    """One step of the environments, as the algorithm saw it."""
+
+    obs: np.ndarray
+    actions: np.ndarray
+    rewards: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    following: np.ndarray
+    """the true next observations; where an episode ended, its last one"""
+
+
+@dataclass
+class Draw:
+    """One batch from the replay memory, and torch's random state just after it was drawn."""
+
+    batch: Any
+    random: torch.Tensor
+
+
+@dataclass
+class Turn:
+    """One turn of the training loop."""
+
+    step: int
+    before: State
+    """copies of all remembered states, by name"""
+    after: State = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
+    draws: list[Draw] = field(default_factory=list)
+    logged: dict[str, float] = field(default_factory=dict)
+
+
+class Trial:
+    """What an algorithm sees of a run; keeps a `Turn` for every turn of its loop.
+
+    Args:
+        args: the algorithm's arguments.
+        env_options: further arguments for `gymnasium.make`.
+        folder: where files would go.
+    """
+
+    def __init__(self, args: Any, env_options: dict[str, Any], folder: Path | None = None) -> None:
+        self.args = args
+        self.rng = Random(args.seed)
+        self.device = torch.device("cpu")
+        self.video_dir: str | None = None
+        self.resumed = False
+        self.run_dir = folder
+        self.name = args.exp_name
+        self.step = 0
+        self.turns: list[Turn] = []
+        self.remembered: dict[str, Any] = {}
+        self._env_options = env_options
+
+    def make_envs(self, num_envs: int, **options: Any) -> Envs:
+        """Build the environments."""
+        return Envs(self.args.env_id, num_envs, **{**self._env_options, **options})
+
+    def check_spaces(self, envs: Any) -> None:
+        """Accept any environment; checks choose fitting ones."""
+
+    def remember(self, policy: dict[str, Any], **objects: Any) -> None:
+        """Take note of everything that changes, and watch the environments and memories."""
+        self.remembered = {**policy, **objects, "rng": self.rng}
+        for item in objects.values():
+            if hasattr(item, "sample"):
+                self._watch_memory(item)
+        if "envs" in objects:
+            self._watch_envs(objects["envs"])
+
+    def steps(self, stride: int) -> Iterator[int]:
+        """The loop, as `Run.steps` yields it; copies all states between two turns."""
+        state = self._copies()
+        while self.step + stride <= self.args.total_timesteps:
+            turn = Turn(self.step, state)
+            self.turns.append(turn)
+            yield self.step
+            state = turn.after = self._copies()
+            self.step += stride
+
+    def log(self, step: int, values: dict[str, Any]) -> None:
+        """Keep what was logged."""
+        self.turns[-1].logged.update({name: float(value) for name, value in values.items()})
+
+    def log_episodes(self, step: int, info: dict[str, Any]) -> None:
+        """Keep the last episode's return."""
+        for total, _ in info["episodes"]:
+            self.turns[-1].logged["charts/episodic_return"] = float(total)
+
+    def _copies(self) -> State:
+        return {
+            name: copy.deepcopy(dict(item.state_dict()))
+            for name, item in self.remembered.items()
+            if name != "envs" and "memory" not in name
+        }
+
+    def _watch_memory(self, memory: Any) -> None:
+        sample = memory.sample
+
+        def watched(*arguments: Any) -> Any:
+            batch = sample(*arguments)
+            # The memory writes its next batch into the same arrays.
+            kept = copy.deepcopy(batch)
+            self.turns[-1].draws.append(Draw(kept, torch.get_rng_state()))
+            return batch
+
+        memory.sample = watched
+
+    def _watch_envs(self, envs: Any) -> None:
+        step = envs.step
+
+        def watched(actions: np.ndarray) -> Any:
+            obs = envs.obs.copy()
+            result = step(actions)
+            next_obs, rewards, terminated, truncated, info = result
+            following = np.array(info.get("final_obs", next_obs))
+            kept = (np.array(item) for item in (actions, rewards, terminated, truncated))
+            self.turns[-1].steps.append(Step(obs, *kept, following))
+            return result
+
+        envs.step = watched
+
+
+def rehearse(
+    module: ModuleType, *, env_options: dict[str, Any] | None = None, **arguments: Any
+) -> list[Turn]:
+    """Run a module's `train` and return its turns.
+
+    Args:
+        module: an algorithm file.
+        env_options: further arguments for `gymnasium.make`.
+        arguments: fields of its `Args` that differ from the defaults.
+    """
+    arguments = {"cuda": False, "seed": 1, **arguments}
+    args = module.Args(**arguments)
+    torch.manual_seed(args.seed)
+    trial = Trial(args, env_options or {})
+    module.train(args, trial)
+    return trial.turns
