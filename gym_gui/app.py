@@ -1,7 +1,5 @@
 """Starting the workbench."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal
@@ -16,7 +14,7 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 from qtpy.QtCore import QCoreApplication, Qt, QTimer
 from qtpy.QtWidgets import QApplication
 
-from gym_gui.background.link import DaemonLink
+from gym_gui.background.daemon_link import DaemonLink
 from gym_gui.background.metric_feed import FeedPool
 from gym_gui.background.run_settings import RunSettings
 from gym_gui.background.streams import StreamKeeper

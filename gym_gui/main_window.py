@@ -1,7 +1,5 @@
 """The main window: docks around the run table, and the wiring between them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +9,12 @@ from qtpy.QtWidgets import QMainWindow, QStackedWidget, QToolBar, QWidget
 
 from gym_gui.actions.action import Context
 from gym_gui.actions.binding import ActionBinder
-from gym_gui.background.link import CONNECTED, LOST, SLOW, LinkState
+from gym_gui.background.daemon_link import CONNECTED, LOST, SLOW, LinkState
 from gym_gui.background.storage import read_json, window_folder, write_json
 from gym_gui.forms.registry import TRAIN
-from gym_gui.models import layouts
+from gym_gui.models import dock_layouts
 from gym_gui.models.actors import Actor
-from gym_gui.models.layouts import LAYOUTS, WindowState, decode_state, encode_state
+from gym_gui.models.dock_layouts import LAYOUTS, WindowState, decode_state, encode_state
 from gym_gui.models.notices import Notice
 from gym_gui.models.window_settings import WindowSettings, save_window_settings
 from gym_gui.panels.compare_panel import ComparePanel
@@ -29,14 +27,18 @@ from gym_gui.panels.run_panel import RunPanel
 from gym_gui.panels.runs_panel import RunsPanel
 from gym_gui.panels.status_bar import StatusLine
 from gym_gui.panels.welcome import Welcome
+from gym_gui.presenters.form_commands import FormCommands
 from gym_gui.presenters.notifier import Notifier
-from gym_gui.presenters.palettes import Palettes
-from gym_gui.presenters.run_archives import ENDING, is_archive
+from gym_gui.presenters.run_archives import ENDING, RunArchives, is_archive
 from gym_gui.presenters.run_commands import RunCommands
+from gym_gui.presenters.selection_commands import SelectionCommands
 from gym_gui.presenters.tab_registry import PresenterRegistry
-from gym_gui.presenters.window_commands import WindowCommands
+from gym_gui.presenters.table_commands import TableCommands
+from gym_gui.presenters.window_commands import Finder, WindowCommands
 from gym_gui.services import Services
-from gym_gui.widgets.basics import Banner, as_panel, column
+from gym_gui.widgets.command_palette import CommandPalette
+from gym_gui.widgets.layouts import as_panel, column
+from gym_gui.widgets.messages import Banner
 from gym_gui.widgets.toast import ToastStack
 
 _LAYOUT_ACTIONS = tuple(f"view.{name}" for name in LAYOUTS)
@@ -53,11 +55,11 @@ class MainWindow(QMainWindow):
         self.resize(1500, 920)
         self._closed = False
         self._presenters = PresenterRegistry()
-        self.dialogs = Dialogs(self)
-        self._runs = RunCommands(services)
-        self.binder = ActionBinder(self, services.themes, lambda name: self.commands.run(name))
+        self.runs = RunCommands(services)
+        self._archives = RunArchives(services)
+        self.binder = ActionBinder(self, services.themes)
         self._build()
-        self.commands = WindowCommands(self, self._runs)
+        self._bind_actions()
         self._notifier = Notifier(services, self)
         self.binder.fill(self.menuBar())
         self._make_tool_bar()
@@ -70,17 +72,14 @@ class MainWindow(QMainWindow):
 
     def _build(self) -> None:
         services = self.services
-        self.runs_panel = RunsPanel(services, self.binder)
+        self.runs_panel = RunsPanel(services)
         self.launch = LaunchPanel(services)
         self.launch.form(TRAIN)  # made before the window lives, because it is large
-        self.run_panel = RunPanel(services, self._presenters, self.binder.trigger)
+        self.run_panel = RunPanel(services, self._presenters)
         self.compare = ComparePanel(services)
         self.play = PlayPanel(services)
         self.notices_panel = NoticesPanel(services)
-        self.welcome = Welcome(
-            lambda: self.binder.trigger("run.train_cartpole"),
-            lambda: self.binder.trigger("run.new"),
-        )
+        self.welcome = Welcome()
         self.banner = Banner()
         self._centre = QStackedWidget()
         self._centre.addWidget(self.runs_panel)
@@ -92,17 +91,44 @@ class MainWindow(QMainWindow):
         self.docks = DockManager(
             self,
             {
-                layouts.LAUNCH: ("New run", self.launch),
-                layouts.RUN: ("Run", self.run_panel),
-                layouts.COMPARE: ("Analyse", self.compare),
-                layouts.PLAY: ("Play", self.play),
-                layouts.NOTICES: ("Notifications", self.notices_panel),
+                dock_layouts.LAUNCH: ("New run", self.launch),
+                dock_layouts.RUN: ("Run", self.run_panel),
+                dock_layouts.COMPARE: ("Analyse", self.compare),
+                dock_layouts.PLAY: ("Play", self.play),
+                dock_layouts.NOTICES: ("Notifications", self.notices_panel),
             },
         )
         self.status = StatusLine(services)
         self.setStatusBar(self.status)
-        self.palettes = Palettes(self)
+        self.command_palette = CommandPalette(self, services.themes)
         self.toasts = ToastStack(self, services.themes)
+
+    def _bind_actions(self) -> None:
+        """Make every action, now that everything it acts on is there."""
+        services, palette = self.services, self.command_palette
+        dialogs = Dialogs(self, services)
+        self.forms = FormCommands(
+            services, self.launch, self.runs, dialogs, palette, self.show_layout
+        )
+        selection = SelectionCommands(
+            services, self.runs, self._archives, dialogs, self.runs_panel, self.compare
+        )
+        table = TableCommands(
+            services,
+            self.runs_panel,
+            self.run_panel,
+            self.compare,
+            dialogs,
+            palette,
+            self.show_layout,
+        )
+        finder = Finder(
+            services, palette, self.binder, self.runs_panel, self.launch, self.forms.new_run_in
+        )
+        window = WindowCommands(self, services, self.docks, dialogs, self.binder)
+        for group in (self.forms, selection, table, finder, window):
+            self.binder.bind(group.actions())
+        self.runs_panel.use_actions(self.binder)
 
     def _make_tool_bar(self) -> None:
         bar = QToolBar("Layouts")
@@ -133,8 +159,10 @@ class MainWindow(QMainWindow):
         services.notices.said.connect(self.toasts.show_notice)
         services.themes.changed.connect(self.binder.recolour)
         self.runs_panel.views.changed.connect(self._refresh_context)
-        self.runs_panel.model.edited.connect(self._runs.edit)
-        self.launch.submitted.connect(self.commands.submit)
+        self.runs_panel.model.edited.connect(self.runs.edit)
+        self.run_panel.action_wanted.connect(self.binder.trigger)
+        self.welcome.action_wanted.connect(self.binder.trigger)
+        self.launch.submitted.connect(self.forms.submit)
         self.launch.play_wanted.connect(lambda: self.binder.trigger("play.start"))
         self.launch.actors_changed.connect(self._on_actors)
         self.status.bell.clicked.connect(lambda: self.binder.trigger("view.notices"))
@@ -181,7 +209,7 @@ class MainWindow(QMainWindow):
             Context(
                 connected=self.services.link.state.usable,
                 selected=self.services.selected_runs(),
-                can_undo=self._runs.can_undo,
+                can_undo=self.runs.can_undo,
                 view=self.runs_panel.views.current,
             )
         )
@@ -203,11 +231,9 @@ class MainWindow(QMainWindow):
 
     def toggle_lock(self) -> None:
         """Lock or free the docks."""
-        self.docks.lock(self.binder.actions["view.lock"].isChecked())
-
-    def toggle_grouping(self) -> None:
-        """Group the runs by seed, or not."""
-        self.runs_panel.set_grouped(self.binder.actions["runs.group"].isChecked())
+        settings = self.services.settings
+        self._store(settings.model_copy(update={"lock_docks": not settings.lock_docks}))
+        self._apply_lock()
 
     def switch_theme(self) -> None:
         """From light to dark or back."""
@@ -223,12 +249,19 @@ class MainWindow(QMainWindow):
         """Put settings into effect."""
         self.services.settings = settings
         self.services.themes.apply(settings.theme, settings.font_points)
-        self.binder.actions["view.lock"].setChecked(settings.lock_docks)
-        self.docks.lock(settings.lock_docks)
+        self._apply_lock()
+
+    def _apply_lock(self) -> None:
+        locked = self.services.settings.lock_docks
+        self.binder.actions["view.lock"].setChecked(locked)
+        self.docks.lock(locked)
 
     def _change_settings(self, **changes: Any) -> None:
-        settings = self.services.settings.model_copy(update=changes)
-        self.apply_settings(settings)
+        self._store(self.services.settings.model_copy(update=changes))
+        self.apply_settings(self.services.settings)
+
+    def _store(self, settings: WindowSettings) -> None:
+        self.services.settings = settings
         self.services.link.calls.run(
             lambda: save_window_settings(self.services.link.home, settings)
         )
@@ -248,11 +281,11 @@ class MainWindow(QMainWindow):
     def open_file(self, path: Path) -> None:
         """Take in a file: an archive's runs, a config for the form, a checkpoint to evaluate."""
         if is_archive(path):
-            self.commands.archives.take_in(path)
+            self._archives.take_in(path)
         elif path.suffix == ".json":
-            self.commands.load_config_file(path)
+            self.forms.load_config_file(path)
         elif path.suffix in (".cleanrl_model", ".state"):
-            self.commands.evaluate_file(path)
+            self.forms.evaluate_file(path)
         else:
             self.services.notices.problem(
                 f"{path.name} cannot be opened here; drop runs ({ENDING}), a config (.json) "

@@ -1,12 +1,10 @@
 """What every part of the window may lean on, handed down instead of reached for."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from qtpy.QtCore import QObject, Signal
 
-from gym_gui.background.link import DaemonLink
+from gym_gui.background.daemon_link import DaemonLink
 from gym_gui.background.metric_feed import FeedPool
 from gym_gui.background.run_settings import RunSettings
 from gym_gui.background.streams import StreamKeeper
@@ -66,6 +64,11 @@ class Services:
         """The selected runs that still exist."""
         runs = (self.store.get(run_id) for run_id in self.selection.ids)
         return tuple(run for run in runs if run is not None)
+
+    def current_run(self) -> Record | None:
+        """The only selected run; when several are, the one that the run panel shows."""
+        runs = self.selected_runs()
+        return runs[0] if len(runs) == 1 else self.store.get(self.selection.current)
 
     def close(self) -> None:
         """Stop every thread and timer; the daemon and its runs go on."""

@@ -16,7 +16,7 @@ from qtpy.QtWidgets import QDialog, QWidget
 
 from gym_gui.main_window import MainWindow
 from gym_gui.widgets.chart_grid import ChartGrid
-from gym_gui.widgets.palette import CommandPalette
+from gym_gui.widgets.command_palette import CommandPalette
 from mosaic.config.paths import project_root
 
 _PATIENCE_S = 240.0

@@ -1,7 +1,5 @@
 """What an action is, and what it may depend on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -28,13 +26,14 @@ def always(context: Context) -> bool:
     return True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Action:
     """One thing a person can do, wherever it is shown.
 
     Attributes:
-        id: `area.verb`; the command of the same name is what happens.
+        id: `area.verb`.
         title: What menus and the palette say.
+        do: What happens.
         menu: The menu it is in; empty for the palette alone.
         shortcut: The key, in Qt's spelling.
         icon: Name of the icon.
@@ -45,6 +44,7 @@ class Action:
 
     id: str
     title: str
+    do: Callable[[], object]
     menu: str = ""
     shortcut: str = ""
     icon: str = ""

@@ -1,58 +1,55 @@
 """From the list of actions to Qt's: one QAction each, shared by menus, tool bar and palette."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
+from collections.abc import Iterable
 
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QAction, QKeySequence
 from qtpy.QtWidgets import QMenuBar, QWidget
 
-from gym_gui.actions.action import Context
-from gym_gui.actions.catalog import ACTIONS, BY_ID, MENUS
+from gym_gui.actions.action import Action, Context
 from gym_gui.resources.theming import ThemeManager
 
-Runner = Callable[[str], None]
+MENUS = ("Run", "View", "Analyse", "Play", "Daemon", "Help")
 _KEEP_RECENT = 8
 
 
 class ActionBinder:
-    """Owns the window's QActions and keeps them enabled as the context says."""
+    """Owns the window's QActions and keeps them enabled as the context says.
 
-    def __init__(self, window: QWidget, themes: ThemeManager, run: Runner) -> None:
+    It starts empty: actions need the panels they act on, and the panels show actions.
+    """
+
+    def __init__(self, window: QWidget, themes: ThemeManager) -> None:
+        self._window = window
         self._themes = themes
-        self._run = run
         self.recent: list[str] = []
         self.context = Context()
+        self.catalog: dict[str, Action] = {}
         self.actions: dict[str, QAction] = {}
-        for action in ACTIONS:
-            made = QAction(action.title, window)
-            made.setObjectName(action.id)
-            made.setCheckable(action.checkable)
-            if action.shortcut:
-                made.setShortcut(QKeySequence(action.shortcut))
-                made.setShortcutContext(Qt.ShortcutContext.WindowShortcut)
-                shown = made.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
-                made.setToolTip(f"{action.title}  ({shown})")
-            made.triggered.connect(lambda _checked=False, name=action.id: self.trigger(name))
-            window.addAction(made)
-            self.actions[action.id] = made
+
+    def bind(self, actions: Iterable[Action]) -> None:
+        """Make the QActions; an id that is there already is an error."""
+        for action in actions:
+            if action.id in self.catalog:
+                raise ValueError(f"two actions are called {action.id!r}")
+            self.catalog[action.id] = action
+            self.actions[action.id] = self._made(action)
         self.recolour()
 
     def trigger(self, action_id: str) -> None:
         """Do it, and remember that it was used."""
         self.recent = [action_id, *(one for one in self.recent if one != action_id)][:_KEEP_RECENT]
-        self._run(action_id)
+        self.catalog[action_id].do()
 
     def set_context(self, context: Context) -> None:
         """Enable what makes sense now."""
         self.context = context
         for action_id, made in self.actions.items():
-            made.setEnabled(BY_ID[action_id].enabled(context))
+            made.setEnabled(self.catalog[action_id].enabled(context))
 
     def recolour(self) -> None:
         """Take the icons of the theme in use."""
-        for action in ACTIONS:
+        for action in self.catalog.values():
             if action.icon:
                 self.actions[action.id].setIcon(self._themes.icon(action.icon))
 
@@ -60,8 +57,21 @@ class ActionBinder:
         """Make the menus."""
         for title in MENUS:
             menu = bar.addMenu(title)
-            for action in ACTIONS:
+            for action in self.catalog.values():
                 if action.menu == title:
                     if action.separated:
                         menu.addSeparator()
                     menu.addAction(self.actions[action.id])
+
+    def _made(self, action: Action) -> QAction:
+        made = QAction(action.title, self._window)
+        made.setObjectName(action.id)
+        made.setCheckable(action.checkable)
+        if action.shortcut:
+            made.setShortcut(QKeySequence(action.shortcut))
+            made.setShortcutContext(Qt.ShortcutContext.WindowShortcut)
+            shown = made.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+            made.setToolTip(f"{action.title}  ({shown})")
+        made.triggered.connect(lambda _checked=False: self.trigger(action.id))
+        self._window.addAction(made)
+        return made

@@ -1,7 +1,5 @@
 """Reads the help texts and puts them together for one algorithm."""
 
-from __future__ import annotations
-
 import html
 import re
 import tomllib

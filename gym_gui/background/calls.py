@@ -1,7 +1,5 @@
 """Short pieces of work off the GUI thread, their results back on it."""
 
-from __future__ import annotations
-
 import queue
 import threading
 import time

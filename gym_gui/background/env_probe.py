@@ -3,8 +3,6 @@
 The window never imports an environment library; it starts this and reads one JSON document.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import inspect

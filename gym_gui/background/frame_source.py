@@ -1,14 +1,12 @@
 """Where a run's frames come from: shared memory on this machine, the daemon's stream otherwise."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from qtpy.QtCore import QObject, QTimer, Signal
 from qtpy.QtGui import QImage
 
+from gym_gui.background.daemon_link import DaemonLink
 from gym_gui.background.frames import FrameFeed
-from gym_gui.background.link import DaemonLink
 from gym_gui.background.remote_frames import RemoteFrameFeed
 from mosaic.fastlane.frame import FrameMetrics
 

@@ -1,7 +1,5 @@
 """The newest FastLane frame of a run, read in a thread, shown when the window has time."""
 
-from __future__ import annotations
-
 import threading
 import time
 

@@ -3,8 +3,6 @@
 These generators run on a stream's thread.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

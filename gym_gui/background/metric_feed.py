@@ -1,14 +1,12 @@
 """A run's curves, followed while it runs."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from typing import Any
 
 from qtpy.QtCore import QObject, QTimer, Signal
 
-from gym_gui.background.link import DaemonLink
+from gym_gui.background.daemon_link import DaemonLink
 from gym_gui.background.streams import Stream, StreamKeeper
 from gym_gui.models.run_status import Record
 from gym_gui.models.run_store import RunStore

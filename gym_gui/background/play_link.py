@@ -1,7 +1,5 @@
 """The window's end of a game: keys go out, pictures come in; the environment is elsewhere."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

@@ -1,7 +1,5 @@
 """Questions to the outside that may take a while; never asked on the GUI thread."""
 
-from __future__ import annotations
-
 import time
 import urllib.error
 import urllib.request

@@ -1,7 +1,5 @@
 """Recorded episodes and captured videos as pictures, fetched off the GUI thread."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

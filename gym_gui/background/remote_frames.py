@@ -1,14 +1,12 @@
 """A run's frames over the daemon's connection, for a window that cannot share its memory."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 
 from qtpy.QtCore import QObject, Qt, Signal
 from qtpy.QtGui import QImage
 
-from gym_gui.background.link import DaemonLink
+from gym_gui.background.daemon_link import DaemonLink
 from mosaic.client import TrainerClient
 from mosaic.errors import MosaicError
 from mosaic.fastlane.frame import FrameMetrics

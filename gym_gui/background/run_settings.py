@@ -1,7 +1,5 @@
 """The settings of runs, read from their configs in the background when somebody wants them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +9,8 @@ from qtpy.QtCore import QObject, QTimer, Signal
 from gym_gui.background.calls import Calls
 from gym_gui.background.worker_hooks import WorkerHooks
 from gym_gui.models.actors import Actor
+from gym_gui.models.flat_config import defaults_of, fingerprint, flat_settings
 from gym_gui.models.json_files import read_object
-from gym_gui.models.run_settings import defaults_of, fingerprint, flat_settings
 from gym_gui.models.run_status import Record, is_real
 
 _AT_ONCE = 250

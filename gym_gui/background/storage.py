@@ -1,7 +1,5 @@
 """The window's own small files: written whole, read with suspicion."""
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """A long-running stream of the daemon, read in its own thread, delivered in batches."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +7,7 @@ from typing import Any
 
 from qtpy.QtCore import QObject, Qt, Signal
 
-from gym_gui.background.link import DaemonLink
+from gym_gui.background.daemon_link import DaemonLink
 from mosaic.client import TrainerClient
 from mosaic.errors import MosaicError
 

@@ -1,7 +1,5 @@
 """A TensorBoard server of our own: on a free port, for one folder, gone when nobody looks."""
 
-from __future__ import annotations
-
 import re
 import sys
 
@@ -52,7 +50,8 @@ class TensorBoardServer(QObject):
         process.setProcessChannelMode(QProcess.ProcessChannelMode.MergedChannels)
         process.readyRead.connect(self._on_output)
         process.finished.connect(lambda *_: self._on_finished(process))
-        arguments = ["-m", "gym_gui.background.tether", sys.executable, "-m", "tensorboard.main"]
+        arguments = ["-m", "gym_gui.background.dies_with_parent"]
+        arguments += [sys.executable, "-m", "tensorboard.main"]
         arguments += ["--logdir", folder, "--host", "127.0.0.1", "--port", "0"]
         arguments += ["--reload_interval", "5"]
         self._process = process

@@ -1,7 +1,5 @@
 """What workers know about their algorithms and environments, asked in the background."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

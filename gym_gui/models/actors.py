@@ -1,7 +1,5 @@
 """The actor roster: who can act, in which lane, and what is missing when one cannot."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any

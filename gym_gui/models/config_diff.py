@@ -1,7 +1,5 @@
 """What two configs have in common and where they differ."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Environments by family, narrowed to what an algorithm can act on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Why a run failed, put together from what it left: reason, command, last words, what changed."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Numbers, durations and times as people read them."""
 
-from __future__ import annotations
-
 import math
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Documents that others wrote, perhaps halfway."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

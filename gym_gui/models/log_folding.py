@@ -1,7 +1,5 @@
 """Tracebacks as one line that can be opened: finds them in a stream of log lines."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

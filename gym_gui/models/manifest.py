@@ -1,7 +1,5 @@
 """A run's `analytics.json`, read with suspicion: a path that lies is not available."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

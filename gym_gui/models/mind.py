@@ -1,9 +1,8 @@
 """What an agent believes and intends, as the steps of a telemetry run carry it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
+from typing import Self
 
 
 @dataclass(frozen=True)
@@ -14,7 +13,7 @@ class Mind:
     intention: str
     beliefs: tuple[str, ...]
 
-    def changed_since(self, before: Mind | None) -> frozenset[str]:
+    def changed_since(self, before: Self | None) -> frozenset[str]:
         """The beliefs that were not held before."""
         return frozenset(self.beliefs) - frozenset(before.beliefs if before else ())
 

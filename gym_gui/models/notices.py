@@ -1,7 +1,5 @@
 """Notices: said once, kept in a list, never modal."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field

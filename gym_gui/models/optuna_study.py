@@ -1,7 +1,5 @@
 """An Optuna study read straight from its file, read-only, without disturbing who writes it."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """What the command palette offers and how it ranks it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

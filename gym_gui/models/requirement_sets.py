@@ -1,7 +1,5 @@
 """Extras that an environment or algorithm needs, and whether they are installed."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The columns of the run table: what each shows, sorts by and gives to a spreadsheet."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ A field is one of the run's own, a setting of its config, or a metric::
     algo:ppo env:cartpole state:running return>100 tag:baseline -seed:3 learning_rate<0.001
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Callable, Collection, Mapping

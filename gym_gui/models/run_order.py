@@ -1,7 +1,5 @@
 """Which rows the run table has, in which order: filter, sort, group. Pure and quick."""
 
-from __future__ import annotations
-
 import itertools
 import statistics
 from collections.abc import Callable, Iterable, Mapping

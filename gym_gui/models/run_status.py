@@ -1,7 +1,5 @@
 """What a run's state is called, which icon and colour it has, and what may be done with it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

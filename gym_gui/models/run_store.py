@@ -1,7 +1,5 @@
 """Every run the window knows of, kept up to date by WatchRuns and by what it just asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

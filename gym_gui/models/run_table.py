@@ -1,7 +1,5 @@
 """The run table's model: rows are arranged here, cells are made only when they are looked at."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any

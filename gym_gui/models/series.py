@@ -1,7 +1,5 @@
 """Curves as arrays: growing, smoothing, thinning, and the band over several seeds."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

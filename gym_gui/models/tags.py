@@ -1,7 +1,5 @@
 """Tags as people type them."""
 
-from __future__ import annotations
-
 
 def split_tags(text: str) -> list[str]:
     """Words with commas between, each once, in order."""

@@ -1,7 +1,5 @@
 """What W&B keeps of a run on this disk: enough for a summary without a network."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The proxy through which a run reaches W&B, from its config or from the environment."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import Any

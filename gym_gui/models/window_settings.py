@@ -1,7 +1,5 @@
 """The window's own settings: one schema from which the settings dialog is made."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError

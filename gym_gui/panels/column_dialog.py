@@ -1,7 +1,5 @@
 """Choosing the run table's columns: facts, metrics and settings, found by typing."""
 
-from __future__ import annotations
-
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import (
     QDialog,
@@ -15,7 +13,8 @@ from qtpy.QtWidgets import (
 from gym_gui.models.run_columns import BY_KEY, COLUMNS, METRIC, SETTING
 from gym_gui.models.run_table import metric_names
 from gym_gui.services import Services
-from gym_gui.widgets.basics import column, label
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import column
 from gym_gui.widgets.run_table_view import RunTableView
 
 _KEY_ROLE = Qt.ItemDataRole.UserRole

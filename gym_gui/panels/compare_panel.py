@@ -1,7 +1,5 @@
 """The analyse dock: curves of several runs over each other, and what set them apart."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -26,9 +24,12 @@ from gym_gui.models.json_files import read_object
 from gym_gui.models.run_status import title_of
 from gym_gui.resources import icons
 from gym_gui.services import Services
-from gym_gui.widgets.basics import EmptyState, as_panel, button, column, label, plain_table, row
 from gym_gui.widgets.chart import Line
 from gym_gui.widgets.chart_grid import ChartGrid
+from gym_gui.widgets.controls import button, plain_table
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import as_panel, column, row
+from gym_gui.widgets.messages import EmptyState
 
 _MOST = 24
 _ID_ROLE = Qt.ItemDataRole.UserRole

@@ -1,11 +1,8 @@
 """Dialogs: few, never waiting, each about one thing."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QKeySequence
@@ -20,19 +17,21 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from gym_gui.actions.catalog import ACTIONS, MENUS
+from gym_gui.actions.action import Action
+from gym_gui.actions.binding import MENUS
 from gym_gui.forms.base import form_layout
 from gym_gui.models import formatting
 from gym_gui.models.run_status import Record, can_cancel, can_delete, title_of
 from gym_gui.models.tags import split_tags
+from gym_gui.models.window_settings import WindowSettings
 from gym_gui.panels.column_dialog import ColumnDialog
 from gym_gui.panels.settings_dialog import SettingsDialog
 from gym_gui.presenters.run_archives import ENDING, RunArchives, proposed_name
 from gym_gui.presenters.support_bundle import write_bundle
-from gym_gui.widgets.basics import column, label, row, scrolled
-
-if TYPE_CHECKING:
-    from gym_gui.main_window import MainWindow
+from gym_gui.services import Services
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import column, row, scrolled
+from gym_gui.widgets.run_table_view import RunTableView
 
 Cancel = Callable[[Iterable[Record]], None]
 Update = Callable[..., None]
@@ -41,8 +40,9 @@ Update = Callable[..., None]
 class Dialogs:
     """Opens the window's dialogs; each lives until it is closed."""
 
-    def __init__(self, window: MainWindow) -> None:
+    def __init__(self, window: QWidget, services: Services) -> None:
         self._window = window
+        self._services = services
 
     def confirm_cancel(self, runs: Iterable[Record], cancel: Cancel) -> None:
         """Ask before work is thrown away, and say how much."""
@@ -66,10 +66,10 @@ class Dialogs:
         box.buttonClicked.connect(lambda pressed: cancel(chosen) if pressed is stop else None)
         _open(box)
 
-    def choose_config(self) -> None:
+    def choose_config(self, load: Callable[[Path], None]) -> None:
         """Pick a config file to load into the form."""
         dialog = QFileDialog(self._window, "Open a config", "", "Configs (*.json);;All files (*)")
-        dialog.fileSelected.connect(lambda path: self._window.commands.load_config_file(Path(path)))
+        dialog.fileSelected.connect(lambda path: load(Path(path)))
         _open(dialog)
 
     def edit_run(self, run: Record, update: Update) -> None:
@@ -100,18 +100,22 @@ class Dialogs:
         dialog.resize(460, 320)
         _open(dialog)
 
-    def choose_columns(self) -> None:
+    def choose_columns(self, table: RunTableView) -> None:
         """Which columns the run table has."""
-        _open(ColumnDialog(self._window, self._window.services, self._window.runs_panel.table))
+        _open(ColumnDialog(self._window, self._services, table))
 
-    def export_table(self) -> None:
-        """Write the runs that are shown, with the columns that are shown, into a file."""
-        services = self._window.services
+    def export_table(self, csv_text: Callable[[], Callable[[], str]]) -> None:
+        """Write the runs that are shown, with the columns that are shown, into a file.
+
+        Args:
+            csv_text: Asked on this thread for what makes the text, which may take a while.
+        """
+        services = self._services
         dialog = QFileDialog(self._window, "Export the table", "runs.csv", "Tables (*.csv)")
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
 
         def write(chosen: str) -> None:
-            path, make = Path(chosen), self._window.runs_panel.csv_text()
+            path, make = Path(chosen), csv_text()
             services.link.calls.run(
                 lambda: path.write_text(make(), encoding="utf-8", newline=""),
                 lambda _size: services.notices.info(f"Table written to {path.name}"),
@@ -141,7 +145,7 @@ class Dialogs:
         """Write what a maintainer needs to help, without secrets."""
         if run is None:
             return
-        services = self._window.services
+        services = self._services
         dialog = QFileDialog(
             self._window, "Save support bundle", f"mosaic-{run['run_id']}.zip", "*.zip"
         )
@@ -155,13 +159,13 @@ class Dialogs:
         )
         _open(dialog)
 
-    def show_shortcuts(self) -> None:
+    def show_shortcuts(self, actions: Iterable[Action]) -> None:
         """The shortcut sheet."""
         dialog = QDialog(self._window)
         dialog.setWindowTitle("Keyboard shortcuts")
-        columns, lengths = [], []
+        columns, lengths, every = [], [], tuple(actions)
         for menu in MENUS:
-            keyed = [action for action in ACTIONS if action.menu == menu and action.shortcut]
+            keyed = [action for action in every if action.menu == menu and action.shortcut]
             if keyed:
                 columns.append(_shortcut_group(menu, [(a.title, a.shortcut) for a in keyed]))
                 lengths.append(len(keyed) + 1)
@@ -181,10 +185,10 @@ class Dialogs:
         dialog.resize(760, 700)
         _open(dialog)
 
-    def show_settings(self) -> None:
+    def show_settings(self, apply: Callable[[WindowSettings], None]) -> None:
         """Settings of the window and of the daemon."""
-        dialog = SettingsDialog(self._window, self._window.services)
-        dialog.window_changed.connect(self._window.apply_settings)
+        dialog = SettingsDialog(self._window, self._services)
+        dialog.window_changed.connect(apply)
         _open(dialog)
 
 

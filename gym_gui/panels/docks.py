@@ -1,13 +1,11 @@
 """The docks of the window: placed by named layouts, remembered, locked, and reset."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from qtpy.QtCore import QByteArray, Qt
 from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
 
-from gym_gui.models.layouts import BOTTOM, LAYOUTS, LEFT, RIGHT, STATE_VERSION, Layout
+from gym_gui.models.dock_layouts import BOTTOM, LAYOUTS, LEFT, RIGHT, STATE_VERSION, Layout
 
 _AREAS = {
     LEFT: Qt.DockWidgetArea.LeftDockWidgetArea,

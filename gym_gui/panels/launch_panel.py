@@ -1,7 +1,5 @@
 """The launch dock: the actor roster, and the forms of the chosen actor."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +12,10 @@ from gym_gui.forms.base import WorkerForm
 from gym_gui.forms.registry import FORMS, forms_for
 from gym_gui.models.actors import HUMAN, Actor, roster
 from gym_gui.services import Services
-from gym_gui.widgets.basics import EmptyState, NoWheel, as_panel, button, column, label, row
+from gym_gui.widgets.controls import NoWheel, button
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import as_panel, column, row
+from gym_gui.widgets.messages import EmptyState
 
 _SAVE_DELAY_MS = 800
 DEFAULT_ACTOR = "cleanrl"

@@ -1,14 +1,13 @@
 """Every notice of this session."""
 
-from __future__ import annotations
-
 import time
 
 from qtpy.QtWidgets import QListWidget, QListWidgetItem, QStackedWidget, QWidget
 
 from gym_gui.models.notices import Notice
 from gym_gui.services import Services
-from gym_gui.widgets.basics import EmptyState, as_panel, column
+from gym_gui.widgets.layouts import as_panel, column
+from gym_gui.widgets.messages import EmptyState
 
 _ICONS = {"info": "info", "success": "check", "warning": "warning", "danger": "warning"}
 

@@ -1,7 +1,5 @@
 """The play dock: any environment from the keyboard, recorded for replay."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,18 +16,11 @@ from gym_gui.models import formatting
 from gym_gui.models.actors import HUMAN, Actor
 from gym_gui.models.run_status import is_live
 from gym_gui.services import Services
-from gym_gui.widgets.basics import (
-    Banner,
-    as_panel,
-    button,
-    clear,
-    column,
-    framed,
-    label,
-    row,
-    scrolled,
-)
+from gym_gui.widgets.controls import button
 from gym_gui.widgets.game_view import GameView
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import as_panel, clear, column, framed, row, scrolled
+from gym_gui.widgets.messages import Banner
 from gym_gui.widgets.picker import Picker
 
 _START = "Press Start to play. Every step is recorded; find it again in the run's Replay tab."

@@ -1,31 +1,32 @@
 """The run dock: the tabs of the run that is selected."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from pathlib import Path
 
-from qtpy.QtCore import QFileSystemWatcher
+from qtpy.QtCore import QFileSystemWatcher, Signal
 from qtpy.QtWidgets import QStackedWidget, QTabWidget, QWidget
 
 from gym_gui.models.run_status import Record
 from gym_gui.presenters.tab_registry import TABS, PresenterRegistry
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
-from gym_gui.widgets.basics import EmptyState, as_panel, column
+from gym_gui.widgets.layouts import as_panel, column
+from gym_gui.widgets.messages import EmptyState
 
 
 class RunPanel(QWidget):
-    """Follows the selection; tabs are made when first needed and rest while hidden."""
+    """Follows the selection; tabs are made when first needed and rest while hidden.
 
-    def __init__(
-        self, services: Services, presenters: PresenterRegistry, trigger: Callable[[str], None]
-    ) -> None:
+    Signals:
+        action_wanted: Something to do that the window knows, by the action's id.
+    """
+
+    action_wanted = Signal(str)
+
+    def __init__(self, services: Services, presenters: PresenterRegistry) -> None:
         super().__init__()
         as_panel(self)
         self._services = services
         self._presenters = presenters
-        self._trigger = trigger
         self._made: dict[str, RunTab] = {}
         self._pages: dict[str, QWidget] = {}
         self._shown: list[str] = []
@@ -54,7 +55,7 @@ class RunPanel(QWidget):
         """A tab by name, made when it is not there yet."""
         if name not in self._made:
             tab = TABS[name].make(self._services)
-            tab.action_wanted.connect(self._trigger)
+            tab.action_wanted.connect(self.action_wanted)
             self._page(name).setLayout(column(tab))
             self._made[name] = tab
             tab.set_lane(self._analytics)

@@ -1,7 +1,5 @@
 """The run table with its filter, its buttons and its menu."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from qtpy.QtCore import QItemSelectionModel, QPoint, Qt, QTimer
@@ -12,10 +10,13 @@ from gym_gui.models.run_csv import table_csv
 from gym_gui.models.run_filter import FIELDS
 from gym_gui.models.run_order import Group, Row, summary
 from gym_gui.models.run_table import RunTableModel
-from gym_gui.models.saved_views import TableLook
+from gym_gui.models.table_look import TableLook
 from gym_gui.panels.saved_views import SavedViews
 from gym_gui.services import Services
-from gym_gui.widgets.basics import EmptyState, as_panel, column, label, restyle, row
+from gym_gui.widgets.controls import restyle
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import as_panel, column, row
+from gym_gui.widgets.messages import EmptyState
 from gym_gui.widgets.run_table_view import RunTableView
 
 _TOOLS = ("run.pause", "run.resume", "run.cancel", "run.clone", "run.retry", "analyse.compare")
@@ -31,11 +32,11 @@ _FILTER_DELAY_MS = 120
 class RunsPanel(QWidget):
     """Every run in one quick table."""
 
-    def __init__(self, services: Services, actions: ActionBinder) -> None:
+    def __init__(self, services: Services) -> None:
         super().__init__()
         as_panel(self)
         self._services = services
-        self._actions = actions
+        self._actions: ActionBinder | None = None
         self._wanted = ""
         self._choosing = False
         self.model = RunTableModel(services.store, services.run_settings, self)
@@ -86,9 +87,30 @@ class RunsPanel(QWidget):
         else:
             self._services.selection.select((run_id,))
 
+    def use_actions(self, actions: ActionBinder) -> None:
+        """Show the window's actions as buttons and in the menus."""
+        self._actions = actions
+        for place, name in enumerate(_TOOLS):
+            tool = QToolButton()
+            tool.setDefaultAction(actions.actions[name])
+            tool.setAccessibleName(actions.actions[name].text())
+            self._tools.insertWidget(place, tool)
+        self.table.opened.connect(lambda: actions.trigger("view.watch"))
+        self.table.columns_wanted.connect(lambda: actions.trigger("runs.columns"))
+        self._views_menu.aboutToShow.connect(lambda: self.views.fill(self._views_menu, actions))
+
     def set_grouped(self, grouped: bool) -> None:
-        """Gather runs that differ only in their seed."""
+        """Gather runs that differ only in their seed, or show each by itself."""
         self.model.set_view(grouped=grouped)
+        self._show_grouping(grouped)
+
+    def toggle_grouping(self) -> None:
+        """Switch grouping on or off."""
+        self.set_grouped(not self.model.view.grouped)
+
+    def _show_grouping(self, grouped: bool) -> None:
+        if self._actions is not None:
+            self._actions.actions["runs.group"].setChecked(grouped)
 
     def look(self) -> TableLook:
         """How the table is looked at now."""
@@ -100,7 +122,7 @@ class RunsPanel(QWidget):
         self._delay.stop()
         self.table.apply_look(look)
         self.model.set_filter(look.filter)
-        self._actions.actions["runs.group"].setChecked(look.grouped)
+        self._show_grouping(look.grouped)
 
     def restore_look(self, look: TableLook) -> None:
         """The look of the last window; a saved view that it equals is the one in use."""
@@ -125,18 +147,12 @@ class RunsPanel(QWidget):
 
     def _make_bar(self) -> QWidget:
         bar = QWidget()
-        tools = row(spacing=5)
-        for name in _TOOLS:
-            tool = QToolButton()
-            tool.setDefaultAction(self._actions.actions[name])
-            tool.setAccessibleName(self._actions.actions[name].text())
-            tools.addWidget(tool)
+        tools = self._tools = row(spacing=5)
         self._view_button = QToolButton()
         self._view_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self._view_button.setAccessibleName("Views and columns of the table")
-        menu = QMenu(self._view_button)
-        menu.aboutToShow.connect(lambda: self.views.fill(menu, self._actions))
-        self._view_button.setMenu(menu)
+        self._views_menu = QMenu(self._view_button)
+        self._view_button.setMenu(self._views_menu)
         tools.addWidget(self._view_button)
         tools.addStretch(1)
         tools.addWidget(self._count)
@@ -149,8 +165,6 @@ class RunsPanel(QWidget):
         table.customContextMenuRequested.connect(self._open_menu)
         table.selectionModel().selectionChanged.connect(lambda *_: self._on_selection())
         table.selectionModel().currentChanged.connect(lambda *_: self._on_selection())
-        table.opened.connect(lambda: self._actions.trigger("view.watch"))
-        table.columns_wanted.connect(lambda: self._actions.trigger("runs.columns"))
         return table
 
     # ------------------------------------------------------------ reacting
@@ -200,6 +214,8 @@ class RunsPanel(QWidget):
         self._choosing = False
 
     def _open_menu(self, position: QPoint) -> None:
+        if self._actions is None:
+            return
         menu = QMenu(self)
         for name in _MENU:
             if name:

@@ -1,7 +1,5 @@
 """Named views of the run table: saved, chosen, deleted, and back in the next window."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from qtpy.QtCore import QObject, Signal
@@ -10,7 +8,7 @@ from qtpy.QtWidgets import QMenu
 from gym_gui.actions.binding import ActionBinder
 from gym_gui.background.storage import read_json, window_folder, write_json
 from gym_gui.models.notices import Notice
-from gym_gui.models.saved_views import TableLook, decode_views, encode_views
+from gym_gui.models.table_look import TableLook, decode_views, encode_views
 from gym_gui.services import Services
 
 _ACTIONS = ("runs.columns", "runs.group", "", "runs.save_view", "runs.delete_view", "",

@@ -1,7 +1,5 @@
 """Settings, made from their schemas: the window's own, and the daemon's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -19,7 +17,9 @@ from qtpy.QtWidgets import (
 from gym_gui.forms.base import form_layout
 from gym_gui.models.window_settings import WindowSettings, save_window_settings
 from gym_gui.services import Services
-from gym_gui.widgets.basics import Banner, column, label, scrolled
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import column, scrolled
+from gym_gui.widgets.messages import Banner
 from mosaic.config.settings import Settings, load_settings, save_settings
 from mosaic.errors import InvalidConfigError
 

@@ -1,19 +1,17 @@
 """The status bar: how the daemon is, what waits, how full the machine is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from qtpy.QtCore import QRectF, QSize, Qt
 from qtpy.QtGui import QPainter, QPaintEvent
 from qtpy.QtWidgets import QLabel, QStatusBar, QToolButton, QWidget
 
-from gym_gui.background.link import CONNECTED, CONNECTING, LOST, SLOW, LinkState
+from gym_gui.background.daemon_link import CONNECTED, CONNECTING, LOST, SLOW, LinkState
 from gym_gui.models import formatting
 from gym_gui.models.run_order import summary
 from gym_gui.resources import icons
 from gym_gui.services import Services
-from gym_gui.widgets.basics import row
+from gym_gui.widgets.layouts import row
 
 _WORDS = {
     CONNECTED: ("Daemon", "check", "success"),

@@ -1,13 +1,11 @@
 """What an empty workbench says, and the button that ends the emptiness."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-
-from qtpy.QtCore import Qt
+from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QGridLayout, QWidget
 
-from gym_gui.widgets.basics import as_panel, button, column, framed, label, row, scrolled
+from gym_gui.widgets.controls import button
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import as_panel, column, framed, row, scrolled
 
 _STEPS = (
     ("Train", "Pick an algorithm and an environment in the form, press Train.", "Ctrl+N"),
@@ -20,9 +18,15 @@ _STEPS = (
 
 
 class Welcome(QWidget):
-    """The first page: six things to do, one of them a single press away."""
+    """The first page: six things to do, one of them a single press away.
 
-    def __init__(self, train_cartpole: Callable[[], object], new_run: Callable[[], object]) -> None:
+    Signals:
+        action_wanted: Something to do that the window knows, by the action's id.
+    """
+
+    action_wanted = Signal(str)
+
+    def __init__(self) -> None:
         super().__init__()
         as_panel(self)
         title = label("Welcome to MOSAIC", "title")
@@ -32,8 +36,8 @@ class Welcome(QWidget):
             "muted",
             wrap=True,
         )
-        self.start = button("Train CartPole now", train_cartpole, "primary")
-        own = button("Fill in the form myself", new_run)
+        self.start = button("Train CartPole now", self._train, "primary")
+        own = button("Fill in the form myself", lambda: self.action_wanted.emit("run.new"))
         grid = QGridLayout()
         grid.setSpacing(8)
         for place, (name, what, key) in enumerate(_STEPS):
@@ -54,3 +58,6 @@ class Welcome(QWidget):
         area = scrolled(host)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setLayout(column(area))
+
+    def _train(self) -> None:
+        self.action_wanted.emit("run.train_cartpole")

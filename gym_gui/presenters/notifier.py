@@ -1,7 +1,5 @@
 """Tells the user when a run has ended: in the window, through the system, by a command."""
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 from typing import Any

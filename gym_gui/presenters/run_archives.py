@@ -1,7 +1,5 @@
 """Runs as files: written to one, taken in from one, never waiting for either."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What can be done with runs: sent to the daemon, shown at once, reported when it fails."""
 
-from __future__ import annotations
-
 import copy
 import json
 import time

@@ -1,7 +1,5 @@
 """A support bundle: what explains a run, with everything secret taken out."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path

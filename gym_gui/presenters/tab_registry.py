@@ -1,7 +1,5 @@
 """Which tabs a run gets: decided by its worker's capabilities, never by its name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

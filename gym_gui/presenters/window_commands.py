@@ -1,232 +1,189 @@
-"""What each action does: one method a command, found by the action's id."""
+"""The window itself: layouts, looks, the daemon, help; and finding anything by typing."""
 
-from __future__ import annotations
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from qtpy.QtGui import QKeySequence
 
-from qtpy.QtCore import QUrl
-from qtpy.QtGui import QDesktopServices, QGuiApplication
+from gym_gui.actions import rules
+from gym_gui.actions.action import Action
+from gym_gui.actions.binding import ActionBinder
+from gym_gui.forms.registry import TRAIN
+from gym_gui.models.dock_layouts import LAYOUTS, NOTICES
+from gym_gui.models.palette_items import PaletteItem
+from gym_gui.models.run_status import status_of, title_of
+from gym_gui.models.window_settings import WindowSettings
+from gym_gui.panels.dialogs import Dialogs
+from gym_gui.panels.docks import DockManager
+from gym_gui.panels.launch_panel import LaunchPanel
+from gym_gui.panels.runs_panel import RunsPanel
+from gym_gui.services import Services
+from gym_gui.widgets.command_palette import CommandPalette
 
-from gym_gui.forms.cleanrl_train_form import CleanRlTrainForm
-from gym_gui.forms.registry import EVALUATE, RESUME, TRAIN, forms_for
-from gym_gui.models import layouts
-from gym_gui.models.train_draft import TrainDraft
-from gym_gui.panels.launch_panel import DEFAULT_ACTOR
-from gym_gui.presenters.run_archives import RunArchives
-from gym_gui.presenters.run_commands import RunCommands, read_config
-from gym_gui.presenters.tab_registry import LOGS
-from gym_gui.widgets.ask import ask_name
-from mosaic.errors import MosaicError
+_MOST_RUNS = 2000
+_LAYOUT_ICONS = {"train": "layout", "watch": "eye", "analyse": "chart", "play": "gamepad"}
 
-if TYPE_CHECKING:
-    from gym_gui.main_window import MainWindow
+
+class Window(Protocol):
+    """What these commands ask of the window."""
+
+    def show_layout(self, name: str) -> None: ...
+    def toggle_lock(self) -> None: ...
+    def switch_theme(self) -> None: ...
+    def scale_text(self, points: float) -> None: ...
+    def apply_settings(self, settings: WindowSettings) -> None: ...
+    def show_welcome(self) -> None: ...
+    def close(self) -> bool: ...
 
 
 class WindowCommands:
-    """Every command by the id of its action."""
+    """The View, Play, Daemon and Help menus."""
 
-    def __init__(self, window: MainWindow, runs: RunCommands) -> None:
+    def __init__(
+        self,
+        window: Window,
+        services: Services,
+        docks: DockManager,
+        dialogs: Dialogs,
+        binder: ActionBinder,
+    ) -> None:
         self._window = window
-        self._services = window.services
-        self._runs = runs
-        self._views = window.runs_panel.views
-        self.archives = RunArchives(window.services)
-        self._table: dict[str, Callable[[], object]] = {
-            "run.new": self.new_run,
-            "run.train_cartpole": self.train_cartpole,
-            "run.submit": lambda: self._with_form("submit"),
-            "run.dry_run": lambda: self._with_form("dry_run"),
-            "run.presets": window.palettes.presets,
-            "run.save_preset": lambda: self.train_form().bar.ask_preset_name(),
-            "run.copy_command": lambda: self.train_form().bar.copy("command"),
-            "run.copy_python": lambda: self.train_form().bar.copy("Python"),
-            "run.copy_json": lambda: self.train_form().bar.copy("JSON"),
-            "run.open_config": window.dialogs.choose_config,
-            "run.pause": lambda: runs.pause(self._selected()),
-            "run.resume": lambda: runs.resume(self._selected()),
-            "run.cancel": lambda: window.dialogs.confirm_cancel(self._selected(), runs.cancel),
-            "run.clone": self.clone,
-            "run.retry": lambda: runs.again(self._selected()),
-            "run.continue": lambda: self._from_run(RESUME),
-            "run.evaluate": lambda: self._from_run(EVALUATE),
-            "run.tags": self._edit_tags,
-            "run.pin": self._pin,
-            "run.copy_id": self._copy_ids,
-            "run.open_folder": self._open_folder,
-            "run.export": lambda: window.dialogs.export_runs(self._selected(), self.archives),
-            "run.import": lambda: window.dialogs.import_runs(self.archives),
-            "run.bundle": lambda: window.dialogs.save_bundle(self._one()),
-            "run.delete": lambda: runs.delete(self._selected()),
-            "run.undo_delete": runs.undo_delete,
-            "view.lock": window.toggle_lock,
-            "view.reset": window.docks.reset,
-            "view.theme": window.switch_theme,
-            "view.larger": lambda: window.scale_text(1),
-            "view.smaller": lambda: window.scale_text(-1),
-            "view.notices": lambda: window.docks.show_dock(layouts.NOTICES),
-            "analyse.compare": self.compare,
-            "analyse.diff": self._diff,
-            "analyse.logs": lambda: self._open_tab(LOGS),
-            "analyse.tensorboard": lambda: self._open_tab("tensorboard"),
-            "runs.filter": window.runs_panel.focus_filter,
-            "runs.group": window.toggle_grouping,
-            "runs.columns": window.dialogs.choose_columns,
-            "runs.views": window.palettes.views,
-            "runs.save_view": self._save_view,
-            "runs.delete_view": lambda: self._views.delete(self._views.current),
-            "runs.export_csv": window.dialogs.export_table,
-            "play.start": lambda: window.show_layout("play"),
-            "daemon.start": self._services.link.start_daemon,
-            "daemon.stop": self._stop_daemon,
-            "app.palette": window.palettes.actions,
-            "app.find": window.palettes.places,
-            "app.shortcuts": window.dialogs.show_shortcuts,
-            "app.welcome": window.show_welcome,
-            "app.settings": window.dialogs.show_settings,
-            "app.quit": window.close,
-        }
-        for name in layouts.LAYOUTS:
-            self._table[f"view.{name}"] = lambda layout=name: window.show_layout(layout)
+        self._services = services
+        self._docks = docks
+        self._dialogs = dialogs
+        self._binder = binder
 
-    def run(self, action_id: str) -> None:
-        """Do what an action says."""
-        self._table[action_id]()
+    def actions(self) -> tuple[Action, ...]:
+        """Layouts first, then the rest menu by menu."""
+        return (*self._layouts(), *self._looks(), *self._daemon(), *self._help())
 
-    @property
-    def ids(self) -> set[str]:
-        """The actions that have a command."""
-        return set(self._table)
+    def _layouts(self) -> Iterable[Action]:
+        for place, (name, layout) in enumerate(LAYOUTS.items(), start=1):
+            yield Action(
+                id=f"view.{name}",
+                title=f"Layout: {layout.name}",
+                do=_partial(self._window.show_layout, name),
+                menu="View",
+                shortcut=f"Ctrl+{place}",
+                icon=_LAYOUT_ICONS[name],
+                checkable=True,
+            )
 
-    # ------------------------------------------------------------ making runs
-
-    def new_run(self) -> None:
-        """Show the form."""
-        self._window.show_layout("train")
-        form = self._window.launch.current_form
-        if form is not None:
-            form.setFocus()
-
-    def train_form(self) -> CleanRlTrainForm:
-        """The train form: the one in front, or the one of the default worker brought there."""
-        launch = self._window.launch
-        form = launch.current_form
-        if isinstance(form, CleanRlTrainForm) and launch.isVisible():
-            return form
-        self._window.show_layout("train")
-        shown = launch.show_form(TRAIN, DEFAULT_ACTOR)
-        assert isinstance(shown, CleanRlTrainForm)
-        return shown
-
-    def train_cartpole(self) -> None:
-        """The one-press example: PPO on CartPole, long enough to see it learn."""
-        draft = TrainDraft(run_name="first-steps", total_timesteps=100_000)
-        self._runs.submit(draft.configs())
-        self._window.show_layout("watch")
-
-    def submit(self, configs: list[dict[str, Any]], parent: str, form: Any) -> None:
-        """Send what a form made."""
-        self._runs.submit(configs, parent, form.show_refusal)
-
-    def load_config_file(self, path: Path) -> None:
-        """Put a config file into the form."""
-        self._services.link.calls.run(
-            lambda: read_config(path),
-            self.load_config,
-            lambda error: self._services.notices.error(f"{path.name} cannot be opened", error),
+    def _looks(self) -> tuple[Action, ...]:
+        window = self._window
+        return (
+            Action(
+                id="view.lock",
+                title="Lock panels",
+                do=window.toggle_lock,
+                menu="View",
+                icon="lock",
+                checkable=True,
+                separated=True,
+            ),
+            Action(
+                id="view.reset",
+                title="Reset this layout",
+                do=self._docks.reset,
+                menu="View",
+                icon="layout",
+            ),
+            Action(
+                id="view.theme",
+                title="Switch light / dark",
+                do=window.switch_theme,
+                menu="View",
+                shortcut="Ctrl+Shift+T",
+                icon="sun",
+            ),
+            Action(
+                id="view.larger",
+                title="Larger text",
+                do=lambda: window.scale_text(1),
+                menu="View",
+                shortcut="Ctrl++",
+                icon="plus",
+            ),
+            Action(
+                id="view.smaller",
+                title="Smaller text",
+                do=lambda: window.scale_text(-1),
+                menu="View",
+                shortcut="Ctrl+-",
+            ),
+            Action(
+                id="view.notices",
+                title="Show notifications",
+                do=lambda: self._docks.show_dock(NOTICES),
+                menu="View",
+                shortcut="Ctrl+Shift+N",
+                icon="bell",
+                separated=True,
+            ),
+            Action(
+                id="play.start",
+                title="Play an environment",
+                do=lambda: window.show_layout("play"),
+                menu="Play",
+                shortcut="Ctrl+Shift+G",
+                icon="gamepad",
+            ),
         )
 
-    def load_config(self, document: dict[str, Any]) -> None:
-        """Put a config into the train form."""
-        try:
-            draft = TrainDraft.from_config(document)
-        except (KeyError, TypeError, MosaicError) as error:
-            self._services.notices.problem(f"This is no config of a run: {error}")
-            return
-        self._window.show_layout("train")
-        self._window.launch.choose(draft.worker)
-        form = self._window.launch.show_form(TRAIN, draft.worker)
-        actor = self._window.launch.actor_of(draft.worker)
-        if actor is not None and actor.trains_algorithms:
-            form.restore(draft.to_json())
-        else:
-            self._services.notices.problem(f"There is no form for runs of {draft.worker}")
-
-    def evaluate_file(self, path: Path) -> None:
-        """Put a policy file into the evaluation form."""
-        self._window.show_layout("train")
-        actors = [a for a in self._window.launch.actors if EVALUATE in forms_for(a) and a.available]
-        if actors:
-            form = self._window.launch.show_form(EVALUATE, actors[0].worker_type)
-            form.restore({"file": str(path)})
-
-    def clone(self) -> None:
-        """Put the selected run's config into the form."""
-        run = self._one()
-        if run is not None:
-            self._runs.with_config(run, self.load_config)
-
-    def _from_run(self, kind: str) -> None:
-        run = self._one()
-        if run is None:
-            return
-        self._window.show_layout("train")
-        form = self._window.launch.show_form(kind, run["worker"])
-        form.restore({"run_id": run["run_id"]})
-
-    def _with_form(self, method: str) -> None:
-        form = self._window.launch.current_form
-        if form is not None:
-            getattr(form, method)()
-
-    # ------------------------------------------------------------ looking
-
-    def compare(self) -> None:
-        """Show the selected runs side by side."""
-        self._window.show_layout("analyse")
-        self._window.compare.show_runs(self._services.selection.ids)
-
-    def _diff(self) -> None:
-        self.compare()
-        self._window.compare.show_diff()
-
-    def _open_tab(self, name: str) -> None:
-        if not self._window.run_panel.isVisible():
-            self._window.show_layout("watch")
-        self._window.run_panel.open_tab(name)
-
-    def _save_view(self) -> None:
-        panel = self._window.runs_panel
-        ask_name(
-            self._window,
-            "Save this view",
-            "Filter, order, grouping and columns, under the name:",
-            self._views.current,
-            lambda name: self._views.save(name, panel.look()),
+    def _daemon(self) -> tuple[Action, ...]:
+        return (
+            Action(
+                id="daemon.start",
+                title="Start the trainer daemon",
+                do=self._services.link.start_daemon,
+                menu="Daemon",
+                icon="play",
+            ),
+            Action(
+                id="daemon.stop",
+                title="Stop the daemon, keep runs running",
+                do=self._stop_daemon,
+                menu="Daemon",
+                icon="stop",
+                enabled=rules.connected,
+            ),
         )
 
-    def _edit_tags(self) -> None:
-        run = self._one()
-        if run is not None and not self._window.runs_panel.edit_in_place():
-            self._window.dialogs.edit_run(run, self._runs.update)
-
-    def _pin(self) -> None:
-        run = self._one()
-        if run is not None:
-            model = self._window.runs_panel.model
-            same = model.view.pinned == run["run_id"]
-            model.set_view(pinned="" if same else run["run_id"])
-            self._window.compare.set_baseline(model.view.pinned)
-
-    def _copy_ids(self) -> None:
-        QGuiApplication.clipboard().setText("\n".join(self._services.selection.ids))
-        self._services.notices.info("Run id copied")
-
-    def _open_folder(self) -> None:
-        run = self._one()
-        if run is not None:
-            QDesktopServices.openUrl(QUrl.fromLocalFile(run["run_dir"]))
+    def _help(self) -> tuple[Action, ...]:
+        return (
+            Action(
+                id="app.shortcuts",
+                title="Keyboard shortcuts",
+                do=lambda: self._dialogs.show_shortcuts(self._binder.catalog.values()),
+                menu="Help",
+                shortcut="?",
+                icon="info",
+            ),
+            Action(
+                id="app.welcome",
+                title="First steps",
+                do=self._window.show_welcome,
+                menu="Help",
+                icon="book",
+            ),
+            Action(
+                id="app.settings",
+                title="Settings …",
+                do=lambda: self._dialogs.show_settings(self._window.apply_settings),
+                menu="Help",
+                shortcut="Ctrl+,",
+                icon="gear",
+                separated=True,
+            ),
+            Action(
+                id="app.quit",
+                title="Close the window",
+                do=self._window.close,
+                menu="Help",
+                shortcut="Ctrl+Q",
+                icon="cross",
+            ),
+        )
 
     def _stop_daemon(self) -> None:
         self._services.link.call(
@@ -235,13 +192,84 @@ class WindowCommands:
             failed=lambda error: self._services.notices.error("The daemon was not stopped", error),
         )
 
-    def _selected(self) -> tuple[Any, ...]:
-        return self._services.selected_runs()
 
-    def _one(self) -> Any:
-        runs = self._selected()
+class Finder:
+    """The command palette over every action, every run and every environment."""
+
+    def __init__(
+        self,
+        services: Services,
+        palette: CommandPalette,
+        binder: ActionBinder,
+        table: RunsPanel,
+        launch: LaunchPanel,
+        new_run_in: Callable[[str], None],
+    ) -> None:
+        self._services = services
+        self._palette = palette
+        self._binder = binder
+        self._table = table
+        self._launch = launch
+        self._new_run_in = new_run_in
+
+    def actions(self) -> tuple[Action, ...]:
+        """The two ways to find something by typing."""
         return (
-            runs[0]
-            if len(runs) == 1
-            else self._services.store.get(self._services.selection.current)
+            Action(
+                id="app.palette",
+                title="Command palette",
+                do=self.find_action,
+                menu="Help",
+                shortcut="Ctrl+Shift+P",
+                icon="search",
+            ),
+            Action(
+                id="app.find",
+                title="Go to a run or environment",
+                do=self.find_place,
+                menu="Help",
+                shortcut="Ctrl+P",
+                icon="search",
+            ),
         )
+
+    def find_action(self) -> None:
+        """Offer everything that can be done."""
+        items = []
+        for action in self._binder.catalog.values():
+            made = self._binder.actions[action.id]
+            keys = made.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+            title = f"{action.menu}: {action.title}" if action.menu else action.title
+            items.append(PaletteItem(action.id, title, keys, action.icon, made.isEnabled()))
+        self._palette.ask(
+            "What do you want to do?", items, self._binder.recent, self._binder.trigger
+        )
+
+    def find_place(self) -> None:
+        """Offer every run by name, and every environment."""
+        newest = sorted(
+            self._services.store.runs.values(), key=lambda run: run["created_at"], reverse=True
+        )
+        items = [
+            PaletteItem(
+                f"run:{run['run_id']}",
+                f"{title_of(run)} · {run['run_id'][-6:]}",
+                status_of(run).label,
+                status_of(run).icon,
+            )
+            for run in newest[:_MOST_RUNS]
+        ]
+        environments = sorted(self._launch.form(TRAIN).env.names)
+        items += [PaletteItem(f"env:{name}", name, "environment", "robot") for name in environments]
+        self._palette.ask("Go to a run or an environment", items, (), self._go)
+
+    def _go(self, key: str) -> None:
+        kind, _, rest = key.partition(":")
+        if kind == "run":
+            self._table.show_run(rest)
+        else:
+            self._new_run_in(rest)
+
+
+def _partial(do: Callable[[str], None], name: str) -> Callable[[], None]:
+    return lambda: do(name)

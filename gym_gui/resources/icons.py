@@ -1,7 +1,5 @@
 """Icons: one SVG set, recoloured for the theme in use."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
 
@@ -10,11 +8,6 @@ from qtpy.QtGui import QIcon, QPainter, QPixmap
 from qtpy.QtSvg import QSvgRenderer
 
 _FOLDER = Path(__file__).parent / "icons"
-
-
-def icon_names() -> list[str]:
-    """Every icon there is."""
-    return sorted(path.stem for path in _FOLDER.glob("*.svg"))
 
 
 @lru_cache(maxsize=512)

@@ -1,7 +1,5 @@
 """The one style sheet, filled in with a theme's colours."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from string import Template
 

@@ -1,7 +1,5 @@
 """Light and dark as tables of named colours; everything that paints asks here."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 # Series colours that stay apart for the common kinds of colour blindness (after Okabe and Ito).
@@ -87,4 +85,3 @@ DARK = Theme(
     info="#62c6e4",
     series=_SERIES_DARK,
 )
-THEMES = {"light": LIGHT, "dark": DARK}

@@ -1,7 +1,5 @@
 """Putting a theme on: palette, style sheet, charts; following the system when asked to."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

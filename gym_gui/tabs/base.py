@@ -1,7 +1,5 @@
 """What a tab of a run is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from qtpy.QtCore import Signal
@@ -9,7 +7,7 @@ from qtpy.QtWidgets import QWidget
 
 from gym_gui.models.run_status import Record
 from gym_gui.services import Services
-from gym_gui.widgets.basics import as_panel
+from gym_gui.widgets.layouts import as_panel
 
 
 class RunTab(QWidget):

@@ -1,13 +1,11 @@
 """Every curve of one run."""
 
-from __future__ import annotations
-
 from gym_gui.models.run_status import title_of
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
-from gym_gui.widgets.basics import column
 from gym_gui.widgets.chart import Line
 from gym_gui.widgets.chart_grid import ChartGrid
+from gym_gui.widgets.layouts import column
 
 
 class ChartsTab(RunTab):

@@ -1,7 +1,5 @@
 """The run's config as it was submitted, and everything that happened to it."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path
@@ -14,7 +12,9 @@ from qtpy.QtWidgets import QHeaderView, QPlainTextEdit, QSplitter, QTableWidget,
 from gym_gui.presenters.run_commands import read_config
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
-from gym_gui.widgets.basics import column, framed, label, plain_table
+from gym_gui.widgets.controls import plain_table
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import column, framed
 
 
 class DetailsTab(RunTab):

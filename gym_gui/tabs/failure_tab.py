@@ -1,7 +1,5 @@
 """The failure page: one sentence, the command, the last words, and what to do about it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from qtpy.QtGui import QFontDatabase, QGuiApplication
@@ -12,7 +10,10 @@ from gym_gui.models.failure import Failure, read_failure
 from gym_gui.models.run_status import one_line, status_of
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
-from gym_gui.widgets.basics import Banner, button, column, label, row, selectable
+from gym_gui.widgets.controls import button
+from gym_gui.widgets.labels import label, selectable
+from gym_gui.widgets.layouts import column, row
+from gym_gui.widgets.messages import Banner
 
 
 class FailureTab(RunTab):

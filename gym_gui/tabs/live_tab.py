@@ -1,7 +1,5 @@
 """The agent at work: FastLane frames with their numbers, for runs of either lane."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 
@@ -13,9 +11,12 @@ from gym_gui.models import formatting
 from gym_gui.models.run_status import is_live
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
-from gym_gui.widgets.basics import Banner, button, column, label, row
+from gym_gui.widgets.controls import button
 from gym_gui.widgets.frame_view import FrameView
 from gym_gui.widgets.headline_charts import HeadlineCharts
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import column, row
+from gym_gui.widgets.messages import Banner
 from mosaic.fastlane.frame import FrameMetrics
 
 ANALYTICS_BANNER = (

@@ -1,7 +1,5 @@
 """A run's logs: followed, searched on the daemon's side, fluid at any size."""
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Callable
@@ -24,7 +22,9 @@ from gym_gui.models import formatting
 from gym_gui.models.log_folding import Entry, TracebackFolder
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
-from gym_gui.widgets.basics import button, column, label, restyle, row
+from gym_gui.widgets.controls import button, restyle
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.log_view import ERRORS, KEEP_LINES, WARNINGS, LogView
 
 _LINES_A_TURN = 250

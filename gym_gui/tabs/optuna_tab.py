@@ -1,7 +1,5 @@
 """The trials of a sweep: sortable, with what seems to matter beside them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from qtpy.QtCore import Qt
@@ -19,7 +17,10 @@ from gym_gui.models.manifest import read_manifest
 from gym_gui.models.optuna_study import Study, read_study
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
-from gym_gui.widgets.basics import EmptyState, button, clear, column, label, plain_table, row
+from gym_gui.widgets.controls import button, plain_table
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import clear, column, row
+from gym_gui.widgets.messages import EmptyState
 
 
 class _NumberItem(QTableWidgetItem):

@@ -1,7 +1,5 @@
 """A run at a glance: state, headline numbers, and the curve of its return as it grows."""
 
-from __future__ import annotations
-
 import time
 
 from qtpy.QtWidgets import QGridLayout
@@ -12,17 +10,10 @@ from gym_gui.models.series import tag_order
 from gym_gui.resources import icons
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
-from gym_gui.widgets.basics import (
-    Banner,
-    ElidedLabel,
-    EmptyState,
-    NumberTile,
-    column,
-    label,
-    row,
-    selectable,
-)
 from gym_gui.widgets.chart import Chart, Line, Look
+from gym_gui.widgets.labels import ElidedLabel, NumberTile, label, selectable
+from gym_gui.widgets.layouts import column, row
+from gym_gui.widgets.messages import Banner, EmptyState
 
 _TILES = ("Return", "Episode length", "Steps a second", "Progress", "Time left", "Checkpoint")
 

@@ -1,7 +1,5 @@
 """Recorded episodes and captured videos of a run, played again."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,9 @@ from gym_gui.background.recordings import (
 from gym_gui.models.manifest import read_manifest
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
-from gym_gui.widgets.basics import button, column, label, row
+from gym_gui.widgets.controls import button
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.player import Player
 
 _EPISODE_RATE = 15.0

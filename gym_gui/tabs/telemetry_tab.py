@@ -1,7 +1,5 @@
 """Step by step: the records of a telemetry-lane run as they arrive."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -15,9 +13,12 @@ from gym_gui.models.mind import read_mind
 from gym_gui.models.series import Series
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
-from gym_gui.widgets.basics import Banner, column, label, plain_table, row
 from gym_gui.widgets.chart import Chart, Line, Look
+from gym_gui.widgets.controls import plain_table
 from gym_gui.widgets.frame_view import FrameView
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import column, row
+from gym_gui.widgets.messages import Banner
 from gym_gui.widgets.mind_view import MindView
 from gym_gui.widgets.player import draw_world
 from mosaic.client import TrainerClient

@@ -1,14 +1,12 @@
 """TensorBoard for one run: a real server, started when the tab opens."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from gym_gui.background.tensorboard import TensorBoardServer
 from gym_gui.models.manifest import Manifest, read_manifest
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
-from gym_gui.widgets.basics import column
+from gym_gui.widgets.layouts import column
 from gym_gui.widgets.web_view import WebView
 
 

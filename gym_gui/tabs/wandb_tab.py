@@ -1,7 +1,5 @@
 """Weights and Biases for one run: the hosted page when online, what is on disk when not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from qtpy.QtCore import QFileSystemWatcher
@@ -14,7 +12,9 @@ from gym_gui.models.manifest import read_manifest
 from gym_gui.models.wandb_local import WandbSummary, read_wandb
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
-from gym_gui.widgets.basics import Banner, EmptyState, button, column, plain_table, row
+from gym_gui.widgets.controls import button, plain_table
+from gym_gui.widgets.layouts import column, row
+from gym_gui.widgets.messages import Banner, EmptyState
 from gym_gui.widgets.web_view import WebView
 
 

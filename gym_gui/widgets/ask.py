@@ -1,7 +1,5 @@
 """A question with one line to type, that waits without stopping anything else."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from qtpy.QtCore import Qt

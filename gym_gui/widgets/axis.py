@@ -1,7 +1,5 @@
 """An axis whose numbers are short enough to read: 20k, 1.5M, 3 min."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pyqtgraph as pg

@@ -1,7 +1,5 @@
 """One chart: several curves, smoothing, a band, a crosshair shared with its neighbours."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping
@@ -63,7 +61,7 @@ class ChartClock(QObject):
         self._timer = QTimer(self)
         self._timer.timeout.connect(self._tick)
 
-    def ask(self, chart: Chart) -> None:
+    def ask(self, chart: "Chart") -> None:
         """Repaint a chart at the next tick at which it can be seen."""
         if self._stopped:
             return
@@ -72,7 +70,7 @@ class ChartClock(QObject):
             # The first picture comes at once, those after it at their pace.
             self._timer.start(0)
 
-    def forget(self, chart: Chart) -> None:
+    def forget(self, chart: "Chart") -> None:
         """A chart is going away."""
         self._dirty.discard(chart)
 

@@ -1,7 +1,5 @@
 """Charts of many tags in a grid, with the controls they share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -20,8 +18,10 @@ from qtpy.QtWidgets import (
 
 from gym_gui.models.series import Series, as_csv, tag_order
 from gym_gui.resources.theming import ThemeManager
-from gym_gui.widgets.basics import ElidedLabel, EmptyState, column, framed, label, row, scrolled
 from gym_gui.widgets.chart import Chart, ChartClock, Line, Look
+from gym_gui.widgets.labels import ElidedLabel, label
+from gym_gui.widgets.layouts import column, framed, row, scrolled
+from gym_gui.widgets.messages import EmptyState
 
 Lines = Mapping[str, Mapping[str, Line]]
 _MOST_SPARE = 40

@@ -1,7 +1,5 @@
 """How cells of the run table are painted and edited."""
 
-from __future__ import annotations
-
 from qtpy.QtCore import QModelIndex, QRect, QRectF, QSize, Qt
 from qtpy.QtGui import QColor, QPainter
 from qtpy.QtWidgets import (

@@ -1,14 +1,13 @@
 """One field of a generated form: its editor, its mark when changed, its error while typing."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from qtpy.QtCore import QObject, Qt, Signal
 from qtpy.QtWidgets import QCheckBox, QComboBox, QGridLayout, QLineEdit, QToolButton, QWidget
 
 from gym_gui.models.form_fields import BOOL, CHOICE, Field, FieldError
-from gym_gui.widgets.basics import NoWheel, label, restyle
+from gym_gui.widgets.controls import NoWheel, restyle
+from gym_gui.widgets.labels import label
 
 
 class FieldEditor(QObject):

@@ -1,7 +1,5 @@
 """A picture that scales, keeps its shape, and carries its numbers along its lower edge."""
 
-from __future__ import annotations
-
 from qtpy.QtCore import QRectF, QSize, Qt, Signal
 from qtpy.QtGui import QColor, QImage, QPainter, QPaintEvent
 from qtpy.QtWidgets import QSizePolicy, QWidget

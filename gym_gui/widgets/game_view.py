@@ -1,14 +1,14 @@
 """Where a person plays: shows the game and takes the keys, visibly."""
 
-from __future__ import annotations
-
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtGui import QFocusEvent, QKeyEvent, QKeySequence
 from qtpy.QtWidgets import QFrame
 
 from gym_gui.resources.theming import ThemeManager
-from gym_gui.widgets.basics import column, label, restyle
+from gym_gui.widgets.controls import restyle
 from gym_gui.widgets.frame_view import FrameView
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import column
 
 _CAPTURED = "Keys go to the game.  Esc gives them back."
 _FREE = "Click the game, or press Return here, to give it the keys."

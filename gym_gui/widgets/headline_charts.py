@@ -1,15 +1,14 @@
 """The two curves to keep an eye on while an agent is watched: its return and its speed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from qtpy.QtWidgets import QWidget
 
 from gym_gui.models.series import Series
 from gym_gui.resources.theming import ThemeManager
-from gym_gui.widgets.basics import column, framed, label
 from gym_gui.widgets.chart import Chart, ChartClock, Line, Look
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import column, framed
 
 _WANTED = {"Return": "episodic_return", "Steps a second": "sps"}
 

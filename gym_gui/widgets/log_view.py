@@ -1,7 +1,5 @@
 """Lines of a log: coloured, never more than a screen can hold in memory, tracebacks folded."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

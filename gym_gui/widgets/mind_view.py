@@ -1,13 +1,12 @@
 """An agent's beliefs and intention as they change; what is new stands out by mark and weight."""
 
-from __future__ import annotations
-
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QFont
 from qtpy.QtWidgets import QListWidget, QListWidgetItem, QWidget
 
 from gym_gui.models.mind import Mind
-from gym_gui.widgets.basics import column, framed, label
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import column, framed
 
 
 class MindView(QWidget):

@@ -1,14 +1,14 @@
 """A drop-down list one can type into, with titled groups and a hint when nothing matches."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from qtpy.QtCore import QSortFilterProxyModel, Qt, Signal
 from qtpy.QtGui import QStandardItem, QStandardItemModel
 from qtpy.QtWidgets import QComboBox, QCompleter, QWidget
 
-from gym_gui.widgets.basics import column, label, modest, restyle
+from gym_gui.widgets.controls import modest, restyle
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import column
 from mosaic.config.suggest import did_you_mean
 
 _CHOICE_ROLE = Qt.ItemDataRole.UserRole + 1

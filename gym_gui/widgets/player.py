@@ -1,7 +1,5 @@
 """Plays a list of pictures: scrubber, speed, single steps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from qtpy.QtCore import QRectF, Qt, QTimer
@@ -10,8 +8,10 @@ from qtpy.QtWidgets import QComboBox, QSlider, QWidget
 
 from gym_gui.background.recordings import Picture
 from gym_gui.resources.theming import ThemeManager
-from gym_gui.widgets.basics import button, column, label, row
+from gym_gui.widgets.controls import button
 from gym_gui.widgets.frame_view import FrameView
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import column, row
 
 _CELL = 34
 _WORLD = {"#": "#3a4454", "X": "#3a4454", "G": "#1f7a4d", "H": "#8c2f2f", "S": "#2a4a7f"}

@@ -1,7 +1,5 @@
 """The table of runs: how it looks, which columns it has, and what is typed into its cells."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from qtpy.QtCore import QEvent, QItemSelection, QItemSelectionModel, QModelIndex, QPoint, Qt, Signal
@@ -11,7 +9,7 @@ from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableView
 from gym_gui.models.run_columns import BY_KEY, COLUMNS, Column
 from gym_gui.models.run_order import Group
 from gym_gui.models.run_table import RunTableModel
-from gym_gui.models.saved_views import TableLook
+from gym_gui.models.table_look import TableLook
 from gym_gui.resources.theming import ThemeManager
 from gym_gui.widgets.delegates import ProgressDelegate, StateDelegate, ThemedDelegate
 

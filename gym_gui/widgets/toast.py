@@ -1,14 +1,14 @@
 """Notices in the lower right corner: they come, can be opened, and go by themselves."""
 
-from __future__ import annotations
-
 from qtpy.QtCore import QEvent, QObject, Qt, QTimer
 from qtpy.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from gym_gui.models.notices import Notice
 from gym_gui.resources import icons
 from gym_gui.resources.theming import ThemeManager
-from gym_gui.widgets.basics import button, column, label, row, selectable
+from gym_gui.widgets.controls import button
+from gym_gui.widgets.labels import label, selectable
+from gym_gui.widgets.layouts import column, row
 
 _SHOWN_MS = {"info": 5000, "success": 6000, "warning": 9000, "danger": 12_000}
 _ICONS = {"info": "info", "success": "check", "warning": "warning", "danger": "warning"}

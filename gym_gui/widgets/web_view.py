@@ -1,7 +1,5 @@
 """A web page inside the window, kept on its own origin; a link to the browser when it cannot be."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 
@@ -10,7 +8,10 @@ from qtpy.QtGui import QDesktopServices
 from qtpy.QtNetwork import QNetworkProxy
 from qtpy.QtWidgets import QStackedWidget, QWidget
 
-from gym_gui.widgets.basics import EmptyState, button, column, label, row, selectable
+from gym_gui.widgets.controls import button
+from gym_gui.widgets.labels import label, selectable
+from gym_gui.widgets.layouts import column, row
+from gym_gui.widgets.messages import EmptyState
 
 NO_WEB_VARIABLE = "MOSAIC_NO_WEBENGINE"
 

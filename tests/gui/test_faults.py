@@ -262,7 +262,8 @@ def test_tensorboard_is_embedded_and_readable(driver: Driver, trained: list[str]
 def test_tensorboard_dies_with_a_killed_window() -> None:
     """A helper of the window does not outlive it, even when the window is killed."""
     helper = "import time; print('up', flush=True); time.sleep(60)"
-    tether = f"['{sys.executable}', '-m', 'gym_gui.background.tether', '{sys.executable}', '-c', "
+    bound = "gym_gui.background.dies_with_parent"
+    tether = f"['{sys.executable}', '-m', '{bound}', '{sys.executable}', '-c', "
     program = (
         "import subprocess, time\n"
         f"child = subprocess.Popen({tether}{helper!r}], stdout=subprocess.PIPE)\n"

@@ -18,7 +18,6 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QComboBox, QInputDialog, QLineEdit, QPlainTextEdit
 from support.trainer import Trainer, until
 
-from gym_gui.actions.catalog import ACTIONS
 from gym_gui.models.copied import as_command
 from gym_gui.models.presets import PresetBook, shipped_presets
 from gym_gui.models.train_draft import TrainDraft
@@ -87,7 +86,7 @@ def test_preset_is_saved_used_and_deleted(driver: Driver) -> None:
     form.name.setText("stays")
     assert form.parameters.effective("num_envs") == 4
     driver.window.binder.trigger("run.presets")
-    box = driver.window.palettes.box
+    box = driver.window.command_palette
     QTest.keyClicks(box.line, "three")
     QTest.keyClick(box.line, Qt.Key.Key_Return)
     assert form.parameters.effective("num_envs") == 3
@@ -255,7 +254,8 @@ def test_tab_key_goes_as_the_eye_does(driver: Driver) -> None:
 
 def test_every_main_action_has_a_key_or_is_in_the_palette(driver: Driver) -> None:
     """No shortcut means two things, and every field of a form says its name to a screen reader."""
-    keys = [action.shortcut for action in ACTIONS if action.shortcut]
+    actions = driver.window.binder.catalog.values()
+    keys = [action.shortcut for action in actions if action.shortcut]
     assert len(keys) == len(set(keys))
     form = driver.train_form()
     nameless = [

@@ -9,22 +9,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gym_gui.actions.action import Context
-from gym_gui.actions.catalog import ACTIONS
 from gym_gui.algo_docs import library
 from gym_gui.models import formatting, series
 from gym_gui.models.actors import roster
 from gym_gui.models.config_diff import diff
 from gym_gui.models.copied import as_command, as_json, as_python
+from gym_gui.models.dock_layouts import WindowState, decode_state, encode_state
 from gym_gui.models.form_fields import Field, FieldError
-from gym_gui.models.layouts import WindowState, decode_state, encode_state
 from gym_gui.models.manifest import read_manifest
 from gym_gui.models.palette_items import PaletteItem, rank
 from gym_gui.models.run_columns import BY_KEY, COLUMNS, group_text
 from gym_gui.models.run_filter import FilterError, compile_filter
 from gym_gui.models.run_order import Group, View, arrange
-from gym_gui.models.saved_views import TableLook
 from gym_gui.models.script_header import read_header
+from gym_gui.models.table_look import TableLook
 from gym_gui.models.train_draft import TrainDraft
 from gym_gui.presenters.support_bundle import redact, redact_text
 from mosaic.config.validation import validate_train_run_config
@@ -284,18 +282,6 @@ def test_palette_puts_the_best_match_first_and_recent_ones_without_a_query() -> 
     assert rank("vlp", items, ())[0].key == "b"
     assert rank("", items, ("b",))[0].key == "b"
     assert rank("zzz", items, ()) == []
-
-
-def test_actions_are_unique_and_say_when_they_make_sense() -> None:
-    """No two actions share an id or a shortcut, and none that needs a run is on without one."""
-    ids = [action.id for action in ACTIONS]
-    keys = [action.shortcut for action in ACTIONS if action.shortcut]
-    assert len(set(ids)) == len(ids)
-    assert len(set(keys)) == len(keys)
-    enabled = {action.id for action in ACTIONS if action.enabled(Context(connected=True))}
-    assert not enabled & {"run.pause", "run.cancel", "run.delete", "run.clone", "analyse.diff"}
-    running = Context(connected=True, selected=(record(),))
-    assert {"run.pause", "run.cancel"} <= {a.id for a in ACTIONS if a.enabled(running)}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtTest import QTest
 
-from gym_gui.actions.catalog import ACTIONS
+from gym_gui.actions.action import Context
 from gym_gui.models.run_columns import BY_KEY
 from gym_gui.presenters.support_bundle import write_bundle
 
@@ -27,9 +27,33 @@ def _shows(driver: Driver, run_id: str, column: str, text: str) -> None:
     driver.until(lambda: cell() == text, f"{column} shows {text}, not {cell()}")
 
 
-def test_every_action_has_a_command(driver: Driver) -> None:
-    """Nothing in a menu or the palette is without effect."""
-    assert {action.id for action in ACTIONS} == driver.window.commands.ids
+def test_actions_say_when_they_make_sense(driver: Driver) -> None:
+    """What needs a run is off without one, and what the daemon does is off without a daemon."""
+    run_id = driver.submit(config_of())
+    run = driver.reaches(run_id, "EXEC")
+    actions = driver.window.binder.catalog.values()
+
+    def enabled(context: Context) -> set[str]:
+        return {action.id for action in actions if action.enabled(context)}
+
+    needs_run = {"run.pause", "run.cancel", "run.delete", "run.clone", "analyse.diff"}
+    assert not enabled(Context(connected=True)) & needs_run
+    assert {"run.pause", "run.cancel"} <= enabled(Context(connected=True, selected=(run,)))
+    assert "run.delete" not in enabled(Context(connected=True, selected=(run,)))
+    assert not enabled(Context(selected=(run,))) & {"run.pause", "run.submit", "run.import"}
+
+
+def test_switches_in_the_palette_really_switch(driver: Driver) -> None:
+    """A switch chosen by name changes what a click on it would change, and back."""
+    binder, panel = driver.window.binder, driver.window.runs_panel
+    for grouped in (True, False):
+        binder.trigger("runs.group")
+        assert panel.model.view.grouped is grouped
+        assert binder.actions["runs.group"].isChecked() is grouped
+    for locked in (True, False):
+        binder.trigger("view.lock")
+        assert driver.services.settings.lock_docks is locked
+        assert binder.actions["view.lock"].isChecked() is locked
 
 
 def test_run_is_steered_from_the_table(driver: Driver) -> None:
@@ -102,13 +126,13 @@ def test_palette_does_what_is_typed(driver: Driver, qapp: object) -> None:
     """Ctrl+Shift+P, a few letters and Return do anything; Escape does nothing."""
     window = driver.window
     window.binder.trigger("app.palette")
-    assert window.palettes.box.isVisible()
-    QTest.keyClicks(window.palettes.box.line, "layout watch")
-    QTest.keyClick(window.palettes.box.line, Qt.Key.Key_Return)
+    assert window.command_palette.isVisible()
+    QTest.keyClicks(window.command_palette.line, "layout watch")
+    QTest.keyClick(window.command_palette.line, Qt.Key.Key_Return)
     driver.until(lambda: window.docks.current == "watch", "the layout")
     window.binder.trigger("app.palette")
-    QTest.keyClick(window.palettes.box.line, Qt.Key.Key_Escape)
-    assert not window.palettes.box.isVisible()
+    QTest.keyClick(window.command_palette.line, Qt.Key.Key_Escape)
+    assert not window.command_palette.isVisible()
 
 
 def test_finder_goes_to_a_run(driver: Driver) -> None:
@@ -117,8 +141,8 @@ def test_finder_goes_to_a_run(driver: Driver) -> None:
     run_id = driver.submit(config)
     driver.reaches(run_id, "TERM")
     driver.window.binder.trigger("app.find")
-    QTest.keyClicks(driver.window.palettes.box.line, "needle")
-    QTest.keyClick(driver.window.palettes.box.line, Qt.Key.Key_Return)
+    QTest.keyClicks(driver.window.command_palette.line, "needle")
+    QTest.keyClick(driver.window.command_palette.line, Qt.Key.Key_Return)
     driver.until(lambda: driver.services.selection.current == run_id, "the run is selected")
 
 
@@ -126,7 +150,7 @@ def test_tags_and_notes_are_kept_by_the_daemon(driver: Driver) -> None:
     """What people write about a run is stored with it, not in the window."""
     run_id = driver.submit(config_of(total_timesteps=2, extras={"step_ms": 1}))
     driver.reaches(run_id, "TERM")
-    driver.window._runs.update(run_id, run_name="renamed", notes="remember", tags=["paper"])
+    driver.window.runs.update(run_id, run_name="renamed", notes="remember", tags=["paper"])
     driver.until(lambda: driver.run(run_id)["tags"] == ["paper"], "the tag")
     assert driver.run(run_id)["notes"] == "remember"
     _shows(driver, run_id, "name", "renamed")

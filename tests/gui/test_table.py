@@ -11,12 +11,12 @@ from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QFileDialog, QInputDialog, QLineEdit
 
+from gym_gui.models.flat_config import flat_settings
 from gym_gui.models.run_columns import column_of, group_text
 from gym_gui.models.run_csv import table_csv
 from gym_gui.models.run_filter import compile_filter
 from gym_gui.models.run_order import Group
-from gym_gui.models.run_settings import flat_settings
-from gym_gui.models.saved_views import TableLook, decode_views, encode_views
+from gym_gui.models.table_look import TableLook, decode_views, encode_views
 from gym_gui.models.train_draft import TrainDraft
 from gym_gui.panels.column_dialog import ColumnDialog
 
@@ -163,9 +163,9 @@ def test_view_is_saved_restored_and_deleted(
     again = second.window.runs_panel
     assert again.views.current == "darts only"
     assert again.look() == look
-    second.window.palettes.views()
-    QTest.keyClicks(second.window.palettes.box.line, "default")
-    QTest.keyClick(second.window.palettes.box.line, Qt.Key.Key_Return)
+    second.window.binder.trigger("runs.views")
+    QTest.keyClicks(second.window.command_palette.line, "default")
+    QTest.keyClick(second.window.command_palette.line, Qt.Key.Key_Return)
     assert again.filter.text() == ""
     again.views.use("darts only")
     second.window.binder.trigger("runs.delete_view")

@@ -1,10 +1,8 @@
-"""`python -m gym_gui.background.tether COMMAND …`: run a helper that dies with its parent.
+"""`python -m gym_gui.background.dies_with_parent COMMAND …`: a helper that ends with its parent.
 
 A helper of the window (TensorBoard) must not stay behind when the window is killed. The kernel
 sends the signal; nothing has to be alive to clean up.
 """
-
-from __future__ import annotations
 
 import ctypes
 import os

@@ -1,10 +1,8 @@
 """How the run table is looked at, as something that can be named, stored and brought back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from gym_gui.models.run_columns import COLUMNS
 
@@ -43,7 +41,7 @@ class TableLook:
         }
 
     @classmethod
-    def from_json(cls, document: Any) -> TableLook:
+    def from_json(cls, document: Any) -> Self:
         """What was stored.
 
         Raises:

@@ -4,8 +4,6 @@ Two threads: one follows WatchRuns and delivers its changes in batches, one asks
 resources every two seconds. Both reconnect by themselves; the window only hears what changed.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -1,18 +1,15 @@
 """Named layouts: which docks are shown, where, and how wide. And the window's stored state."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gym_gui.models.saved_views import TableLook
+from gym_gui.models.table_look import TableLook
 
 STATE_VERSION = 2
 LAUNCH, RUN, COMPARE, PLAY, NOTICES = "launch", "run", "compare", "play", "notices"
-DOCKS = (LAUNCH, RUN, COMPARE, PLAY, NOTICES)
 LEFT, RIGHT, BOTTOM = "left", "right", "bottom"
 
 

@@ -1,7 +1,5 @@
 """What a run was asked to do, as flat names and values: what columns and filters look at."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The command palette: type, choose with the arrow keys, press Return."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from qtpy.QtCore import QEvent, QObject, QSize, Qt
@@ -18,7 +16,8 @@ from qtpy.QtWidgets import (
 
 from gym_gui.models.palette_items import PaletteItem, rank
 from gym_gui.resources.theming import ThemeManager
-from gym_gui.widgets.basics import column, label
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import column
 
 _ITEM_ROLE = Qt.ItemDataRole.UserRole
 

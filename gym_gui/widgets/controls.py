@@ -1,0 +1,66 @@
+"""Buttons, drop-down lists and tables as the window uses them, and a question for a name."""
+
+from collections.abc import Callable
+
+from qtpy.QtCore import QEvent, QObject, Qt
+from qtpy.QtWidgets import QComboBox, QInputDialog, QPushButton, QTableWidget, QWidget
+
+
+def button(text: str, pressed: Callable[[], object], style: str = "", tip: str = "") -> QPushButton:
+    """A push button."""
+    made = QPushButton(text)
+    if style:
+        made.setObjectName(style)
+    if tip:
+        made.setToolTip(tip)
+    made.setAccessibleName(text)
+    made.clicked.connect(lambda _checked=False: pressed())
+    return made
+
+
+def restyle(widget: QWidget, name: str, value: str) -> None:
+    """Set a property that the style sheet looks at."""
+    if widget.property(name) != value:
+        widget.setProperty(name, value)
+        widget.style().unpolish(widget)
+        widget.style().polish(widget)
+
+
+def plain_table(table: QTableWidget) -> None:
+    """A table to read: no row numbers, no grid, no editing, titles above their columns."""
+    table.verticalHeader().hide()
+    table.setShowGrid(False)
+    table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
+    left = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
+    table.horizontalHeader().setDefaultAlignment(left)
+
+
+def modest(box: QComboBox, letters: int = 14) -> None:
+    """Keep a drop-down list from becoming as wide as its longest entry."""
+    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+    box.setMinimumContentsLength(letters)
+    box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+    box.installEventFilter(NoWheel(box))
+
+
+class NoWheel(QObject):
+    """Keeps the mouse wheel from changing a field that scrolls past under it."""
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
+        if event.type() == QEvent.Type.Wheel and not watched.hasFocus():
+            event.ignore()
+            return True
+        return bool(super().eventFilter(watched, event))
+
+
+def ask_name(
+    parent: QWidget, title: str, text: str, name: str, done: Callable[[str], object]
+) -> None:
+    """Ask for a name; `done` gets it, unless it is empty or the question is dismissed."""
+    dialog = QInputDialog(parent)
+    dialog.setWindowTitle(title)
+    dialog.setLabelText(text)
+    dialog.setTextValue(name)
+    dialog.textValueSelected.connect(lambda typed: done(typed.strip()) if typed.strip() else None)
+    dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    dialog.open()
