@@ -27,6 +27,8 @@ from typing import Any
 import grpc
 import psutil
 
+from mosaic.connect.channel import open_channel
+from mosaic.connect.endpoint import Address
 from mosaic.telemetry.records import Kind
 from mosaic.telemetry.store import StoreReader, StoreWriter
 from mosaic.wire import trainer_pb2 as pb
@@ -42,9 +44,10 @@ TOKEN = "a-session-token"
 PUBLISHER = """
 import sys, time
 from pathlib import Path
+from mosaic.connect.endpoint import Address
 from mosaic.telemetry.emitter import TelemetryEmitter
 run_id, folder, port, records, token = sys.argv[1:]
-emitter = TelemetryEmitter(run_id, Path(folder), lambda: (f"127.0.0.1:{port}", token))
+emitter = TelemetryEmitter(run_id, Path(folder), lambda: (Address(f"127.0.0.1:{port}"), token))
 print("ready", flush=True)
 sys.stdin.readline()
 began = time.thread_time()
@@ -113,7 +116,7 @@ def hub_round(records: int, viewers: bool) -> dict[str, Any]:
         )
         assert server.stdout is not None
         port = server.stdout.readline().strip()
-        channel = grpc.insecure_channel(f"127.0.0.1:{port}")
+        channel = open_channel(Address(f"127.0.0.1:{port}"))
         try:
             if viewers:
                 views = [stuck_viewer(channel, run_id) for run_id in runs]

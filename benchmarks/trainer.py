@@ -28,8 +28,8 @@ import first_step
 import numpy as np
 
 from mosaic.client import TrainerClient
-from mosaic.client.connection import find_endpoint
 from mosaic.config.paths import Home
+from mosaic.connect.endpoint import find_endpoint
 from mosaic.errors import DaemonNotRunningError
 from mosaic.runs.eventlog import FILE_NAME, LogLine
 from mosaic.runs.ids import new_run_id

@@ -7,8 +7,9 @@ import click
 from mosaic.cli import output
 from mosaic.cli.options import json_option
 from mosaic.client import TrainerClient
-from mosaic.client.connection import find_endpoint, start_daemon
+from mosaic.client.connection import start_daemon
 from mosaic.config.paths import Home
+from mosaic.connect.endpoint import find_endpoint
 from mosaic.errors import DaemonNotRunningError, DaemonRunningError, MosaicError
 from mosaic.system.processes import is_alive
 
@@ -18,17 +19,20 @@ _GOODBYE_S = 15.0
 @click.command()
 @click.option("--port", type=int, help="Listen on this port; 0 takes a free one.")
 @click.option("--listen", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--tls-cert", type=click.Path(exists=True), help="Certificate for other addresses.")
-@click.option("--tls-key", type=click.Path(exists=True), help="Its private key.")
+@click.option(
+    "--tls-cert",
+    type=click.Path(exists=True),
+    help="Certificate (PEM) for TLS.",
+)
+@click.option("--tls-key", type=click.Path(), help="Its private key (PEM).")
 @json_option
 def up(
     port: int | None, listen: str, tls_cert: str | None, tls_key: str | None, as_json: bool
 ) -> int:
     """Start the trainer daemon of this home (MOSAIC_HOME). Fine to call when it runs."""
     home = Home.locate()
-    tls = (tls_cert, tls_key) if tls_cert and tls_key else None
     try:
-        endpoint = start_daemon(home, port=port, listen=listen, tls=tls)
+        endpoint = start_daemon(home, port, listen, tls_cert, tls_key)
         fresh = True
     except DaemonRunningError:
         if port is not None:

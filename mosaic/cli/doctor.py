@@ -11,9 +11,11 @@ import click
 
 from mosaic.cli import output
 from mosaic.cli.options import json_option
-from mosaic.client.connection import find_endpoint, open_channel, prove, read_token
+from mosaic.client.connection import prove, read_token
 from mosaic.config.paths import Home
 from mosaic.config.settings import load_settings
+from mosaic.connect.channel import open_channel
+from mosaic.connect.endpoint import find_endpoint
 from mosaic.errors import DaemonNotRunningError, MosaicError
 from mosaic.trainer.launch import hardware
 from mosaic.workers.discovery import discover
@@ -69,7 +71,7 @@ def _home(home: Home) -> Iterator[Finding]:
 def _daemon(home: Home) -> Iterator[Finding]:
     try:
         endpoint = find_endpoint(home)
-        with open_channel(endpoint) as channel:
+        with open_channel(endpoint.address) as channel:
             health = prove(channel, read_token(home))
         text = f"pid {health.pid}, {endpoint.target}, version {health.version}"
         yield Finding("ok", "daemon", text)

@@ -1,4 +1,4 @@
-"""Finding the daemon of a home, proving it is ours, and starting it when there is none."""
+"""Proving that a daemon is ours, and starting one when there is none."""
 
 import hmac
 import os
@@ -6,14 +6,12 @@ import secrets
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import grpc
 
 from mosaic.config.paths import Home
 from mosaic.connect import auth
+from mosaic.connect.endpoint import Endpoint, find_endpoint
 from mosaic.errors import (
     BindRefusedError,
     DaemonNotRunningError,
@@ -21,73 +19,11 @@ from mosaic.errors import (
     NotOurDaemonError,
     SecretError,
 )
-from mosaic.runs.directory import read_json
-from mosaic.system.processes import ProcessKey, is_alive
 from mosaic.wire import trainer_pb2 as pb
 from mosaic.wire import trainer_pb2_grpc
 
-MAX_MESSAGE = 64 * 2**20
+# Long enough to read the runs of a full home again after the registry was lost.
 _START_LIMIT_S = 30.0
-_OPTIONS = [("grpc.max_receive_message_length", MAX_MESSAGE)]
-
-
-@dataclass(frozen=True)
-class Endpoint:
-    """Where a home's daemon says it is."""
-
-    host: str
-    port: int
-    pid: int
-    instance: str
-    certificate: str
-    key: ProcessKey
-
-    @property
-    def target(self) -> str:
-        return f"{self.host}:{self.port}"
-
-
-def find_endpoint(home: Home) -> Endpoint:
-    """The daemon of a home, as it announced itself.
-
-    Raises:
-        DaemonNotRunningError: None has, or it died without a word.
-    """
-    document = read_json(home.endpoint)
-    if document is None:
-        raise DaemonNotRunningError(f"no daemon serves {home.root}; start one: mosaic up")
-    key = ProcessKey(document["pid"], document["start_time"], document["boot_id"])
-    if not is_alive(key):
-        raise DaemonNotRunningError(
-            f"the daemon of {home.root} (pid {key.pid}) is gone; start it again: mosaic up"
-        )
-    return Endpoint(
-        document["host"],
-        document["port"],
-        key.pid,
-        document["instance"],
-        document["certificate"],
-        key,
-    )
-
-
-class Bearer(grpc.AuthMetadataPlugin):  # type: ignore[misc]
-    """Adds the token to calls over TLS."""
-
-    def __init__(self, token: str) -> None:
-        self._token = token
-
-    def __call__(self, context: Any, callback: Any) -> None:
-        callback((("authorization", f"Bearer {self._token}"),), None)
-
-
-def open_channel(endpoint: Endpoint) -> grpc.Channel:
-    """A channel to a daemon; the token is not sent before `prove` has passed."""
-    if not endpoint.certificate:
-        return grpc.insecure_channel(endpoint.target, options=_OPTIONS)
-    certificate = Path(endpoint.certificate).read_bytes()
-    credentials = grpc.ssl_channel_credentials(root_certificates=certificate)
-    return grpc.secure_channel(endpoint.target, credentials, options=_OPTIONS)
 
 
 def prove(channel: grpc.Channel, token: bytes, timeout_s: float = 5.0) -> pb.Health:
@@ -119,9 +55,17 @@ def start_daemon(
     home: Home,
     port: int | None = None,
     listen: str = "127.0.0.1",
-    tls: tuple[str, str] | None = None,
+    certificate: str | None = None,
+    key: str | None = None,
 ) -> Endpoint:
     """Start a daemon in the background and wait until it serves.
+
+    Args:
+        home: The home it serves.
+        port: Where it listens; 0 takes a free port, None prefers the one of the settings.
+        listen: The address it listens on. Without a certificate only this machine's own.
+        certificate: A file with the certificate for TLS.
+        key: The file with its private key.
 
     Raises:
         DaemonRunningError: One runs already.
@@ -131,8 +75,10 @@ def start_daemon(
     command += ["--listen", listen]
     if port is not None:
         command += ["--port", str(port)]
-    if tls:
-        command += ["--tls-cert", tls[0], "--tls-key", tls[1]]
+    # The daemon works in `/`, so that it holds no folder: a relative path means ours.
+    for option, path in (("--tls-cert", certificate), ("--tls-key", key)):
+        if path:
+            command += [option, os.path.abspath(path)]
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -152,7 +98,7 @@ def start_daemon(
                 raise _start_error(process.returncode, text)
             endpoint = _announced_by(home, process.pid)
             if endpoint is not None:
-                process.returncode = 0  # it is nobody's child to wait for: it outlives us
+                process.returncode = 0  # it outlives us: there is nothing to wait for
                 return endpoint
             time.sleep(0.01)
     process.kill()

@@ -19,6 +19,8 @@ from mosaic.client import archives, connection
 from mosaic.client import files as run_files
 from mosaic.client.records import change_record, run_record
 from mosaic.config.paths import Home
+from mosaic.connect.channel import open_channel
+from mosaic.connect.endpoint import find_endpoint
 from mosaic.errors import (
     AmbiguousRunError,
     ArchiveError,
@@ -69,13 +71,13 @@ class TrainerClient:
         """
         place = home if isinstance(home, Home) else Home.locate(home)
         try:
-            endpoint = connection.find_endpoint(place)
+            endpoint = find_endpoint(place)
         except DaemonNotRunningError:
             if not start:
                 raise
             endpoint = connection.start_daemon(place)
         token = connection.read_token(place)
-        channel = connection.open_channel(endpoint)
+        channel = open_channel(endpoint.address)
         connection.prove(channel, token)
         return cls(place, channel, token)
 

@@ -8,7 +8,6 @@ directory, and reach the daemon after its restart, or the next daemon that opens
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,8 +16,10 @@ from typing import Any
 
 import grpc
 
+from mosaic.connect.channel import open_channel
+from mosaic.connect.endpoint import Address, current_address
 from mosaic.telemetry.outbox import Outbox, OutboxStats, Policy
-from mosaic.telemetry.records import MAX_MESSAGE_BYTES, Batch, Kind, make_batch
+from mosaic.telemetry.records import Batch, Kind, make_batch
 from mosaic.telemetry.schema import frame_name, store_path
 from mosaic.telemetry.store import StoreReader
 from mosaic.telemetry.summary import SummaryWindow
@@ -29,7 +30,7 @@ RECONNECT_S = 1.0
 FIRST_CONTACT_S = 3.0
 REMEMBERED_FRAMES = 1024
 
-Endpoint = Callable[[], tuple[str, str]]
+WhereTo = Callable[[], tuple[Address, str]]
 
 
 def to_json(value: Any) -> str:
@@ -56,28 +57,24 @@ def stored_so_far(run_dir: Path, kind: Kind) -> int:
         reader.close()
 
 
-def follow_daemon(fallback: str, token: Callable[[], str]) -> Endpoint:
-    """The endpoint of the home's current daemon; a restarted one may use another port."""
+def follow_daemon(target: str, token: Callable[[], str]) -> WhereTo:
+    """Where the home's current daemon is, with the session token of this worker.
 
-    def endpoint() -> tuple[str, str]:
-        home = os.environ.get("MOSAIC_HOME", "")
-        try:
-            found = json.loads((Path(home) / "trainer" / "daemon.json").read_text())
-            return f"{found['host']}:{found['port']}", token()
-        except (OSError, ValueError, KeyError):
-            return fallback, token()
-
-    return endpoint
+    Args:
+        target: The address that this worker was started with, for a process without a home.
+        token: Gives the session token; empty until the handshake has succeeded.
+    """
+    return lambda: (current_address(Address(target)), token())
 
 
 class _Line(threading.Thread):
     """Keeps one stream connected and moves its records."""
 
-    def __init__(self, run_id: str, kind: Kind, endpoint: Endpoint, outbox: Outbox) -> None:
+    def __init__(self, run_id: str, kind: Kind, where_to: WhereTo, outbox: Outbox) -> None:
         super().__init__(name=f"telemetry-{kind}", daemon=True)
         self._run_id = run_id
         self._kind = kind
-        self._endpoint = endpoint
+        self._where_to = where_to
         self._outbox = outbox
         self._over = threading.Event()
         self._call: Any = None
@@ -100,9 +97,8 @@ class _Line(threading.Thread):
         self._outbox.disconnected()
 
     def _converse(self) -> None:
-        target, token = self._endpoint()
-        options = [("grpc.max_send_message_length", MAX_MESSAGE_BYTES)]
-        with grpc.insecure_channel(target, options=options) as channel:
+        address, token = self._where_to()
+        with open_channel(address) as channel:
             stub = rpc.TrainerStub(channel)
             method = stub.PublishRunSteps if self._kind is Kind.STEPS else stub.PublishRunEpisodes
             opened: dict[str, int] = {}
@@ -145,7 +141,8 @@ class TelemetryEmitter:
     Args:
         run_id: The run the records belong to.
         run_dir: The run's directory (`MOSAIC_RUN_DIR`).
-        endpoint: Gives the daemon's current (address, session token); asked at every connection.
+        where_to: Gives the daemon's current address and the session token; asked at every
+            connection.
         policy: What happens when the hub gives no credit: `slow`, `sample` or `spool`.
         minimal: Send only a summary every `summary_every_s` seconds instead of each record.
         patience_s: The longest that policy `slow` holds the learning up at a stretch.
@@ -155,7 +152,7 @@ class TelemetryEmitter:
         self,
         run_id: str,
         run_dir: Path,
-        endpoint: Endpoint,
+        where_to: WhereTo,
         policy: Policy | str = Policy.SPOOL,
         minimal: bool = False,
         summary_every_s: float = 5.0,
@@ -175,7 +172,7 @@ class TelemetryEmitter:
             )
             for kind in Kind
         }
-        self._lines = [_Line(run_id, k, endpoint, box) for k, box in self._outboxes.items()]
+        self._lines = [_Line(run_id, k, where_to, box) for k, box in self._outboxes.items()]
         for line in self._lines:
             line.start()
         deadline = time.monotonic() + FIRST_CONTACT_S

@@ -14,9 +14,8 @@ from mosaic.wire import trainer_pb2 as pb
 
 MAX_TEXT_BYTES = 256 * 1024
 MAX_FRAME_BYTES = 2 * 1024 * 1024
-# Three texts, a frame and change: below gRPC's usual limit of 4 MiB for a message.
+# Three texts, a frame and the rest: below the 4 MiB that the daemon takes in one message.
 MAX_RECORD_BYTES = MAX_FRAME_BYTES + 4 * MAX_TEXT_BYTES
-MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 SAMPLE_CHARS = 200
 MAX_HOLES = 256
 

@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import fcntl
-import ipaddress
 import json
 import logging
 import os
@@ -18,13 +17,19 @@ from pathlib import Path
 
 import grpc
 
-from mosaic import __version__
 from mosaic.config.paths import Home
 from mosaic.config.settings import Settings, load_settings
-from mosaic.connect import auth
-from mosaic.errors import BindRefusedError, DaemonRunningError, MosaicError, StorageError
+from mosaic.connect import auth, endpoint
+from mosaic.connect.certificate import Certificate, load_certificate
+from mosaic.errors import (
+    BindRefusedError,
+    DaemonNotRunningError,
+    DaemonRunningError,
+    MosaicError,
+    StorageError,
+)
 from mosaic.runs.directory import read_json
-from mosaic.system import atomic, processes
+from mosaic.system import processes
 from mosaic.trainer.api.gate import Gate
 from mosaic.trainer.api.service import ErrorTranslator, TrainerService
 from mosaic.trainer.launch.executor import LocalExecutor
@@ -47,15 +52,12 @@ class Door:
 
     host: str = "127.0.0.1"
     port: int | None = None
-    certificate: Path | None = None
-    key: Path | None = None
+    certificate: Certificate | None = None
 
     @property
-    def loopback(self) -> bool:
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
+    def reachable_host(self) -> str:
+        """Where this machine's own clients and workers connect to."""
+        return endpoint.reachable_host(self.host)
 
 
 class Daemon:
@@ -87,8 +89,7 @@ class Daemon:
         )
         trainer_pb2_grpc.add_TrainerServicer_to_server(service, server)
         port = self._bind(server)
-        reachable = "127.0.0.1" if self._door.loopback else self._door.host
-        engine.effects.target = f"{reachable}:{port}"
+        engine.effects.target = endpoint.join(self._door.reachable_host, port)
         await server.start()
         self._announce(port)
         log.info("serving on port %d, epoch %d", port, engine.epoch)
@@ -139,9 +140,9 @@ class Daemon:
     def _bind(self, server: grpc.aio.Server) -> int:
         """Listen where asked; a taken preferred port gives way to a free one, an asked one not."""
         door = self._door
-        if not door.loopback and not (door.certificate and door.key):
+        if door.certificate is None and not endpoint.is_loopback(door.host):
             raise BindRefusedError(
-                f"refusing to listen on {door.host} without TLS: anybody who can reach it could "
+                f"refusing to listen on {door.host} without TLS: anyone who can reach it could "
                 "run code here; give --tls-cert and --tls-key, or listen on 127.0.0.1"
             )
         wanted = self._settings.port if door.port is None else door.port
@@ -155,30 +156,32 @@ class Daemon:
         )
 
     def _add_port(self, server: grpc.aio.Server, port: int) -> int:
-        address = f"{self._door.host}:{port}"
+        address = endpoint.join(self._door.host, port)
+        shown = self._door.certificate
         try:
-            if self._door.certificate and self._door.key:
-                pair = (self._door.key.read_bytes(), self._door.certificate.read_bytes())
-                credentials = grpc.ssl_server_credentials([pair])
+            if shown is not None:
+                credentials = grpc.ssl_server_credentials([(shown.key, shown.pem.encode())])
                 return int(server.add_secure_port(address, credentials))
             return int(server.add_insecure_port(address))
         except RuntimeError:
             return 0
 
     def _announce(self, port: int) -> None:
-        certificate = str(self._door.certificate.absolute()) if self._door.certificate else ""
-        endpoint = {
-            "host": self._door.host,
-            "port": port,
-            "pid": os.getpid(),
-            "start_time": processes.start_time(os.getpid()),
-            "boot_id": processes.boot_id(),
-            "machine": socket.gethostname(),
-            "instance": self._instance,
-            "certificate": certificate,
-            "version": __version__,
-        }
-        atomic.write_json(self._home.endpoint, endpoint, mode=0o600)
+        pid = os.getpid()
+        started = processes.start_time(pid)
+        assert started is not None
+        shown = self._door.certificate
+        endpoint.announce(
+            self._home,
+            endpoint.Endpoint(
+                self._door.reachable_host,
+                port,
+                self._instance,
+                processes.ProcessKey(pid, started, processes.boot_id()),
+                shown.pem if shown else "",
+                shown.name if shown else "",
+            ),
+        )
 
 
 def hold_home(home: Home) -> int:
@@ -215,12 +218,28 @@ def hold_home(home: Home) -> int:
 
 def _who_has(home: Home) -> str:
     owner = read_json(home.lock) or {}
-    endpoint = read_json(home.endpoint) or {}
-    port = f", port {endpoint['port']}" if "port" in endpoint else ""
+    try:
+        port = f", port {endpoint.find_endpoint(home).port}"
+    except DaemonNotRunningError:
+        port = ""
     return (
         f"a daemon already owns {home.root}: pid {owner.get('pid', '?')} "
         f"on {owner.get('machine', '?')}{port}; stop it with: mosaic down"
     )
+
+
+def open_door(host: str, port: int | None, certificate: Path | None, key: Path | None) -> Door:
+    """Where to listen, with its certificate checked.
+
+    Raises:
+        BindRefusedError: Only one of certificate and key is given, or they cannot be used.
+    """
+    if certificate is None and key is None:
+        return Door(host, port)
+    if certificate is None or key is None:
+        given, missing = ("--tls-key", "--tls-cert") if key else ("--tls-cert", "--tls-key")
+        raise BindRefusedError(f"{given} needs {missing}: give both, or neither")
+    return Door(host, port, load_certificate(certificate, key))
 
 
 def main() -> int:
@@ -237,7 +256,7 @@ def main() -> int:
     try:
         lock = hold_home(home)
         _log_to(home.daemon_log)
-        door = Door(options.listen, options.port, options.tls_cert, options.tls_key)
+        door = open_door(options.listen, options.port, options.tls_cert, options.tls_key)
         asyncio.run(Daemon(home, load_settings(home), door).serve())
         os.close(lock)
     except DaemonRunningError as error:

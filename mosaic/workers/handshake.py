@@ -8,10 +8,10 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
+from mosaic.connect.endpoint import Address, current_address
 from mosaic.errors import HandshakeRefusedError
 from mosaic.workers.capabilities import PROTOCOL_VERSION
 
@@ -27,11 +27,10 @@ class WorkerSession:
     Use `register` to make one. Commands arrive on a thread of the session.
     """
 
-    def __init__(self, run_id: str, target: str, launch_key: str, home: str = "") -> None:
+    def __init__(self, run_id: str, address: Address, launch_key: str) -> None:
         self._run_id = run_id
-        self._target = target
+        self._address = address
         self._launch_key = launch_key
-        self._endpoint = Path(home) / "trainer" / "daemon.json" if home else None
         self._session = ""
         self._reports: Queue[tuple[int, str, str] | None] = Queue()
         self._newest_status = ""
@@ -47,28 +46,25 @@ class WorkerSession:
         target: str,
         worker_kind: str,
         capabilities: dict[str, Any],
-        environment: dict[str, str] | None = None,
     ) -> "WorkerSession":
         """Shake hands with the daemon that started this process.
 
-        A daemon that stays away is no reason not to work: after a while the session goes on
+        A daemon that stays away is no reason not to work: after a while the session continues
         without it, and `listen` shakes hands with the next one.
 
         Args:
-            target: The daemon's address.
+            target: The daemon's address when this worker was started. What the home's daemon
+                announces counts more: it may have been restarted, and it may need TLS.
             worker_kind: The worker's type.
             capabilities: `algo`, `env_id`, `supports_pause`, `supports_checkpoint`, `extras`.
-            environment: Where the contract's variables are; the process's own by default.
 
         Raises:
             HandshakeRefusedError: The daemon does not want this worker.
         """
-        variables = environment or dict(os.environ)
         session = cls(
-            variables.get("MOSAIC_RUN_ID", ""),
-            target,
-            variables.get("MOSAIC_LAUNCH_KEY", ""),
-            variables.get("MOSAIC_HOME", ""),
+            os.environ.get("MOSAIC_RUN_ID", ""),
+            current_address(Address(target)),
+            os.environ.get("MOSAIC_LAUNCH_KEY", ""),
         )
         session._shake_hands(worker_kind, capabilities)
         return session
@@ -149,7 +145,7 @@ class WorkerSession:
             if error.code() in absent:
                 return False
             raise HandshakeRefusedError(
-                f"the daemon at {self._target} refused the handshake: {error.details()}"
+                f"the daemon at {self._address.target} refused the handshake: {error.details()}"
             ) from None
         self._session = reply.session_token
         return True
@@ -213,28 +209,22 @@ class WorkerSession:
             )
 
     def _stub(self) -> Any:
-        import grpc
-
+        from mosaic.connect.channel import open_channel
         from mosaic.wire import trainer_pb2_grpc
 
         if self._channel is None:
-            self._channel = grpc.insecure_channel(self._target)
+            self._channel = open_channel(self._address)
         return trainer_pb2_grpc.TrainerStub(self._channel)
 
     def _reconnect(self, attempt: int) -> None:
-        """Wait a little, then look where the daemon lives now: a new one may use another port."""
+        """Wait a little, then find out where the daemon is now."""
         self._closed.wait(_RECONNECT_S[min(attempt, len(_RECONNECT_S) - 1)])
-        if self._endpoint is None:
-            return
-        try:
-            endpoint = json.loads(self._endpoint.read_text())
-            target = f"{endpoint['host']}:{endpoint['port']}"
-        except (OSError, ValueError, KeyError):
-            return
-        if target != self._target and self._channel is not None:
+        address = current_address(self._address)
+        # A channel to the same address reconnects by itself. One to an old address never would.
+        if address != self._address and self._channel is not None:
             self._channel.close()
             self._channel = None
-        self._target = target
+        self._address = address
 
     def _metadata(self, key: str = "") -> tuple[tuple[str, str], ...]:
         return (

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from support.trainer import Trainer, until
 
 from mosaic.client import TrainerClient
-from mosaic.client.connection import find_endpoint, read_token
+from mosaic.client.connection import read_token
 from mosaic.config.settings import Settings
+from mosaic.connect.endpoint import find_endpoint
 from mosaic.errors import InvalidConfigError, MosaicError, NotOurDaemonError
 from mosaic.runs import ids
 from mosaic.runs.directory import RunDirectory

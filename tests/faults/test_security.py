@@ -15,9 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.trainer import Trainer, until
 
-from mosaic.client.connection import find_endpoint, read_token
+from mosaic.client.connection import read_token
 from mosaic.config.paths import Home, confine
 from mosaic.connect import auth
+from mosaic.connect.endpoint import find_endpoint
 from mosaic.errors import ConfinementError, InvalidConfigError, InvalidRunIdError, MosaicError
 from mosaic.runs.directory import remove_tree
 from mosaic.runs.ids import check_run_id, is_run_id, new_run_id

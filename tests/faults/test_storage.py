@@ -77,13 +77,15 @@ def _listed(trainer: Trainer) -> set[str]:
 
 def test_d02_unavailable_says_when_to_try_again(trainer: Trainer) -> None:
     """The refusal is UNAVAILABLE and carries `retry-after`."""
-    from mosaic.client.connection import find_endpoint, open_channel, read_token
+    from mosaic.client.connection import read_token
+    from mosaic.connect.channel import open_channel
+    from mosaic.connect.endpoint import find_endpoint
     from mosaic.wire import trainer_pb2 as pb
     from mosaic.wire import trainer_pb2_grpc
 
     token = read_token(trainer.home).decode()
     trainer.submit("short")
-    with _Lock(trainer.home.registry), open_channel(find_endpoint(trainer.home)) as channel:
+    with _Lock(trainer.home.registry), open_channel(find_endpoint(trainer.home).address) as channel:
         stub = trainer_pb2_grpc.TrainerStub(channel)
         with pytest.raises(grpc.RpcError) as refused:
             stub.ListRuns(

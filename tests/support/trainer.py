@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from mosaic.client import TrainerClient
-from mosaic.client.connection import find_endpoint
 from mosaic.config.paths import Home
+from mosaic.connect.endpoint import find_endpoint
 from mosaic.errors import DaemonNotRunningError
 from mosaic.runs.directory import RunDirectory
 from mosaic.system.processes import kill_marked, process_state

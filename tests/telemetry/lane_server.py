@@ -16,7 +16,6 @@ from typing import Any
 import grpc
 
 from mosaic.telemetry.hub import TelemetryHub
-from mosaic.telemetry.records import MAX_MESSAGE_BYTES
 from mosaic.telemetry.service import TelemetryService
 from mosaic.wire import trainer_pb2_grpc as rpc
 
@@ -46,7 +45,7 @@ async def serve(home: Path, port: int) -> None:
         return home / run_id
 
     hub = TelemetryHub(notify, lambda run_id: not (home / run_id / "exit.json").exists())
-    server = grpc.aio.server(options=[("grpc.max_receive_message_length", MAX_MESSAGE_BYTES)])
+    server = grpc.aio.server()
     rpc.add_TrainerServicer_to_server(Servicer(hub, run_dir_of, authorise), server)
     bound = server.add_insecure_port(f"127.0.0.1:{port}")
     await server.start()

@@ -14,6 +14,8 @@ from typing import Any
 
 import grpc
 
+from mosaic.connect.channel import open_channel
+from mosaic.connect.endpoint import Address
 from mosaic.telemetry.emitter import TelemetryEmitter
 from mosaic.telemetry.records import Kind
 from mosaic.telemetry.store import StoreReader
@@ -65,14 +67,14 @@ class LaneServer:
         self.process.stdout.close()
         self.process = None
 
-    def endpoint(self) -> tuple[str, str]:
-        return f"127.0.0.1:{self.port}", TOKEN
+    def where_to(self) -> tuple[Address, str]:
+        return Address(f"127.0.0.1:{self.port}"), TOKEN
 
     def emitter(self, run_id: str = RUN, **options: Any) -> TelemetryEmitter:
-        return TelemetryEmitter(run_id, self.run_dir(run_id), self.endpoint, **options)
+        return TelemetryEmitter(run_id, self.run_dir(run_id), self.where_to, **options)
 
     def channel(self) -> grpc.Channel:
-        return grpc.insecure_channel(f"127.0.0.1:{self.port}")
+        return open_channel(self.where_to()[0])
 
     def stored(self, kind: Kind = Kind.STEPS, run_id: str = RUN) -> list[Any]:
         reader = StoreReader(self.run_dir(run_id))
