@@ -1,4 +1,4 @@
-"""A worker's side of the conversation with the daemon: register, beat, obey.
+"""A worker's side of the conversation with the daemon: register and obey.
 
 gRPC is imported when a session is opened, not before, so that a worker may fork until then.
 """
@@ -70,10 +70,11 @@ class WorkerSession:
         return session
 
     def listen(self, obey: Obey, joined_late: Callable[[], None] | None = None) -> None:
-        """Receive `pause`, `resume`, `checkpoint`, `stop`; both functions run on a thread.
+        """Receive `pause`, `resume`, `checkpoint`; both functions run on a thread.
 
         Args:
-            obey: Takes a command.
+            obey: Takes a command; also `stop`, from the session itself, once the daemon has ended
+                this run and will take no word from it any more.
             joined_late: Called when a daemon that was away at the start has accepted this worker:
                 it has to be told once more that the run has started.
         """
@@ -88,14 +89,6 @@ class WorkerSession:
         if status in ("paused", "resumed"):
             self._newest_status = status
         self._reports.put((0, status, detail))
-
-    def heartbeat(self) -> str:
-        """Say that this worker lives; the run's state as the daemon sees it."""
-        from mosaic.wire import trainer_pb2 as pb
-
-        request = pb.HeartbeatRequest(run_id=self._run_id)
-        reply = self._stub().Heartbeat(request, metadata=self._metadata(), timeout=5.0)
-        return str(reply.state)
 
     @property
     def token(self) -> str:

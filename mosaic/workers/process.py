@@ -24,12 +24,11 @@ from typing import Any
 from mosaic.errors import HandshakeRefusedError
 from mosaic.runs.disk import forgive_full_disks
 from mosaic.workers.handshake import WorkerSession
-from mosaic.workers.lifecycle import LifecycleEmitter
+from mosaic.workers.lifecycle import HEARTBEAT_S, LifecycleEmitter
 
 EXIT_FAILED = 1
 EXIT_REFUSED = 2
 EXIT_TERMINATED = 128 + signal.SIGTERM
-HEARTBEAT_S = 10.0
 
 
 class WorkerProcess:

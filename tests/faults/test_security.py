@@ -194,7 +194,9 @@ def test_x05_wrong_tokens(trainer: Trainer, stub: Any) -> None:
         "WatchRuns",
         "StreamRunLogs",
         "RegisterWorker",
-        "Heartbeat",
+        "GetRunFile",
+        "ListRunFiles",
+        "GetRunConfig",
     ]
     assert set(unary) < set(methods)
     requests = {"WatchRuns": pb.WatchRunsRequest(), "Shutdown": pb.ShutdownRequest()}
@@ -208,7 +210,7 @@ def test_x05_wrong_tokens(trainer: Trainer, stub: Any) -> None:
 
 
 def test_x05_a_worker_speaks_for_its_own_run_only(trainer: Trainer, stub: Any) -> None:
-    """A launch key registers one run, a session beats for one run, and neither is a client."""
+    """A launch key registers one run, a session speaks for one run, and neither is a client."""
     run, other = trainer.stepping()["run_id"], trainer.stepping()["run_id"]
     token = read_token(trainer.home)
     launch, session = auth.launch_key(token, run), auth.session_token(token, run)
@@ -216,13 +218,16 @@ def test_x05_a_worker_speaks_for_its_own_run_only(trainer: Trainer, stub: Any) -
     def as_worker(run_id: str, key: str) -> tuple[tuple[str, str], ...]:
         return (("mosaic-run-id", run_id), ("authorization", f"Bearer {key}"))
 
-    beat, register = pb.HeartbeatRequest, pb.RegisterWorkerRequest
-    assert _refusal(stub.Heartbeat, beat(run_id=run), as_worker(run, session)) == "OK"
-    assert _refusal(stub.Heartbeat, beat(run_id=other), as_worker(run, session)) == (
-        "PERMISSION_DENIED"
-    )
+    register = pb.RegisterWorkerRequest
+
+    def publish(run_id: str, metadata: tuple[tuple[str, str], ...]) -> str:
+        batches = iter([pb.EpisodeBatch(run_id=run_id)])
+        return _refusal(stub.PublishRunEpisodes, batches, metadata)
+
+    assert publish(run, as_worker(run, session)) == "OK"
+    assert publish(other, as_worker(run, session)) == "PERMISSION_DENIED"
     for metadata in (as_worker(other, session), as_worker(run, launch), as_worker("../x", session)):
-        assert _refusal(stub.Heartbeat, beat(run_id=other), metadata) == "UNAUTHENTICATED"
+        assert publish(other, metadata) == "UNAUTHENTICATED"
     assert _refusal(stub.RegisterWorker, register(run_id=other), as_worker(other, launch)) == (
         "UNAUTHENTICATED"
     )

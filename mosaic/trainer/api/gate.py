@@ -11,7 +11,7 @@ from mosaic.runs.ids import is_run_id
 RUN_ID_HEADER = "mosaic-run-id"
 _OPEN = frozenset({"GetHealth"})
 _LAUNCH = frozenset({"RegisterWorker"})
-_SESSION = frozenset({"Heartbeat", "ControlStream", "PublishRunSteps", "PublishRunEpisodes"})
+_SESSION = frozenset({"ControlStream", "PublishRunSteps", "PublishRunEpisodes"})
 
 
 class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]

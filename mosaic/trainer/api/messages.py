@@ -70,5 +70,4 @@ def run_message(stored: StoredRun, run_dir: str, wait_reason: str = "") -> pb.Ru
         version=run.version,
         quarantined_lines=vitals.quarantined,
         mode=run.mode,
-        total_timesteps=run.total_timesteps,
     )

@@ -1,4 +1,4 @@
-"""The gRPC handlers of workers: handshake, heartbeat, control."""
+"""The gRPC handlers of workers: handshake and control."""
 
 import asyncio
 import json
@@ -22,7 +22,6 @@ from mosaic.trainer.loop.engine import Engine
 from mosaic.wire import trainer_pb2 as pb
 from mosaic.workers.capabilities import PROTOCOL_VERSION
 
-HEARTBEAT_S = 10
 _KINDS = {
     "pause": pb.ControlCommand.PAUSE,
     "resume": pb.ControlCommand.RESUME,
@@ -32,7 +31,7 @@ _LONGEST_REASON = 1000
 
 
 class WorkerHandlers:
-    """RegisterWorker, Heartbeat and ControlStream."""
+    """RegisterWorker and ControlStream."""
 
     engine: Engine
     token: bytes
@@ -63,16 +62,7 @@ class WorkerHandlers:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, text)
         self.engine.heard_from(run_id)
         self.engine.apply(run_id, WorkerRegistered(capabilities))
-        return pb.RegisterWorkerReply(
-            session_token=auth.session_token(self.token, run_id), heartbeat_s=HEARTBEAT_S
-        )
-
-    async def Heartbeat(  # noqa: N802
-        self, request: pb.HeartbeatRequest, context: grpc.aio.ServicerContext
-    ) -> pb.HeartbeatReply:
-        run_id = await self._own_run(request.run_id, context)
-        self.engine.heard_from(run_id)
-        return pb.HeartbeatReply(state=str(self.engine.stored(run_id).run.state))
+        return pb.RegisterWorkerReply(session_token=auth.session_token(self.token, run_id))
 
     async def ControlStream(  # noqa: N802
         self, reports: AsyncIterator[pb.ControlReport], context: grpc.aio.ServicerContext

@@ -340,7 +340,6 @@ _HANDLERS: dict[str, Callable[[Run, Event], Run]] = {
     "deleted": lambda run, _: replace(run, deleted=True),
     "restored": lambda run, _: replace(run, deleted=False),
 }
-EVENT_KINDS = frozenset(_HANDLERS)
 
 
 def run_to_dict(run: Run) -> dict[str, Any]:

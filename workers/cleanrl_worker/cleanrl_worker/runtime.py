@@ -29,11 +29,11 @@ from mosaic.runs.directory import read_json
 from mosaic.runs.disk import forgive_full_disks
 from mosaic.runs.provenance import add_facts, write_provenance
 from mosaic.workers import HandshakeRefusedError, LifecycleEmitter, WorkerSession
+from mosaic.workers.lifecycle import HEARTBEAT_S
 
 __all__ = ["DEFAULT_ALGO_REGISTRY", "CleanRLWorkerRuntime"]
 
 EXIT_FAILED, EXIT_REFUSED, EXIT_TERMINATED = 1, 2, 128 + signal.SIGTERM
-_HEARTBEAT_S = 10.0
 _TURN_S = 0.5
 
 Child = TrainingProcess | PipelineProcess
@@ -138,7 +138,7 @@ class CleanRLWorkerRuntime:
             now = time.monotonic()
             if now >= beat_at and not child.is_stopped():
                 emitter.heartbeat()
-                beat_at = now + _HEARTBEAT_S
+                beat_at = now + HEARTBEAT_S
             # A child that still talks has not ended; one that is silent may have.
             status = None if events else child.wait(block=not open_)
             if status is not None:
