@@ -22,7 +22,7 @@ class RunStore(QObject):
     """
 
     changed = Signal(set)
-    ended = Signal(dict)
+    ended = Signal(object)
     settled = Signal()
 
     def __init__(self, parent: QObject | None = None) -> None:

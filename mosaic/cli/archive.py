@@ -25,7 +25,7 @@ def export(
 ) -> int:
     """Write ended runs into one file with a checksum of everything in it. No secret leaves."""
     with TrainerClient.connect() as trainer:
-        ids = list(dict.fromkeys(trainer.get(run)["run_id"] for run in runs))
+        ids = list(dict.fromkeys(trainer.get(run).run_id for run in runs))
         path = target or Path(_name(ids))
         done = trainer.export_runs(ids, path.absolute(), checkpoints=checkpoints, overwrite=force)
     archived = done["manifest"]["runs"]

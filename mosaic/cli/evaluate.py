@@ -29,18 +29,18 @@ def evaluate(run: str, detach: bool, as_json: bool, **settings: Any) -> int:
     """Evaluate the newest policy of RUN as a run of its own."""
     with TrainerClient.connect() as trainer:
         base = trainer.get(run)
-        record = trainer.submit(evaluation_config(base, **settings), parent_run_id=base["run_id"])
+        record = trainer.submit(evaluation_config(base, **settings), parent_run_id=base.run_id)
         if detach:
-            print(json.dumps({"run_id": record["run_id"]}) if as_json else record["run_id"])
+            print(json.dumps({"run_id": record.run_id}) if as_json else record.run_id)
             return 0
         if as_json:
-            record = trainer.wait(record["run_id"])
-            code = 0 if record["outcome"] == "completed" else 1
+            record = trainer.wait(record.run_id)
+            code = 0 if record.completed else 1
         else:
-            code = follow(trainer, record["run_id"])
-    summary = read_json(Path(record["run_dir"]) / "eval_summary.json")
+            code = follow(trainer, record.run_id)
+    summary = read_json(Path(record.run_dir) / "eval_summary.json")
     if as_json:
-        output.print_json({**record, "evaluation": summary})
+        output.print_json({**record.to_dict(), "evaluation": summary})
     elif summary:
         print(_sentence(summary))
     return code

@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Iterator
-from typing import Any
 
 from mosaic.cli import output
 from mosaic.cli.main import EXIT_FAILED, EXIT_INTERRUPTED
 from mosaic.client import TrainerClient
+from mosaic.records import RunRecord
 
 _LOOK_S = 0.2
 _PLAIN_S = 2.0
@@ -27,19 +27,19 @@ def follow(trainer: TrainerClient, run_id: str, as_json: bool = False) -> int:
         return EXIT_INTERRUPTED
     if not as_json:
         _tell_end(trainer, record)
-    return 0 if record["outcome"] == "completed" else EXIT_FAILED
+    return 0 if record.completed else EXIT_FAILED
 
 
-def _records(trainer: TrainerClient, run_id: str) -> Iterator[dict[str, Any]]:
+def _records(trainer: TrainerClient, run_id: str) -> Iterator[RunRecord]:
     while True:
         record = trainer.get(run_id)
         yield record
-        if record["state"] == "TERM":
+        if record.ended:
             return
         time.sleep(_LOOK_S)
 
 
-def _bar(trainer: TrainerClient, run_id: str) -> dict[str, Any]:
+def _bar(trainer: TrainerClient, run_id: str) -> RunRecord:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
@@ -52,54 +52,54 @@ def _bar(trainer: TrainerClient, run_id: str) -> dict[str, Any]:
     with Progress(*columns, console=output.console()) as progress:
         task = progress.add_task(run_id, total=None, detail="")
         for record in _records(trainer, run_id):
-            made = record["progress"]
+            made = record.progress
             progress.update(
                 task,
-                description=f"{record['algo'] or record['worker']} {record['env_id']}".strip(),
-                total=made["total"] or None,
-                completed=made["step"],
+                description=f"{record.algo or record.worker} {record.env_id}".strip(),
+                total=made.total or None,
+                completed=made.step,
                 detail=describe(record),
             )
     return record
 
 
-def _lines(trainer: TrainerClient, run_id: str) -> dict[str, Any]:
+def _lines(trainer: TrainerClient, run_id: str) -> RunRecord:
     said, said_at = "", 0.0
     for record in _records(trainer, run_id):
-        line = f"{record['run_id']} {record['state']} {describe(record)}".rstrip()
-        if record["state"] != said or time.monotonic() - said_at > _PLAIN_S:
+        line = f"{record.run_id} {record.state} {describe(record)}".rstrip()
+        if record.state != said or time.monotonic() - said_at > _PLAIN_S:
             print(line, flush=True)
-            said, said_at = record["state"], time.monotonic()
+            said, said_at = record.state, time.monotonic()
     return record
 
 
-def describe(record: dict[str, Any]) -> str:
+def describe(record: RunRecord) -> str:
     """One line about where a run stands: step, return, SPS, ETA."""
-    if record["wait_reason"]:
-        return f"{record['state']}: {record['wait_reason']}"
-    made, metrics = record["progress"], record["metrics"]
-    if not made["step"]:
-        return {"INIT": "queued", "HSHK": "starting", "RDY": "starting"}.get(record["state"], "")
-    words = [f"step {made['step']:,}/{made['total']:,}"]
+    if record.wait_reason:
+        return f"{record.state}: {record.wait_reason}"
+    made, metrics = record.progress, record.metrics
+    if not made.step:
+        return {"INIT": "queued", "HSHK": "starting", "RDY": "starting"}.get(record.state, "")
+    words = [f"step {made.step:,}/{made.total:,}"]
     if "episodic_return" in metrics:
         words.append(f"return {output.score(metrics['episodic_return'])}")
     if metrics.get("sps"):
         words.append(f"{metrics['sps']:,.0f} SPS")
-    if made["eta_s"]:
-        words.append(f"ETA {output.duration(made['eta_s'])}")
-    if record["state"] == "PAUSE":
+    if made.eta_s:
+        words.append(f"ETA {output.duration(made.eta_s)}")
+    if record.is_paused:
         words.append("paused")
     return " · ".join(words)
 
 
-def _tell_end(trainer: TrainerClient, record: dict[str, Any]) -> None:
-    reason = f": {record['reason']}" if record["reason"] else ""
-    print(f"{record['run_id']} {record['outcome']}{reason}")
-    if record["outcome"] in ("failed", "lost"):
+def _tell_end(trainer: TrainerClient, record: RunRecord) -> None:
+    reason = f": {record.reason}" if record.reason else ""
+    print(f"{record.run_id} {record.outcome}{reason}")
+    if record.outcome in ("failed", "lost"):
         last = "".join(
-            text for _, text in trainer.logs(record["run_id"], stream="stderr", tail_lines=12)
+            text for _, text in trainer.logs(record.run_id, stream="stderr", tail_lines=12)
         )
         if last:
             print("--- last lines of stderr ---")
             print(last, end="")
-        print(f"everything it wrote: mosaic logs {record['run_id']}")
+        print(f"everything it wrote: mosaic logs {record.run_id}")

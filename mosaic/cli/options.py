@@ -31,7 +31,7 @@ def complete_runs(
             records, _, _ = trainer.list_runs(page_size=50)
     except MosaicError:
         return []
-    items = [CompletionItem(record["run_id"], help=record["run_name"]) for record in records]
+    items = [CompletionItem(record.run_id, help=record.run_name) for record in records]
     items.append(CompletionItem("last", help="the newest run"))
     return [item for item in items if item.value.lower().startswith(incomplete.lower())]
 

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from mosaic.records import RunRecord
+from mosaic.records.fields import plain
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -44,7 +47,7 @@ def on_terminal() -> bool:
 
 def print_json(document: Any) -> None:
     """One JSON document on standard output."""
-    print(json.dumps(document, indent=2 if on_terminal() else None))
+    print(json.dumps(plain(document), indent=2 if on_terminal() else None))
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -71,17 +74,17 @@ def _plain(cell: str) -> str:
     return Text.from_markup(cell).plain
 
 
-def state_cell(record: dict[str, Any]) -> str:
+def state_cell(record: RunRecord) -> str:
     """A run's state or outcome, coloured, never by colour alone."""
-    if record["state"] == "TERM":
-        outcome = record["outcome"] or "ended"
+    if record.ended:
+        outcome = record.outcome or "ended"
         return f"[{OUTCOME_STYLES.get(outcome, 'default')}]{outcome}[/]"
-    words = record["state"]
-    if record["stopping"]:
+    words = str(record.state)
+    if record.stopping:
         words += " stopping"
-    elif record["stalled"]:
+    elif record.stalled:
         words += " stalled"
-    return f"[{STATE_STYLES.get(record['state'], 'default')}]{words}[/]"
+    return f"[{STATE_STYLES.get(record.state, 'default')}]{words}[/]"
 
 
 def duration(seconds: float | None) -> str:

@@ -20,6 +20,7 @@ from mosaic.cli.follow import follow
 from mosaic.cli.options import json_option, run_argument
 from mosaic.client import TrainerClient
 from mosaic.errors import MosaicError
+from mosaic.records import RunRecord
 
 _ESCAPES = {b"\x1b[A": "up", b"\x1b[B": "down", b"\x1b[C": "right", b"\x1b[D": "left"}
 _NAMES = {b"\r": "enter", b"\n": "enter", b" ": "space"}
@@ -46,11 +47,11 @@ def play(env_id: str, seed: int, fps: float | None, script: Path | None, as_json
     with TrainerClient.connect() as trainer:
         record = trainer.submit(play_config(env_id, seed, text, fps))
         if script:
-            return follow(trainer, record["run_id"], as_json)
+            return follow(trainer, record.run_id, as_json)
         _at_the_keys(trainer, record)
-        record = trainer.wait(record["run_id"], timeout_s=30.0)
-    print(f"{record['run_id']} {record['outcome']}; replay: mosaic replay {record['run_id']}")
-    return 0 if record["outcome"] == "completed" else 1
+        record = trainer.wait(record.run_id, timeout_s=30.0)
+    print(f"{record.run_id} {record.outcome}; replay: mosaic replay {record.run_id}")
+    return 0 if record.completed else 1
 
 
 @click.command()
@@ -66,8 +67,8 @@ def replay(run: str, episode: int | None, video: Path | None, fps: float, as_jso
 
     with TrainerClient.connect() as trainer:
         record = trainer.get(run)
-        chosen = _first_episode(trainer, record["run_id"]) if episode is None else episode
-        steps = fetch_episode(trainer, record["run_id"], chosen)
+        chosen = _first_episode(trainer, record.run_id) if episode is None else episode
+        steps = fetch_episode(trainer, record.run_id, chosen)
     if video:
         count = write_video(steps, video, fps)
         print(f"{video}: {count} frames of episode {chosen}")
@@ -86,7 +87,7 @@ def replay(run: str, episode: int | None, video: Path | None, fps: float, as_jso
         for step in steps
     ]
     if as_json:
-        output.print_json({"run_id": record["run_id"], "episode": chosen, "steps": rows})
+        output.print_json({"run_id": record.run_id, "episode": chosen, "steps": rows})
         return 0
     table = [
         [str(row["step"]), str(row["action"]), f"{row['reward']:g}", _thought(row), _end(row)]
@@ -114,11 +115,11 @@ def _first_episode(trainer: TrainerClient, run_id: str) -> int:
     raise MosaicError(f"run {run_id} has recorded no steps")
 
 
-def _at_the_keys(trainer: TrainerClient, record: dict[str, Any]) -> None:
+def _at_the_keys(trainer: TrainerClient, record: RunRecord) -> None:
     """Show the game in the terminal and send it the keys that are pressed."""
     from mosaic.telemetry.play.client import PlayClient, PlayConnectionError
 
-    with PlayClient(Path(record["run_dir"])) as game, _raw_keyboard() as keyboard:
+    with PlayClient(Path(record.run_dir)) as game, _raw_keyboard() as keyboard:
         legend = "  ".join(f"{key}: {meaning}" for key, meaning in game.keys.items())
         print(f"keys go to the game — {legend}  (q or Esc leaves)\r")
         lines = 0

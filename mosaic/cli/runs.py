@@ -1,7 +1,7 @@
 """`mosaic runs`, `show`, `pause`, `resume`, `checkpoint`, `cancel`, `delete`, `restore`."""
 
 import time
-from typing import Any
+from collections.abc import Callable
 
 import click
 
@@ -9,6 +9,7 @@ from mosaic.cli import output
 from mosaic.cli.options import json_option, run_argument
 from mosaic.client import TrainerClient
 from mosaic.errors import MosaicError
+from mosaic.records import CheckpointRecord, RunRecord
 
 _COLUMNS = ("RUN", "NAME", "ALGO", "ENV", "STATE", "PROGRESS", "RETURN", "SPS", "ETA", "AGE")
 
@@ -64,20 +65,20 @@ def runs(
     return 0
 
 
-def _row(record: dict[str, Any]) -> list[str]:
-    progress, metrics = record["progress"], record["metrics"]
-    live = record["state"] in ("EXEC", "PAUSE")
+def _row(record: RunRecord) -> list[str]:
+    progress, metrics = record.progress, record.metrics
+    live = record.is_running or record.is_paused
     return [
-        record["run_id"],
-        record["run_name"],
-        record["algo"],
-        record["env_id"],
+        record.run_id,
+        record.run_name,
+        record.algo,
+        record.env_id,
         output.state_cell(record),
-        f"{progress['fraction']:.0%}",
+        f"{progress.fraction:.0%}",
         output.score(metrics.get("episodic_return")),
         output.number(metrics.get("sps"), 0),
-        output.duration(progress["eta_s"]) if live else "-",
-        output.age(record["created_at"]),
+        output.duration(progress.eta_s) if live else "-",
+        output.age(record.created_at),
     ]
 
 
@@ -89,9 +90,9 @@ def show(run: str, events: bool, as_json: bool) -> int:
     """Show one run."""
     with TrainerClient.connect() as trainer:
         record = trainer.get(run)
-        history = trainer.events(record["run_id"]) if events else []
+        history = trainer.events(record.run_id) if events else []
     if as_json:
-        output.print_json({**record, "events": history} if events else record)
+        output.print_json({**record.to_dict(), "events": history} if events else record)
         return 0
     for label, text in _facts(record):
         if text:
@@ -103,32 +104,32 @@ def show(run: str, events: bool, as_json: bool) -> int:
     return 0
 
 
-def _facts(record: dict[str, Any]) -> list[tuple[str, str]]:
-    progress = record["progress"]
-    state = record["state"]
-    if record["outcome"]:
-        state = f"{state} ({record['outcome']})"
-    newest = record["checkpoints"][-1] if record["checkpoints"] else None
-    numbers = "  ".join(f"{name} {value:,.4g}" for name, value in record["metrics"].items())
+def _facts(record: RunRecord) -> list[tuple[str, str]]:
+    progress = record.progress
+    state = str(record.state)
+    if record.outcome:
+        state = f"{state} ({record.outcome})"
+    newest = record.newest_checkpoint()
+    numbers = "  ".join(f"{name} {value:,.4g}" for name, value in record.metrics.items())
     return [
-        ("run", record["run_id"]),
-        ("name", record["run_name"]),
-        ("what", " ".join(filter(None, (record["worker"], record["algo"], record["env_id"])))),
+        ("run", record.run_id),
+        ("name", record.run_name),
+        ("what", " ".join(filter(None, (record.worker, record.algo, record.env_id)))),
         ("state", state),
-        ("reason", record["reason"] or ""),
-        ("waits", record["wait_reason"] or ""),
-        ("progress", f"{progress['step']:,} of {progress['total']:,} ({progress['fraction']:.0%})"),
+        ("reason", record.reason or ""),
+        ("waits", record.wait_reason or ""),
+        ("progress", f"{progress.step:,} of {progress.total:,} ({progress.fraction:.0%})"),
         ("metrics", numbers),
-        ("process", f"pid {record['pid']}" if record["pid"] else ""),
-        ("slots", ", ".join(record["slots"])),
-        ("created", output.clock(record["created_at"])),
-        ("started", output.clock(record["started_at"])),
-        ("finished", output.clock(record["finished_at"])),
-        ("checkpoint", f"{newest['path']} at step {newest['step']:,}" if newest else ""),
-        ("parent", record["parent_run_id"]),
-        ("tags", ", ".join(record["tags"])),
-        ("notes", record["notes"]),
-        ("directory", record["run_dir"]),
+        ("process", f"pid {record.pid}" if record.pid else ""),
+        ("slots", ", ".join(record.slots)),
+        ("created", output.clock(record.created_at)),
+        ("started", output.clock(record.started_at)),
+        ("finished", output.clock(record.finished_at)),
+        ("checkpoint", f"{newest.path} at step {newest.step:,}" if newest else ""),
+        ("parent", record.parent_run_id),
+        ("tags", ", ".join(record.tags)),
+        ("notes", record.notes),
+        ("directory", record.run_dir),
     ]
 
 
@@ -142,7 +143,7 @@ def pause(run: str, release: bool, wait: bool, as_json: bool) -> int:
     with TrainerClient.connect() as trainer:
         record = trainer.pause(run, release)
         if wait:
-            record = _until(trainer, record["run_id"], lambda now: now["state"] != "EXEC")
+            record = _until(trainer, record.run_id, lambda now: not now.is_running)
     return _told(record, as_json)
 
 
@@ -155,10 +156,8 @@ def resume(run: str, wait: bool, as_json: bool) -> int:
     with TrainerClient.connect() as trainer:
         record = trainer.resume(run)
         if wait:
-            run_id = record["run_id"]
-            record = _until(
-                trainer, run_id, lambda now: now["state"] != "PAUSE" or bool(now["wait_reason"])
-            )
+            run_id = record.run_id
+            record = _until(trainer, run_id, lambda now: not now.is_paused or bool(now.wait_reason))
     return _told(record, as_json)
 
 
@@ -180,27 +179,26 @@ def checkpoint(run: str, timeout: float, as_json: bool) -> int:
     with TrainerClient.connect() as trainer:
         asked = trainer.checkpoint(run)
         _wait_for_checkpoint(trainer, asked, timeout)
-        saved = _newest_checkpoint(trainer.get(asked["run_id"]))
+        saved = _newest_checkpoint(trainer.get(asked.run_id))
     if as_json:
-        output.print_json({"run_id": asked["run_id"], **saved})
+        output.print_json({"run_id": asked.run_id, **saved.to_dict()})
     else:
-        print(f"{asked['run_id']} {saved['path']} at step {saved['step']:,}")
+        print(f"{asked.run_id} {saved.path} at step {saved.step:,}")
     return 0
 
 
-def _newest_checkpoint(record: dict[str, Any]) -> dict[str, Any]:
+def _newest_checkpoint(record: RunRecord) -> CheckpointRecord:
     """The newest one a run can continue from, or else the newest policy."""
-    saved: list[dict[str, Any]] = record["checkpoints"]
-    full = [each for each in saved if each["kind"] == "full"]
-    if not saved:
-        raise MosaicError(f"run {record['run_id']} says that it saved, but names no file")
-    return (full or saved)[-1]
+    saved = record.newest_checkpoint("full") or record.newest_checkpoint()
+    if saved is None:
+        raise MosaicError(f"run {record.run_id} says that it saved, but names no file")
+    return saved
 
 
-def _wait_for_checkpoint(trainer: TrainerClient, asked: dict[str, Any], limit_s: float) -> None:
-    run_id, deadline = asked["run_id"], time.monotonic() + limit_s
+def _wait_for_checkpoint(trainer: TrainerClient, asked: RunRecord, limit_s: float) -> None:
+    run_id, deadline = asked.run_id, time.monotonic() + limit_s
     while time.monotonic() < deadline:
-        for event in trainer.events(run_id, after=asked["version"]):
+        for event in trainer.events(run_id, after=asked.version):
             match event["kind"]:
                 case "checkpoint_confirmed":
                     return
@@ -226,7 +224,7 @@ def cancel(run: str, grace: float | None, wait: bool, as_json: bool) -> int:
     with TrainerClient.connect() as trainer:
         record = trainer.cancel(run, grace)
         if wait:
-            record = _until(trainer, record["run_id"], lambda now: now["state"] == "TERM")
+            record = _until(trainer, record.run_id, lambda now: now.ended)
     return _told(record, as_json)
 
 
@@ -237,9 +235,9 @@ def delete(run: str, purge: bool) -> int:
     """Move an ended run to the trash, where it stays for seven days."""
     with TrainerClient.connect() as trainer:
         record = trainer.get(run)
-        trainer.delete(record["run_id"], purge)
-    undo = "" if purge else f"; undo: mosaic restore {record['run_id']}"
-    print(f"{record['run_id']} deleted{undo}")
+        trainer.delete(record.run_id, purge)
+    undo = "" if purge else f"; undo: mosaic restore {record.run_id}"
+    print(f"{record.run_id} deleted{undo}")
     return 0
 
 
@@ -252,21 +250,26 @@ def restore(run: str, as_json: bool) -> int:
         return _told(trainer.restore(run), as_json)
 
 
-def _until(trainer: TrainerClient, run_id: str, reached: Any, limit_s: float = 600.0) -> Any:
+def _until(
+    trainer: TrainerClient,
+    run_id: str,
+    reached: Callable[[RunRecord], bool],
+    limit_s: float = 600.0,
+) -> RunRecord:
     deadline = time.monotonic() + limit_s
     while True:
         record = trainer.get(run_id)
         if reached(record):
             return record
         if time.monotonic() > deadline:
-            raise MosaicError(f"run {run_id} is still {record['state']}")
+            raise MosaicError(f"run {run_id} is still {record.state}")
         time.sleep(0.05)
 
 
-def _told(record: dict[str, Any], as_json: bool) -> int:
+def _told(record: RunRecord, as_json: bool) -> int:
     if as_json:
         output.print_json(record)
     else:
-        outcome = f" ({record['outcome']})" if record["outcome"] else ""
-        print(f"{record['run_id']} {record['state']}{outcome}")
+        outcome = f" ({record.outcome})" if record.outcome else ""
+        print(f"{record.run_id} {record.state}{outcome}")
     return 0

@@ -141,9 +141,9 @@ def _continue(
     changes = {name: settings[name] for name in ("trials", "parallel") if settings[name]}
     with TrainerClient.connect() as trainer:
         run = trainer.get(sweep_id)
-        marks = [tag.removeprefix(_TAG) for tag in run["tags"] if tag.startswith(_TAG)]
+        marks = [tag.removeprefix(_TAG) for tag in run.tags if tag.startswith(_TAG)]
         first = trainer.get(marks[0]) if marks else run
-        return _drive(trainer, SweepStudy.load(Path(first["run_dir"]), **changes), as_json)
+        return _drive(trainer, SweepStudy.load(Path(first.run_dir), **changes), as_json)
 
 
 def _need_optuna() -> None:

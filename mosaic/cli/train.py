@@ -14,6 +14,7 @@ from mosaic.cli.options import complete_algorithms, json_option, run_argument
 from mosaic.client import TrainerClient
 from mosaic.config.suggest import did_you_mean
 from mosaic.errors import InvalidConfigError, Problem
+from mosaic.records import RunRecord
 from mosaic.workers.capabilities import WorkerCapabilities
 from mosaic.workers.discovery import discover, load_hook
 
@@ -75,7 +76,7 @@ def train(
         if parent:
             base = trainer.get(parent)
             config = _continued(base, algorithm, settings, flags)
-            parent = base["run_id"]
+            parent = base.run_id
         else:
             config = fresh_config(worker, algorithm, described, settings, flags)
         if dry_run:
@@ -117,7 +118,7 @@ def clone(
             _worker_fields(config)["seed"] = seed
         if name:
             config["run_name"] = name
-        record = trainer.submit(config, priority=priority, parent_run_id=base["run_id"])
+        record = trainer.submit(config, priority=priority, parent_run_id=base.run_id)
         return answer(trainer, record, not following, as_json)
 
 
@@ -167,14 +168,14 @@ def _dry_run(worker: WorkerCapabilities, config: dict[str, Any], as_json: bool) 
     return 0 if fits else 2
 
 
-def answer(trainer: TrainerClient, record: dict[str, Any], detach: bool, as_json: bool) -> int:
+def answer(trainer: TrainerClient, record: RunRecord, detach: bool, as_json: bool) -> int:
     """Print the id, or follow the run to its end."""
     if not detach:
-        return follow(trainer, record["run_id"], as_json)
+        return follow(trainer, record.run_id, as_json)
     if as_json:
-        output.print_json({"run_id": record["run_id"]})
+        output.print_json({"run_id": record.run_id})
     else:
-        print(record["run_id"])
+        print(record.run_id)
     return 0
 
 
@@ -277,14 +278,14 @@ def fresh_config(
 
 
 def _continued(
-    base: dict[str, Any], algo: str, settings: dict[str, Any], flags: dict[str, Any]
+    base: RunRecord, algo: str, settings: dict[str, Any], flags: dict[str, Any]
 ) -> dict[str, Any]:
     """A run's configuration, set up to go on from its newest checkpoint."""
-    if base["algo"] != algo:
-        message = f"run {base['run_id']} was trained with {base['algo']}, not {algo}"
+    if base.algo != algo:
+        message = f"run {base.run_id} was trained with {base.algo}, not {algo}"
         raise InvalidConfigError([Problem("", "CFG120", message)])
-    if not any(item["kind"] == "full" for item in base["checkpoints"]):
-        message = f"run {base['run_id']} has no checkpoint to continue from"
+    if not any(item.kind == "full" for item in base.checkpoints):
+        message = f"run {base.run_id} has no checkpoint to continue from"
         raise InvalidConfigError([Problem("", "CFG121", message)])
     config = _config_of(base)
     fields = _worker_fields(config)
@@ -295,7 +296,7 @@ def _continued(
         fields["total_timesteps"] = int(settings["total_timesteps"])
     extras = fields.setdefault("extras", {})
     extras["mode"] = "resume_training"
-    extras["checkpoint_path"] = str(Path(base["run_dir"]) / "checkpoints")
+    extras["checkpoint_path"] = str(Path(base.run_dir) / "checkpoints")
     kept = dict(extras.get("algo_params") or {})
     kept.pop("stop_at", None)
     extras["algo_params"] = {**kept, **flags, **_schedule(settings)}
@@ -322,9 +323,9 @@ def _schedule(settings: dict[str, Any]) -> dict[str, Any]:
     return {"stop_at": settings["stop_at"]} if settings["stop_at"] else {}
 
 
-def _config_of(record: dict[str, Any]) -> dict[str, Any]:
+def _config_of(record: RunRecord) -> dict[str, Any]:
     """A run's configuration as it was submitted, secrets by reference."""
-    config: dict[str, Any] = json.loads((Path(record["run_dir"]) / "config.json").read_text())
+    config: dict[str, Any] = json.loads((Path(record.run_dir) / "config.json").read_text())
     return config
 
 

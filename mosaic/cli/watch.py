@@ -12,6 +12,7 @@ from mosaic.cli.follow import describe, follow
 from mosaic.cli.options import complete_runs
 from mosaic.client import TrainerClient
 from mosaic.errors import MosaicError
+from mosaic.records.fields import plain
 
 
 @click.command()
@@ -33,10 +34,10 @@ def watch(
     with TrainerClient.connect() as trainer:
         if frames or preview:
             record = trainer.get(run or "last")
-            return _show_frames(record["run_id"], record["run_dir"], frames, seconds, fps)
+            return _show_frames(record.run_id, record.run_dir, frames, seconds, fps)
         if run and not as_json:
-            return follow(trainer, trainer.get(run)["run_id"])
-        wanted = trainer.get(run)["run_id"] if run else None
+            return follow(trainer, trainer.get(run).run_id)
+        wanted = trainer.get(run).run_id if run else None
         try:
             _every_change(trainer, wanted, as_json)
         except KeyboardInterrupt:
@@ -73,15 +74,14 @@ def _every_change(trainer: TrainerClient, wanted: str | None, as_json: bool) -> 
     live = False
     for change in trainer.watch():
         record = change.get("run")
-        concerns = wanted is None or (record and record["run_id"] == wanted)
+        concerns = wanted is None or (record and record.run_id == wanted)
         if as_json and concerns:
-            print(json.dumps(change), flush=True)
-        elif record and concerns and (live or record["state"] != "TERM"):
+            print(json.dumps(plain(change)), flush=True)
+        elif record and concerns and (live or record.live):
             output.console().print(
-                f"{record['run_id']} {output.state_cell(record)} {record['run_name']} "
-                f"{describe(record)}",
+                f"{record.run_id} {output.state_cell(record)} {record.run_name} {describe(record)}",
                 soft_wrap=True,
             )
         live = live or change["kind"] == "snapshot_end"
-        if wanted and record and record["run_id"] == wanted and record["state"] == "TERM":
+        if wanted and record and record.run_id == wanted and record.ended:
             return

@@ -4,10 +4,11 @@ from pathlib import Path
 from typing import Any
 
 from mosaic.errors import InvalidConfigError, Problem
+from mosaic.records import RunRecord
 
 
 def evaluation_config(
-    base: dict[str, Any],
+    base: RunRecord,
     *,
     episodes: int,
     seed: int = 1,
@@ -32,12 +33,12 @@ def evaluation_config(
     Raises:
         InvalidConfigError: The run has saved no policy.
     """
-    if not any(item["kind"] == "policy" for item in base["checkpoints"]):
-        message = f"run {base['run_id']} has saved no policy yet"
+    if not any(item.kind == "policy" for item in base.checkpoints):
+        message = f"run {base.run_id} has saved no policy yet"
         raise InvalidConfigError([Problem("", "CFG121", message)])
     extras: dict[str, Any] = {
         "mode": "policy_eval",
-        "policy_path": str(Path(base["run_dir"]) / "checkpoints"),
+        "policy_path": str(Path(base.run_dir) / "checkpoints"),
         "eval_episodes": episodes,
         "capture_video": video,
         "repeat": repeat,
@@ -47,14 +48,14 @@ def evaluation_config(
     if max_steps:
         extras["eval_max_steps"] = max_steps
     return {
-        "run_name": f"eval of {base['run_name']}",
+        "run_name": f"eval of {base.run_name}",
         "artifacts": {},
         "metadata": {
             "worker": {
-                "type": base["worker"],
+                "type": base.worker,
                 "config": {
-                    "algo": base["algo"],
-                    "env_id": env_id or base["env_id"],
+                    "algo": base.algo,
+                    "env_id": env_id or base.env_id,
                     "seed": seed,
                     "extras": extras,
                 },

@@ -4,7 +4,7 @@ from mosaic.client import TrainerClient
 
 with TrainerClient.connect() as trainer:
     run = trainer.submit({"algo": "ppo", "env_id": "CartPole-v1", "total_timesteps": 50_000})
-    print(trainer.wait(run["run_id"])["outcome"])
+    print(trainer.wait(run.run_id).outcome)
 """
 
 import json
@@ -17,7 +17,7 @@ import grpc
 
 from mosaic.client import archives, connection
 from mosaic.client import files as run_files
-from mosaic.client.records import change_record, run_record
+from mosaic.client.records import change_record
 from mosaic.config.paths import Home
 from mosaic.connect.channel import open_channel
 from mosaic.connect.endpoint import find_endpoint
@@ -34,6 +34,8 @@ from mosaic.errors import (
     RunNotFoundError,
     StorageError,
 )
+from mosaic.records.run import RunRecord
+from mosaic.records.wire import read_run
 from mosaic.wire import trainer_pb2 as pb
 from mosaic.wire import trainer_pb2_grpc
 from mosaic.workers.capabilities import WorkerCapabilities
@@ -49,7 +51,7 @@ _SHUTDOWN = {
 
 
 class TrainerClient:
-    """A connection to the daemon of one home. Records are plain dictionaries."""
+    """A connection to the daemon of one home. It returns typed records."""
 
     def __init__(self, home: Home, channel: grpc.Channel, token: bytes) -> None:
         self.home = home
@@ -149,7 +151,7 @@ class TrainerClient:
         priority: int = 0,
         cold: bool = False,
         parent_run_id: str = "",
-    ) -> dict[str, Any]:
+    ) -> RunRecord:
         """Submit a run.
 
         Raises:
@@ -163,20 +165,20 @@ class TrainerClient:
             parent_run_id=parent_run_id,
         )
         try:
-            return run_record(self._call("SubmitRun", request).run)
+            return read_run(self._call("SubmitRun", request).run)
         except InvalidConfigError as error:
             if error.problems[-1].code != _LIST_IS_CUT:
                 raise
         raise InvalidConfigError(self.validate(config))
 
-    def get(self, run_id: str) -> dict[str, Any]:
+    def get(self, run_id: str) -> RunRecord:
         """One run, by id, unique prefix or `last`."""
-        return run_record(self._call("GetRun", pb.GetRunRequest(run_id=run_id)))
+        return read_run(self._call("GetRun", pb.GetRunRequest(run_id=run_id)))
 
-    def list_runs(self, **query: Any) -> tuple[list[dict[str, Any]], str, int]:
+    def list_runs(self, **query: Any) -> tuple[list[RunRecord], str, int]:
         """A page of runs, the token of the next page, and the number of all that fit."""
         reply = self._call("ListRuns", pb.ListRunsRequest(**query))
-        return [run_record(run) for run in reply.runs], reply.next_page_token, int(reply.total)
+        return [read_run(run) for run in reply.runs], reply.next_page_token, int(reply.total)
 
     def watch(self, generation: str = "", since: int = 0) -> Iterator[dict[str, Any]]:
         """The runs as they are, then every change; resumable by `generation` and `sequence`."""
@@ -191,7 +193,7 @@ class TrainerClient:
         run_name: str | None = None,
         notes: str | None = None,
         tags: Sequence[str] | None = None,
-    ) -> dict[str, Any]:
+    ) -> RunRecord:
         """Change what people wrote about a run."""
         request = pb.UpdateRunRequest(
             run_id=run_id,
@@ -200,23 +202,23 @@ class TrainerClient:
             tags=tags or (),
             set_tags=tags is not None,
         )
-        return run_record(self._call("UpdateRun", request))
+        return read_run(self._call("UpdateRun", request))
 
-    def cancel(self, run_id: str, grace_s: float | None = None) -> dict[str, Any]:
+    def cancel(self, run_id: str, grace_s: float | None = None) -> RunRecord:
         """End a run; its process group is dead when its state is TERM."""
         request = pb.CancelRunRequest(run_id=run_id, grace_s=grace_s)
-        return run_record(self._call("CancelRun", request))
+        return read_run(self._call("CancelRun", request))
 
-    def pause(self, run_id: str, release: bool = False) -> dict[str, Any]:
+    def pause(self, run_id: str, release: bool = False) -> RunRecord:
         """Stop a run at its next safe point; with `release` its slots are given back."""
         request = pb.PauseRunRequest(run_id=run_id, release=release)
-        return run_record(self._call("PauseRun", request))
+        return read_run(self._call("PauseRun", request))
 
-    def resume(self, run_id: str) -> dict[str, Any]:
+    def resume(self, run_id: str) -> RunRecord:
         """Let a paused run go on."""
-        return run_record(self._call("ResumeRun", pb.ResumeRunRequest(run_id=run_id)))
+        return read_run(self._call("ResumeRun", pb.ResumeRunRequest(run_id=run_id)))
 
-    def checkpoint(self, run_id: str) -> dict[str, Any]:
+    def checkpoint(self, run_id: str) -> RunRecord:
         """Ask a run to save now; the events after the record's `version` bring the answer.
 
         The answer is `checkpoint_confirmed` (the newest of the record's `checkpoints` is of this
@@ -225,15 +227,15 @@ class TrainerClient:
         Raises:
             InvalidTransitionError: It does not run, or its worker cannot save on request.
         """
-        return run_record(self._call("CheckpointRun", pb.CheckpointRunRequest(run_id=run_id)))
+        return read_run(self._call("CheckpointRun", pb.CheckpointRunRequest(run_id=run_id)))
 
     def delete(self, run_id: str, purge: bool = False) -> None:
         """Move an ended run to the trash, or remove it past undoing."""
         self._call("DeleteRun", pb.DeleteRunRequest(run_id=run_id, purge=purge))
 
-    def restore(self, run_id: str) -> dict[str, Any]:
+    def restore(self, run_id: str) -> RunRecord:
         """Take a run back out of the trash."""
-        return run_record(self._call("RestoreRun", pb.RestoreRunRequest(run_id=run_id)))
+        return read_run(self._call("RestoreRun", pb.RestoreRunRequest(run_id=run_id)))
 
     def events(self, run_id: str, after: int = 0) -> list[dict[str, Any]]:
         """What happened to a run, in order."""
@@ -249,7 +251,7 @@ class TrainerClient:
             for event in self._call("ListRunEvents", request).events
         ]
 
-    def wait(self, run_id: str, timeout_s: float | None = None) -> dict[str, Any]:
+    def wait(self, run_id: str, timeout_s: float | None = None) -> RunRecord:
         """Block until a run has ended.
 
         Raises:
@@ -258,10 +260,10 @@ class TrainerClient:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             record = self.get(run_id)
-            if record["state"] == "TERM":
+            if record.ended:
                 return record
             if deadline is not None and time.monotonic() > deadline:
-                raise TimeoutError(f"run {run_id} is still {record['state']}")
+                raise TimeoutError(f"run {run_id} is still {record.state}")
             time.sleep(0.1)
 
     # ------------------------------------------------------------ files
@@ -368,7 +370,7 @@ class TrainerClient:
             reply = self._call("ImportRuns", chunks, timeout_s=None)
         return [
             {
-                "run": run_record(item.run),
+                "run": read_run(item.run),
                 "original_id": item.original_id,
                 "created": item.created,
                 "files": item.files,

@@ -1,12 +1,12 @@
 """What a run is worth: a number from its curve, at the end and on the way."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 from mosaic.errors import InvalidConfigError, Problem
+from mosaic.records import Progress
 
 EVALUATION = "eval"
 DEFAULT_TAG = "charts/episodic_return"
@@ -90,10 +90,10 @@ def score(curve: Curve, summary: str) -> float | None:
     return fmean(curve.values[-max(recent, fewest) :])
 
 
-def passed_rungs(progress: Mapping[str, Any]) -> int:
+def passed_rungs(progress: Progress) -> int:
     """How many tenths of the way a run has made, the end left out."""
-    total = progress["total"]
-    return min(int(progress["step"] * RUNGS // total), RUNGS - 1) if total else 0
+    total = progress.total
+    return min(int(progress.step * RUNGS // total), RUNGS - 1) if total else 0
 
 
 def rungs(curve: Curve, total: int, reached: int, summary: str) -> dict[int, float]:

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from mosaic.records import Outcome, RunRecord
 from mosaic.sweep.objective import Objective
 from mosaic.sweep.space import Space, space_from_dict, space_to_dict
 
 SCHEMA_VERSION = 1
 SAMPLERS, PRUNERS = ("tpe", "random", "grid"), ("median", "none")
-_DONE = frozenset({"completed", "time_limit"})
+_DONE = frozenset({Outcome.COMPLETED, Outcome.TIME_LIMIT})
 _HOPELESS_AFTER = 3
 
 
@@ -144,18 +145,18 @@ def run_key(sweep_id: str, trial: int, number: int, evaluation: bool = False) ->
     return f"sweep={sweep_id} trial={trial} run={number} {kind}"
 
 
-def trouble(records: Sequence[Mapping[str, Any]]) -> str:
+def trouble(records: Sequence[RunRecord]) -> str:
     """Why a trial cannot count; empty when nothing speaks against it yet."""
     for record in records:
-        if record["state"] == "TERM" and record["outcome"] not in _DONE:
-            reason = record["reason"] or "no reason given"
-            return f"run {record['run_id']} ended {record['outcome']}: {reason}"
+        if record.ended and record.outcome not in _DONE:
+            reason = record.reason or "no reason given"
+            return f"run {record.run_id} ended {record.outcome}: {reason}"
     return ""
 
 
-def all_ended(records: Sequence[Mapping[str, Any]]) -> bool:
+def all_ended(records: Sequence[RunRecord]) -> bool:
     """Whether no run of a trial is alive."""
-    return all(record["state"] == "TERM" for record in records)
+    return all(record.ended for record in records)
 
 
 def hopeless(states: Sequence[str]) -> bool:

@@ -17,6 +17,7 @@ from mosaic.client.evaluation import evaluation_config
 from mosaic.config.secrets import extract
 from mosaic.config.suggest import did_you_mean
 from mosaic.errors import DaemonNotRunningError, InvalidConfigError, RunNotFoundError
+from mosaic.records import RunRecord
 from mosaic.runs.ids import new_run_id
 from mosaic.sweep.objective import RUNGS, Curve, joint_rungs, passed_rungs, rungs, score
 from mosaic.sweep.plan import SweepPlan, all_ended, hopeless, run_key, trouble
@@ -24,7 +25,7 @@ from mosaic.sweep.study import SweepStudy, propose, write_study
 
 _LOOK_S, _PATIENCE_S = 0.3, 120.0
 
-Record = dict[str, Any]
+
 Say = Callable[[str], None]
 
 
@@ -58,7 +59,7 @@ def begin(trainer: TrainerClient, plan: SweepPlan) -> SweepStudy:
     with tempfile.TemporaryDirectory(prefix="sweep-", dir=trainer.home.cache) as folder:
         study = write_study(Path(folder), sweep_id, kept, first)
         run = trainer.submit(config, idempotency_key=run_key(sweep_id, 0, 0))
-        run_dir = Path(run["run_dir"])
+        run_dir = Path(run.run_dir)
         os.replace(study, run_dir / study.name)
     return SweepStudy.load(run_dir)
 
@@ -145,7 +146,7 @@ class SweepRunner:
 
     def _submit(self, config: Mapping[str, Any], key: str, parent: str) -> str:
         record = self._trainer.submit(config, idempotency_key=key, parent_run_id=parent)
-        return str(record["run_id"])
+        return str(record.run_id)
 
     # ------------------------------------------------------------ watching
 
@@ -170,12 +171,12 @@ class SweepRunner:
             self._maybe_prune(active, records)
         return False
 
-    def _judge(self, active: ActiveTrial, records: list[Record]) -> bool:
+    def _judge(self, active: ActiveTrial, records: list[RunRecord]) -> bool:
         """Every run has ended well: what is the trial worth?"""
         if self._plan.objective.evaluates:
             if not active.evaluations:
                 return self._evaluate(active, records)
-            played = [record["metrics"].get("episodic_return") for record in records]
+            played = [record.metrics.get("episodic_return") for record in records]
             values = played[len(active.runs) :]
         else:
             summary = self._plan.objective.summary
@@ -191,26 +192,26 @@ class SweepRunner:
         self._say(f"trial {active.trial.number}: {value:,.4g}{beside}")
         return True
 
-    def _evaluate(self, active: ActiveTrial, records: list[Record]) -> bool:
+    def _evaluate(self, active: ActiveTrial, records: list[RunRecord]) -> bool:
         try:
             for number, record in enumerate(records):
                 config = evaluation_config(record, episodes=self._plan.episodes)
-                config["metadata"]["tags"] = record["tags"]
+                config["metadata"]["tags"] = record.tags
                 key = run_key(self._study.sweep_id, active.trial.number, number, evaluation=True)
-                active.evaluations.append(self._submit(config, key, record["run_id"]))
+                active.evaluations.append(self._submit(config, key, record.run_id))
         except InvalidConfigError as error:
             self._fail(active.trial, error.problems[0].message)
             return True
         return False
 
-    def _maybe_prune(self, active: ActiveTrial, records: list[Record]) -> None:
-        reached = min(passed_rungs(record["progress"]) for record in records)
+    def _maybe_prune(self, active: ActiveTrial, records: list[RunRecord]) -> None:
+        reached = min(passed_rungs(record.progress) for record in records)
         if reached <= active.seen_rung:
             return
         active.seen_rung = reached
         summary = self._plan.objective.summary
         passed = [
-            rungs(self._curve(record["run_id"]), record["progress"]["total"], reached, summary)
+            rungs(self._curve(record.run_id), record.progress.total, reached, summary)
             for record in records
         ]
         rung = self._study.should_prune(active.trial, joint_rungs(passed))
@@ -220,17 +221,17 @@ class SweepRunner:
 
     # ------------------------------------------------------------ ending
 
-    def _stop(self, active: ActiveTrial, records: list[Record], state: str, reason: str) -> None:
+    def _stop(self, active: ActiveTrial, records: list[RunRecord], state: str, reason: str) -> None:
         self._study.note_stopping(active.trial, state, reason)
         for record in records:
-            if record["state"] != "TERM":
-                self._trainer.cancel(record["run_id"])
+            if record.live:
+                self._trainer.cancel(record.run_id)
 
-    def _stopped(self, active: ActiveTrial, records: list[Record], state: str) -> bool:
+    def _stopped(self, active: ActiveTrial, records: list[RunRecord], state: str) -> bool:
         reason = self._study.reason(active.trial)
         if state == "pruned":
             for record in records:
-                self._trainer.update(record["run_id"], tags=[*record["tags"], state])
+                self._trainer.update(record.run_id, tags=[*record.tags, state])
             self._study.prune(active.trial)
             self._say(f"trial {active.trial.number}: pruned, {reason}")
         else:

@@ -6,11 +6,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mosaic.errors import InvalidConfigError, MosaicError, WorkerContractError
+from mosaic.records import RunRecord, State
 from mosaic.workers.capabilities import WorkerCapabilities
 from mosaic.workers.discovery import discover
 from mosaic.workers.lifecycle import LifecycleLine, parse_line
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _START_S, _SHORT_S, _EXIT_S = 60.0, 120.0, 30.0
 PATIENCE_S = 20.0
 _TERMINATED = 143
+_NO_RUN = RunRecord(run_id="")
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class _Bench:
     capabilities: WorkerCapabilities
     configs: dict[str, dict[str, Any]]
     patience_s: float
-    record: dict[str, Any] = field(default_factory=dict)
+    record: RunRecord = _NO_RUN
 
     def submit(self, which: str) -> None:
         fields = {"algo": "", "env_id": "", **self.configs[which]}
@@ -56,26 +58,26 @@ class _Bench:
         }
         self.record = self.trainer.submit(request)
 
-    def until(self, reached: Callable[[dict[str, Any]], bool], limit_s: float, what: str) -> None:
+    def until(self, reached: Callable[[RunRecord], bool], limit_s: float, what: str) -> None:
         deadline = time.monotonic() + limit_s
         while True:
-            self.record = self.trainer.get(self.record["run_id"])
+            self.record = self.trainer.get(self.record.run_id)
             if reached(self.record):
                 return
-            if self.record["state"] == "TERM":
-                reason = self.record["reason"] or self.record["outcome"]
+            if self.record.ended:
+                reason = self.record.reason or self.record.outcome
                 raise WorkerContractError(f"the run ended before {what}: {reason}")
             if time.monotonic() > deadline:
-                state = self.record["state"]
+                state = self.record.state
                 raise WorkerContractError(f"still {state} after {limit_s:g} s, waiting for {what}")
             time.sleep(0.05)
 
     def words(self) -> list[LifecycleLine]:
         """The worker's lifecycle lines that keep the contract."""
-        path = Path(self.record["run_dir"]) / "logs" / "stdout.log"
+        path = Path(self.record.run_dir) / "logs" / "stdout.log"
         lines, newest = [], 0
         for raw in path.read_bytes().split(b"\n") if path.exists() else []:
-            parsed = parse_line(raw, self.record["run_id"], newest)
+            parsed = parse_line(raw, self.record.run_id, newest)
             if isinstance(parsed, LifecycleLine):
                 newest = parsed.seq
                 lines.append(parsed)
@@ -162,12 +164,12 @@ def _bad_start(capabilities: WorkerCapabilities) -> CheckResult:
 
 def _handshake(bench: _Bench) -> str:
     bench.submit("long")
-    bench.until(lambda now: now["state"] in ("RDY", "EXEC"), _START_S, "the handshake")
-    return f"registered with {json.dumps(bench.record['capabilities'])}"
+    bench.until(lambda now: now.state in (State.RDY, State.EXEC), _START_S, "the handshake")
+    return f"registered with {json.dumps(dict(bench.record.capabilities))}"
 
 
 def _start(bench: _Bench) -> str:
-    bench.until(lambda now: now["state"] == "EXEC", bench.patience_s, "run_started")
+    bench.until(lambda now: now.is_running, bench.patience_s, "run_started")
     first = bench.words()[0].event if bench.words() else "nothing"
     if first != "run_started":
         raise WorkerContractError(f"its first word is {first}, not run_started")
@@ -175,11 +177,11 @@ def _start(bench: _Bench) -> str:
 
 
 def _signs_of_life(bench: _Bench) -> str:
-    def heard(_: dict[str, Any]) -> bool:
+    def heard(_: RunRecord) -> bool:
         return any(line.event in ("heartbeat", "metrics") for line in bench.words())
 
     bench.until(heard, 35.0, "a heartbeat or metrics line")
-    quarantined = bench.record["quarantined_lines"]
+    quarantined = bench.record.quarantined_lines
     if quarantined:
         raise WorkerContractError(f"{quarantined} of its lines break the lifecycle format")
     return "heartbeat or metrics seen, every line well formed"
@@ -187,30 +189,30 @@ def _signs_of_life(bench: _Bench) -> str:
 
 def _pause(bench: _Bench) -> str:
     promised = bench.capabilities.supports_pause
-    bench.trainer.pause(bench.record["run_id"])
-    bench.until(lambda now: now["state"] == "PAUSE", bench.patience_s, "the pause")
-    before = _cpu_ticks(bench.record["run_id"])
+    bench.trainer.pause(bench.record.run_id)
+    bench.until(lambda now: now.is_paused, bench.patience_s, "the pause")
+    before = _cpu_ticks(bench.record.run_id)
     time.sleep(1.0)
-    used = _cpu_ticks(bench.record["run_id"]) - before
+    used = _cpu_ticks(bench.record.run_id) - before
     if used > 20:
         raise WorkerContractError(f"it used {used} CPU ticks in a second while paused")
-    bench.trainer.resume(bench.record["run_id"])
-    bench.until(lambda now: now["state"] == "EXEC", bench.patience_s, "the resume")
+    bench.trainer.resume(bench.record.run_id)
+    bench.until(lambda now: now.is_running, bench.patience_s, "the resume")
     return "at a safe point" if promised else "by SIGSTOP, as it does not support pause itself"
 
 
 def _cancel(bench: _Bench) -> str:
     from mosaic.system.processes import marked_processes
 
-    run_id = bench.record["run_id"]
+    run_id = bench.record.run_id
     bench.trainer.cancel(run_id, grace_s=bench.patience_s)
     record = bench.trainer.wait(run_id, timeout_s=bench.patience_s + 15)
     bench.record = record
     left = marked_processes(run_id)
     if left:
         raise WorkerContractError(f"{len(left)} of its processes are still alive")
-    if record["exit_code"] != _TERMINATED:
-        code = record["exit_code"]
+    if record.exit_code != _TERMINATED:
+        code = record.exit_code
         raise WorkerContractError(f"exit code {code} after SIGTERM, the contract asks for 143")
     last = bench.words()[-1]
     if last.event != "run_failed" or last.fields["reason"] != "terminated":
@@ -220,10 +222,10 @@ def _cancel(bench: _Bench) -> str:
 
 def _completion(bench: _Bench) -> str:
     bench.submit("short")
-    record = bench.trainer.wait(bench.record["run_id"], timeout_s=_SHORT_S)
+    record = bench.trainer.wait(bench.record.run_id, timeout_s=_SHORT_S)
     bench.record = record
-    if record["outcome"] != "completed":
-        raise WorkerContractError(f"it ended {record['outcome']}: {record['reason']}")
+    if not record.completed:
+        raise WorkerContractError(f"it ended {record.outcome}: {record.reason}")
     words = [line.event for line in bench.words()]
     if words[-1] != "run_completed":
         raise WorkerContractError(f"its last word is {words[-1]}, not run_completed")
@@ -231,7 +233,7 @@ def _completion(bench: _Bench) -> str:
 
 
 def _event_order(bench: _Bench) -> str:
-    events = bench.trainer.events(bench.record["run_id"])
+    events = bench.trainer.events(bench.record.run_id)
     numbers = [event["seq"] for event in events]
     if numbers != list(range(1, len(numbers) + 1)):
         raise WorkerContractError(f"its events are not dense: {numbers}")

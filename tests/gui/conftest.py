@@ -212,7 +212,7 @@ class Driver:
         sent: list[Any] = []
         self.services.link.call("submit", config, done=sent.append, failed=sent.append)
         self.until(lambda: sent, "the daemon answers")
-        assert isinstance(sent[0], dict), sent[0]
+        assert not isinstance(sent[0], Exception), sent[0]
         run_id = str(sent[0]["run_id"])
         self.until(lambda: run_id in self.services.store.runs, "the run is listed")
         return run_id

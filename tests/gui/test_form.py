@@ -190,8 +190,7 @@ def test_seeds_of_one_form_are_one_group(driver: Driver) -> None:
         rows = [panel.model.row_at(place) for place in range(panel.model.rowCount())]
         wanted = {run["run_id"] for run in mine()}
         return any(
-            not isinstance(row, dict) and {run["run_id"] for run in row.runs} == wanted
-            for row in rows
+            hasattr(row, "runs") and {run["run_id"] for run in row.runs} == wanted for row in rows
         )
 
     driver.until(grouped, "one group of exactly these")

@@ -1,10 +1,12 @@
 """What a sweep proposes, prunes and counts, decided without a daemon."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from mosaic.errors import InvalidConfigError
+from mosaic.records import Outcome, Progress, RunRecord, State
 from mosaic.sweep.objective import (
     Curve,
     Objective,
@@ -160,9 +162,9 @@ def test_the_end_of_a_curve_counts() -> None:
 def test_rungs_are_the_tenths_that_all_seeds_have_passed() -> None:
     """A later point never changes an earlier rung, and the slowest seed sets the pace."""
     curve = Curve([15, 25, 95], [1.0, 3.0, 100.0])
-    assert passed_rungs({"step": 35, "total": 100}) == 3
-    assert passed_rungs({"step": 100, "total": 100}) == 9
-    assert passed_rungs({"step": 5, "total": 0}) == 0
+    assert passed_rungs(Progress(step=35, total=100)) == 3
+    assert passed_rungs(Progress(step=100, total=100)) == 9
+    assert passed_rungs(Progress(step=5, total=0)) == 0
     assert rungs(curve, 100, 3, "last") == {2: 1.0, 3: 3.0}
     assert joint_rungs([{2: 1.0, 3: 2.0}, {2: 3.0}]) == {2: 2.0}
     assert joint_rungs([]) == {}
@@ -179,11 +181,11 @@ def test_objectives_are_read_or_explained() -> None:
 
 def test_a_trial_with_a_broken_run_does_not_count() -> None:
     """A failed, cancelled or lost run is named; one at its time limit has a curve that counts."""
-    good = {"run_id": "A", "state": "TERM", "outcome": "time_limit", "reason": ""}
-    bad = {"run_id": "B", "state": "TERM", "outcome": "failed", "reason": "out of memory"}
+    good = RunRecord(run_id="A", state=State.TERM, outcome=Outcome.TIME_LIMIT)
+    bad = RunRecord(run_id="B", state=State.TERM, outcome=Outcome.FAILED, reason="out of memory")
     assert trouble([good]) == ""
     assert trouble([good, bad]) == "run B ended failed: out of memory"
-    assert trouble([{**bad, "state": "EXEC"}]) == ""
+    assert trouble([replace(bad, state=State.EXEC)]) == ""
 
 
 def test_three_failures_at_the_beginning_are_enough() -> None:

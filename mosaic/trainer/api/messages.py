@@ -1,73 +1,70 @@
-"""Rows and events as protobuf messages."""
+"""Stored runs as the record that clients see."""
 
-import json
+from dataclasses import fields
+from typing import Any
 
-from mosaic.trainer.core.states import State
+from mosaic.records.run import Capabilities, CheckpointRecord, Outcome, Progress, RunRecord, State
+from mosaic.records.wire import write_run
+from mosaic.trainer.core.states import Run
 from mosaic.trainer.storage.registry import StoredRun
 from mosaic.wire import trainer_pb2 as pb
 
-
-def _fraction(stored: StoredRun, total: int) -> float:
-    """How much is done. A completed run has done everything it was asked to do.
-
-    Its last step may lie below the total, which need not be a multiple of the batch.
-    """
-    if stored.run.outcome == "completed":
-        return 1.0
-    return min(1.0, stored.vitals.step / total) if total else 0.0
+# Most of the record is the stored row under the same names; `run_record` makes the rest.
+_AS_STORED = tuple({item.name for item in fields(RunRecord)} & {item.name for item in fields(Run)})
+_CHECKPOINT = tuple(item.name for item in fields(CheckpointRecord))
 
 
 def run_message(stored: StoredRun, run_dir: str, wait_reason: str = "") -> pb.Run:
+    """A run as it is sent to clients."""
+    return write_run(run_record(stored, run_dir, wait_reason))
+
+
+def run_record(stored: StoredRun, run_dir: str, wait_reason: str = "") -> RunRecord:
     """A run as clients see it."""
     run, vitals = stored.run, stored.vitals
-    total = vitals.total or run.total_timesteps
-    sps = vitals.metrics.get("sps", 0.0)
-    running = run.state in (State.EXEC, State.PAUSE)
-    return pb.Run(
-        run_id=run.run_id,
-        run_name=run.run_name,
-        worker=run.worker,
-        algo=run.algo,
-        env_id=run.env_id,
-        seed=run.seed,
-        state=str(run.state),
-        outcome=run.outcome,
-        reason=run.reason,
-        wait_reason=wait_reason,
-        pid=run.pid,
-        exit_code=run.exit_code if run.exit_signal is None else -run.exit_signal,
-        slots=run.slots,
-        progress=pb.Progress(
-            step=vitals.step,
-            total=total,
-            fraction=_fraction(stored, total),
-            sps=sps,
-            eta_s=vitals.eta_s if running else 0.0,
-        ),
-        metrics=vitals.metrics,
-        created_at=run.created_at,
-        started_at=run.started_at,
-        finished_at=run.finished_at,
-        last_heartbeat=vitals.last_heartbeat,
-        run_dir=run_dir,
-        checkpoints=[
-            pb.Checkpoint(
-                path=item.path,
-                step=item.step,
-                sha256=item.sha256,
-                kind=item.kind,
-                saved_at=item.saved_at,
-            )
+    values: dict[str, Any] = {name: getattr(run, name) for name in _AS_STORED}
+    values |= {
+        "outcome": Outcome(run.outcome) if run.outcome else None,
+        "reason": run.reason or None,
+        "wait_reason": wait_reason or None,
+        "pid": run.pid or None,
+        "exit_code": run.exit_code if run.exit_signal is None else -run.exit_signal,
+        "progress": _progress(stored),
+        "metrics": vitals.metrics,
+        "started_at": run.started_at or None,
+        "finished_at": run.finished_at or None,
+        "last_heartbeat": vitals.last_heartbeat or None,
+        "run_dir": run_dir,
+        "checkpoints": tuple(
+            CheckpointRecord(**{name: getattr(item, name) for name in _CHECKPOINT})
             for item in run.checkpoints
-        ],
-        capabilities_json=json.dumps(dict(run.capabilities)),
-        stalled=run.stalled,
-        stopping=run.stopping if run.live else "",
-        priority=run.priority,
-        parent_run_id=run.parent_run_id,
-        tags=run.tags,
-        notes=run.notes,
-        version=run.version,
-        quarantined_lines=vitals.quarantined,
-        mode=run.mode,
+        ),
+        "capabilities": Capabilities(run.capabilities),
+        "stopping": run.stopping if run.live else "",
+        "quarantined_lines": vitals.quarantined,
+    }
+    return RunRecord(**values)
+
+
+def _progress(stored: StoredRun) -> Progress:
+    run, vitals = stored.run, stored.vitals
+    total = vitals.total or run.total_timesteps
+    # The estimate of a run that no longer trains is out of date.
+    training = run.state in (State.EXEC, State.PAUSE)
+    return Progress(
+        step=vitals.step,
+        total=total,
+        fraction=_fraction(stored, total),
+        sps=vitals.metrics.get("sps", 0.0),
+        eta_s=vitals.eta_s if training else 0.0,
     )
+
+
+def _fraction(stored: StoredRun, total: int) -> float:
+    """The share that is done. A completed run has done everything it was asked to do.
+
+    Its last step may be below the total, which need not be a multiple of the batch.
+    """
+    if stored.run.outcome == Outcome.COMPLETED:
+        return 1.0
+    return min(1.0, stored.vitals.step / total) if total else 0.0

@@ -6,34 +6,11 @@ is the only place that decides which events happen.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from enum import StrEnum
 from typing import Any
 
 from mosaic.errors import InvalidTransitionError
-
-
-class State(StrEnum):
-    """Where a run stands."""
-
-    INIT = "INIT"
-    HSHK = "HSHK"
-    RDY = "RDY"
-    EXEC = "EXEC"
-    PAUSE = "PAUSE"
-    FAULT = "FAULT"
-    TERM = "TERM"
-
-
-class Outcome(StrEnum):
-    """How a run ended."""
-
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    TIME_LIMIT = "time_limit"
-    LOST = "lost"
-    INTERRUPTED = "interrupted"
-
+from mosaic.records.run import Outcome as Outcome
+from mosaic.records.run import State as State
 
 LIVE = frozenset(State) - {State.TERM}
 WITH_PROCESS = frozenset({State.HSHK, State.RDY, State.EXEC, State.PAUSE, State.FAULT})
