@@ -8,15 +8,12 @@ from qtpy.QtCore import QObject, QTimer, Signal
 
 from gym_gui.background.daemon_link import DaemonLink
 from gym_gui.background.streams import Stream, StreamKeeper
-from gym_gui.models.run_status import Record
 from gym_gui.models.run_store import RunStore
 from gym_gui.models.series import Series
 from mosaic.client import TrainerClient
 
 # More than a chart draws at once: the rest is there for zooming in.
 _MAX_POINTS = 16_000
-# A run with metric files shows them at once; only one without is drawn from its headline numbers.
-_STREAM_FIRST_S = 1.5
 _REST_S = 20.0
 _MOST_RESTING = 4
 
@@ -36,8 +33,6 @@ class MetricFeed(QObject):
         super().__init__()
         self.run_id = run_id
         self.curves: dict[str, Series] = {}
-        self._streamed = False
-        self._born = time.monotonic()
 
         def follow(client: TrainerClient) -> Iterator[dict[str, Any]]:
             return client.metrics(run_id, follow=True, max_points=_MAX_POINTS)
@@ -50,22 +45,7 @@ class MetricFeed(QObject):
         """Follow no longer."""
         self._stream.stop()
 
-    def note(self, run: Record) -> None:
-        """The newest headline numbers: the curve of a run that writes no metric files."""
-        step, values = run["progress"]["step"], run["metrics"]
-        early = time.monotonic() - self._born < _STREAM_FIRST_S
-        if self._streamed or early or not values:
-            return
-        for tag, value in values.items():
-            series = self.curves.setdefault(tag, Series())
-            if not len(series) or step > series.steps[-1]:
-                series.extend([step], [value], [time.time()])
-        self.grown.emit(set(values))
-
     def _take(self, batches: list[dict[str, Any]]) -> None:
-        if not self._streamed:
-            self._streamed = True
-            self.curves.clear()
         for batch in batches:
             series = self.curves.setdefault(batch["tag"], Series())
             series.extend(batch["steps"], batch["values"], batch["wall_times"])
@@ -88,7 +68,6 @@ class FeedPool(QObject):
     def __init__(self, link: DaemonLink, keeper: StreamKeeper, store: RunStore) -> None:
         super().__init__()
         self._link, self._keeper, self._store = link, keeper, store
-        store.changed.connect(self._on_store)
         self._feeds: dict[str, MetricFeed] = {}
         self._users: dict[str, int] = {}
         self._resting: dict[str, float] = {}
@@ -102,7 +81,6 @@ class FeedPool(QObject):
         self._resting.pop(run_id, None)
         if run_id not in self._feeds:
             self._feeds[run_id] = self._make(run_id)
-            self._on_store({run_id})
         return self._feeds[run_id]
 
     def give_back(self, run_id: str) -> None:
@@ -151,9 +129,3 @@ class FeedPool(QObject):
         feed = MetricFeed(self._link, self._keeper, run_id)
         feed.grown.connect(lambda tags, name=run_id: self.grown.emit(name, tags))
         return feed
-
-    def _on_store(self, ids: set[str]) -> None:
-        for run_id in ids & set(self._feeds):
-            run = self._store.get(run_id)
-            if run is not None:
-                self._feeds[run_id].note(run)

@@ -1,4 +1,4 @@
-"""Curves as arrays: growing, smoothing, thinning, and the band over several seeds."""
+"""Curves as arrays: growing, smoothing, and the band over several seeds."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+
+from mosaic.curves.thinning import thin
 
 Floats = NDArray[np.float64]
 KEEP_POINTS = 40_000
@@ -30,7 +32,7 @@ class Series:
         self.values = np.concatenate([self.values, np.asarray(values, float)])
         self.walls = np.concatenate([self.walls, np.asarray(walls, float)])
         if len(self.steps) > KEEP_POINTS:
-            kept = extremes(self.values, KEEP_POINTS // 2)
+            kept = thin(self.values, KEEP_POINTS // 2)
             self.steps, self.values, self.walls = (
                 self.steps[kept],
                 self.values[kept],
@@ -39,20 +41,6 @@ class Series:
 
     def __len__(self) -> int:
         return len(self.steps)
-
-
-def extremes(values: Floats, most: int) -> NDArray[np.intp]:
-    """Places of about `most` points: the lowest and highest of each bucket, and both ends."""
-    count = len(values)
-    if count <= most:
-        return np.arange(count)
-    size = -(-count // max(1, most // 2))
-    whole = count // size * size
-    blocks = np.nan_to_num(values[:whole]).reshape(-1, size)
-    starts = np.arange(len(blocks)) * size
-    lows, highs = starts + blocks.argmin(axis=1), starts + blocks.argmax(axis=1)
-    rest = np.arange(whole, count)
-    return np.unique(np.concatenate([lows, highs, rest, [0, count - 1]]))
 
 
 def smooth(values: Floats, weight: float) -> Floats:
@@ -129,16 +117,3 @@ def as_csv(curves: Mapping[str, Series]) -> str:
             )
         ]
     return "\n".join(lines) + "\n"
-
-
-_HEADLINE = ("episodic_return", "charts/episodic_return", "eval/episodic_return")
-
-
-def tag_order(tag: str) -> tuple[int, str]:
-    """Sorts tags so that what people look at first comes first."""
-    if tag in _HEADLINE:
-        return (0, tag)
-    for place, prefix in enumerate(("charts/", "episodic", "eval", "losses/"), start=1):
-        if tag.startswith(prefix):
-            return (place, tag)
-    return (9, tag)

@@ -6,7 +6,6 @@ from qtpy.QtWidgets import QGridLayout
 
 from gym_gui.models import formatting
 from gym_gui.models.run_status import is_live, newest_checkpoint, one_line, status_of, title_of
-from gym_gui.models.series import tag_order
 from gym_gui.resources import icons
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
@@ -14,6 +13,7 @@ from gym_gui.widgets.chart import Chart, Line, Look
 from gym_gui.widgets.labels import ElidedLabel, NumberTile, label, selectable
 from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.messages import Banner, EmptyState
+from mosaic.curves.names import tag_order
 
 _TILES = ("Return", "Episode length", "Steps a second", "Progress", "Time left", "Checkpoint")
 

@@ -14,9 +14,10 @@ from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QGraphicsPolygonItem, QVBoxLayout, QWidget
 
 from gym_gui.models import formatting
-from gym_gui.models.series import Series, band, extremes, nearest_value, smooth
+from gym_gui.models.series import Series, band, nearest_value, smooth
 from gym_gui.resources.theming import ThemeManager
 from gym_gui.widgets.axis import ReadableAxis
+from mosaic.curves.thinning import thin
 
 _DRAWN_POINTS = 2000
 _SOFT_POINTS = 500
@@ -217,7 +218,7 @@ class Chart(QWidget):
         y = smooth(series.values, smoothing)
         shown = self._in_sight(x)
         x, y = x[shown], y[shown]
-        kept = extremes(y, _DRAWN_POINTS)
+        kept = thin(y, _DRAWN_POINTS)
         x, y = x[kept], y[kept]
         if self._look.log_y:
             y = np.where(y > 0, y, np.nan)

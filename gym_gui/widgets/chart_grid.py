@@ -16,12 +16,13 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from gym_gui.models.series import Series, as_csv, tag_order
+from gym_gui.models.series import Series, as_csv
 from gym_gui.resources.theming import ThemeManager
 from gym_gui.widgets.chart import Chart, ChartClock, Line, Look
 from gym_gui.widgets.labels import ElidedLabel, label
 from gym_gui.widgets.layouts import column, framed, row, scrolled
 from gym_gui.widgets.messages import EmptyState
+from mosaic.curves.names import tag_order
 
 Lines = Mapping[str, Mapping[str, Line]]
 _MOST_SPARE = 40

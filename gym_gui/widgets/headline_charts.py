@@ -9,8 +9,9 @@ from gym_gui.resources.theming import ThemeManager
 from gym_gui.widgets.chart import Chart, ChartClock, Line, Look
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column, framed
+from mosaic.curves import names
 
-_WANTED = {"Return": "episodic_return", "Steps a second": "sps"}
+_WANTED = {"Return": names.RETURN, "Steps a second": names.SPEED}
 
 
 class HeadlineCharts(QWidget):
@@ -30,9 +31,13 @@ class HeadlineCharts(QWidget):
 
     def show_curves(self, curves: Mapping[str, Series], smoothing: float) -> None:
         """Show what there is of the curves, by tag."""
-        for name, ending in _WANTED.items():
-            found = [one for tag, one in curves.items() if tag.lower().split("/")[-1] == ending]
-            lines = {name: Line(found[0], name, self._themes.theme.series[0])} if found else {}
-            self._cards[name].setVisible(bool(lines))
-            self.charts[name].set_lines(lines, Look(smoothing))
+        for title, number in _WANTED.items():
+            curve = names.headline(curves, number)
+            lines = (
+                {title: Line(curve, title, self._themes.theme.series[0])}
+                if curve is not None
+                else {}
+            )
+            self._cards[title].setVisible(bool(lines))
+            self.charts[title].set_lines(lines, Look(smoothing))
         self.setVisible(any(not card.isHidden() for card in self._cards.values()))

@@ -6,13 +6,16 @@ points only.
 
 import urllib.parse
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from mosaic.curves.thinning import bucket_size, extremes
 from mosaic.runs.metric_writer import FOLDER, SUFFIX, path_of
 
 _TURN_POINTS = 1 << 18
+# Of a structured array numpy's types know no more than that.
+Points = NDArray[np.void]
 POINT = np.dtype([("step", "<i8"), ("value", "<f8"), ("wall", "<f8")])
 
 
@@ -32,13 +35,11 @@ class MetricReader:
             if path.name.endswith(SUFFIX)
         )
 
-    def read(self, tag: str, start: int = 0, max_points: int = 0) -> "np.ndarray[Any, Any]":
+    def read(self, tag: str, start: int = 0, max_points: int = 0) -> Points:
         """Points from index `start` on, thinned to about `max_points` when that is set."""
         return self.read_counted(tag, start, max_points)[1]
 
-    def read_counted(
-        self, tag: str, start: int = 0, max_points: int = 0
-    ) -> "tuple[int, np.ndarray[Any, Any]]":
+    def read_counted(self, tag: str, start: int = 0, max_points: int = 0) -> tuple[int, Points]:
         """The same, with how many points there were before thinning."""
         path = path_of(self._folder, tag)
         try:
@@ -53,16 +54,15 @@ class MetricReader:
         return len(points), points
 
 
-def _read_thinned(
-    path: Path, start: int, count: int, max_points: int
-) -> "tuple[int, np.ndarray[Any, Any]]":
+def _read_thinned(path: Path, start: int, count: int, max_points: int) -> tuple[int, Points]:
     """How many points were read, and about `max_points` of them: each bucket's extremes, both ends.
 
     A few megabytes at a time, so that a curve of any length takes no more memory than that.
     """
-    size = -(-count // max(1, max_points // 2))
+    size = bucket_size(count, max_points)
     turn = max(1, _TURN_POINTS // size) * size
-    kept, read = [], 0
+    kept: list[Points] = []
+    read = 0
     with path.open("rb") as file:
         file.seek(start * POINT.itemsize)
         while read < count:
@@ -72,21 +72,6 @@ def _read_thinned(
             ends = [0] if read == 0 else []
             read += len(points)
             ends += [len(points) - 1] if read == count else []
-            places = np.concatenate([_extremes(points["value"], size), ends]).astype(np.intp)
+            places = np.concatenate([extremes(points["value"], size), ends]).astype(np.intp)
             kept.append(points[np.unique(places)])
     return read, np.concatenate(kept) if kept else np.empty(0, POINT)
-
-
-def _extremes(values: "np.ndarray[Any, Any]", size: int) -> "np.ndarray[Any, Any]":
-    """Places of the lowest and the highest of each `size` values."""
-    values = np.ascontiguousarray(values)
-    # A sum is not finite when one of its parts is not; that is rare and asks for a copy.
-    if not np.isfinite(values.sum()):
-        values = np.nan_to_num(values)
-    whole = len(values) // size * size
-    places = []
-    for first, blocks in ((0, values[:whole].reshape(-1, size)), (whole, values[None, whole:])):
-        if blocks.size:
-            offsets = first + np.arange(len(blocks)) * size
-            places += [offsets + blocks.argmin(axis=1), offsets + blocks.argmax(axis=1)]
-    return np.concatenate(places)

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from mosaic.curves.names import RETURN, TAGS
 from mosaic.errors import InvalidConfigError, Problem
 from mosaic.records import Progress
 
 EVALUATION = "eval"
-DEFAULT_TAG = "charts/episodic_return"
+DEFAULT_TAG = TAGS[RETURN]
 SUMMARIES = ("last", "mean", "max")
 RUNGS = 10
 # The end of a curve: its last tenth of steps, but not so few points that one episode decides,

@@ -16,6 +16,7 @@ from mosaic.client import TrainerClient
 from mosaic.client.evaluation import evaluation_config
 from mosaic.config.secrets import extract
 from mosaic.config.suggest import did_you_mean
+from mosaic.curves.names import RETURN
 from mosaic.errors import DaemonNotRunningError, InvalidConfigError, RunNotFoundError
 from mosaic.records import RunRecord
 from mosaic.runs.ids import new_run_id
@@ -176,7 +177,7 @@ class SweepRunner:
         if self._plan.objective.evaluates:
             if not active.evaluations:
                 return self._evaluate(active, records)
-            played = [record.metrics.get("episodic_return") for record in records]
+            played = [record.metrics.get(RETURN) for record in records]
             values = played[len(active.runs) :]
         else:
             summary = self._plan.objective.summary

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from mosaic.curves.names import tag_of
 from mosaic.runs.metric_writer import DAEMONS_MARK, FOLDER, MetricWriter, Point, newest_point
 
 # A worker that floods or invents names without end is cut off, not stored without end.
@@ -30,7 +31,9 @@ class CurveKeeper:
         """Note one line of the worker."""
         if self._theirs or not self._open():
             return
-        for tag, value in values.items():
+        for name, value in values.items():
+            # Under the tag that a worker with files of its own uses: one curve, one name.
+            tag = tag_of(name)
             if tag in self._newest or len(self._newest) < _MOST_TAGS:
                 self._take(tag, (step, value, wall))
 

@@ -1,0 +1,1 @@
+"""What curves are called and how long ones are shortened, for workers, daemon and window alike."""

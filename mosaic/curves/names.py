@@ -1,0 +1,56 @@
+"""The headline numbers of a run: their names in messages, their tags in curves.
+
+A message says `episodic_return`, a curve is called `charts/episodic_return`, as CleanRL's charts
+are. Whoever stores or looks for a curve takes its tag from here.
+"""
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+RETURN = "episodic_return"
+LENGTH = "episodic_length"
+SPEED = "sps"
+
+TAGS: Mapping[str, str] = {
+    RETURN: "charts/episodic_return",
+    LENGTH: "charts/episodic_length",
+    SPEED: "charts/SPS",
+}
+# An evaluation counts episodes, not steps: its curves are never taken for learning curves.
+EVALUATION_TAGS: Mapping[str, str] = {
+    RETURN: "eval/episodic_return",
+    LENGTH: "eval/episodic_length",
+}
+LOSSES = "losses/"
+_NAMES = {tag: name for name, tag in TAGS.items()}
+_GROUPS = ("charts/", "eval/", LOSSES)
+
+Curve = TypeVar("Curve")
+
+
+def tag_of(name: str) -> str:
+    """The tag under which a number of a message is stored; other numbers keep their name."""
+    return TAGS.get(name, name)
+
+
+def name_of(tag: str) -> str | None:
+    """The name of a curve's newest value in messages; None for what messages leave out."""
+    return _NAMES.get(tag, tag if tag.startswith(LOSSES) else None)
+
+
+def headline(curves: Mapping[str, Curve], name: str) -> Curve | None:
+    """The curve of a headline number: of training, else of an evaluation, else None."""
+    for tag in (TAGS[name], EVALUATION_TAGS.get(name, "")):
+        if tag in curves:
+            return curves[tag]
+    return None
+
+
+def tag_order(tag: str) -> tuple[int, str]:
+    """A sort key: the return first, then charts, evaluations, losses, and the rest."""
+    if tag in (TAGS[RETURN], EVALUATION_TAGS[RETURN]):
+        return (0, tag)
+    for place, prefix in enumerate(_GROUPS, start=1):
+        if tag.startswith(prefix):
+            return (place, tag)
+    return (len(_GROUPS) + 1, tag)
