@@ -82,10 +82,10 @@ def measure_memories(folder: Path) -> list[dict[str, Any]]:
 
     from cleanrl_worker.kit import checkpoint_files, checkpoints
     from cleanrl_worker.kit.atari import AtariEnvs
+    from cleanrl_worker.kit.checkpointing import SAVE_SHARE
     from cleanrl_worker.kit.envs import Envs
     from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
     from cleanrl_worker.kit.replay import ReplayBuffer
-    from cleanrl_worker.kit.run import _SAVE_SHARE
 
     cpu = torch.device("cpu")
     makers = {
@@ -108,7 +108,7 @@ def measure_memories(folder: Path) -> list[dict[str, Any]]:
             times.append(time.perf_counter() - began)
             checkpoint_files.prune(folder / "memory", 1)
         median = statistics.median(times)
-        interval = max(INTERVAL_S, median / _SAVE_SHARE)
+        interval = max(INTERVAL_S, median / SAVE_SHARE)
         found.append(
             {
                 "memory": name,

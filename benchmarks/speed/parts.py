@@ -23,9 +23,9 @@ from torch import Tensor, nn
 from cleanrl_worker.agents.grid_convolutions import distinct_rows
 from cleanrl_worker.agents.minigrid import MinigridAgent
 from cleanrl_worker.agents.nature_cnn import nature_cnn
+from cleanrl_worker.kit.device import limit_threads
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.optim import Adam
-from cleanrl_worker.kit.threads import limit_threads
 
 RESULT = Path(__file__).resolve().parents[1] / "results" / "speed" / "parts.json"
 _VIEWS = "MiniGrid-Empty-8x8-v0"

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.trainer import until
 
 from cleanrl_worker.kit import checkpoint_files
+from cleanrl_worker.kit.bridge import Bridge
 
 
 class Worker:
     """The other end of a script's bridge."""
 
-    def __init__(self, run_dir: Path, *flags: str) -> None:
+    def __init__(self, run_dir: Path, *flags: str, clogged: bool = False) -> None:
         ours, theirs = socket.socketpair()
         ours.settimeout(60)
+        if clogged:
+            # Empty lines until the socket takes no more: what the script says has no room.
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    theirs.send(b"\n", socket.MSG_DONTWAIT)
         command = [sys.executable, "-m", "cleanrl_worker.cleanrl.ppo", "--run-dir", str(run_dir)]
         self.process = subprocess.Popen(
             [*command, *flags],
@@ -124,3 +133,42 @@ def test_a_refusal_reaches_the_worker(tmp_path: Path) -> None:
     assert "discrete actions" in worker.next("run_failed")["reason"]
     assert worker.process.wait(60) == 2
     worker.close()
+
+
+def test_a_worker_that_does_not_read_does_not_stop_training(tmp_path: Path) -> None:
+    """A stuck worker costs the run nothing; later it hears every answer and the newest numbers."""
+    worker = Worker(tmp_path / "run", "--total-timesteps", "4096", clogged=True)
+    worker.command("go")
+    worker.command("checkpoint")
+    final = tmp_path / "run" / "checkpoints" / f"step-4096{checkpoint_files.STATE_SUFFIX}"
+    until(final.exists, "the whole schedule to be trained while nothing is read")
+    said = [json.loads(line) for line in worker.lines if line.strip()]
+    assert worker.process.wait(60) == 0
+    saved = {event["step"] for event in said if event["event"] == "checkpoint_saved"}
+    assert len(saved) == 2
+    assert max(saved) == 4096
+    assert [event for event in said if event["event"] == "metrics"][-1]["step"] == 4096
+    worker.close()
+
+
+def test_what_a_stuck_worker_missed_follows_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much is said meanwhile: no answer is lost or torn, and old numbers are left out."""
+    ours, theirs = socket.socketpair()
+    monkeypatch.setenv("CLEANRL_BRIDGE_FD", str(theirs.detach()))
+    bridge = Bridge()
+    for number in range(2000):
+        bridge.send("metrics", step=number, values={"padding": "x" * 200})
+        bridge.send("note", number=number, text="y" * 200)
+    sending = threading.Thread(target=bridge.drain)
+    sending.start()
+    said = []
+    with ours, ours.makefile("r") as lines:
+        for line in lines:
+            said.append(json.loads(line))
+            if said[-1].get("step") == 1999:
+                break
+        sending.join(60)
+    assert [event["number"] for event in said if event["event"] == "note"] == list(range(2000))
+    metrics = [event["step"] for event in said if event["event"] == "metrics"]
+    assert metrics == sorted(metrics)
+    assert len(metrics) < 2000

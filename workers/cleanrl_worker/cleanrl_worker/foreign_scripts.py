@@ -1,29 +1,35 @@
-"""The metric bridge for scripts that know nothing of MOSAIC: their summary writer tells us."""
+"""Scripts that know nothing of MOSAIC: what they tell their summary writer and W&B reaches us too.
+
+Nothing of the script is changed. Two functions of libraries it may import are wrapped right after
+their import: `SummaryWriter.add_scalar`, whose numbers become the run's metrics, and `wandb.init`,
+which continues offline instead of failing when its host is away.
+"""
 
 from __future__ import annotations
 
 import functools
+import importlib.util
+import math
 import os
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, SupportsFloat
 
-from cleanrl_worker.kit.bridge import Bridge
+from cleanrl_worker.kit.bridge import METRICS, Bridge
+from cleanrl_worker.kit.logger import EndedEpisodes, metric_writer
 from cleanrl_worker.kit.wandb_logging import init_or_offline
+from mosaic.curves.names import LENGTH, RETURN, name_of
 
+# As often as our own scripts report.
 _INTERVAL_S = 1.0
-# CleanRL's tags as headline names.
-_HEADLINES = {
-    "charts/episodic_return": "episodic_return",
-    "charts/episodic_length": "episodic_length",
-    "charts/SPS": "sps",
-}
 _WRITERS = ("torch.utils.tensorboard.writer", "tensorboardX.writer", "tensorboardX")
 
 
 def wait_for_go() -> Bridge:
-    """The bridge, once the worker has shaken hands; at once when nobody listens."""
+    """The bridge, once the worker has shaken hands; at once without a worker."""
     bridge = Bridge()
     while bridge.connected:
         commands = bridge.wait()
@@ -35,23 +41,23 @@ def wait_for_go() -> Bridge:
 def listen_to_summary_writers(bridge: Bridge, total: int) -> None:
     """Report every scalar a `SummaryWriter` is given, at most once a second."""
     collector = _Collector(bridge, total)
-    _when_imported(_WRITERS, lambda module: _patch(module, collector))
+    _when_imported(_WRITERS, lambda module: _wrap_writer(module, collector))
 
 
 def spare_wandb(bridge: Bridge) -> None:
-    """Let a script whose W&B cannot be reached go on offline instead of failing."""
+    """Let a script whose W&B cannot be reached continue offline instead of failing."""
 
-    def patch(module: Any) -> None:
-        original = module.init
+    def wrap(module: ModuleType) -> None:
+        original: Callable[..., object] = module.init
 
         @functools.wraps(original)
-        def init(**options: Any) -> Any:
+        def init(**options: object) -> object:
             return init_or_offline(original, bridge, options)
 
-        module.init = init
+        setattr(module, "init", init)  # noqa: B010
 
     if os.environ.get("WANDB_RUN_ID"):
-        _when_imported(("wandb",), patch)
+        _when_imported(("wandb",), wrap)
 
 
 class _Collector:
@@ -61,86 +67,87 @@ class _Collector:
         self._bridge = bridge
         self._total = total
         self._values: dict[str, float] = {}
-        self._ended = {"count": 0, "steps": 0.0, "returns": 0.0}
+        self._ended: EndedEpisodes = {"count": 0, "steps": 0, "returns": 0.0}
         self._sent_at = 0.0
         self._step = 0
-        self._writer = _metric_writer()
+        self._metrics = metric_writer()
 
-    def scalar(self, tag: str, value: Any, step: Any) -> None:
-        """Note one scalar."""
-        try:
-            number, at = float(value), int(step or 0)
-        except (TypeError, ValueError):
+    def scalar(self, tag: str, value: object, step: object) -> None:
+        """Note one scalar; what is not a number is the writer's own business."""
+        number, at = _number(value), _number(step or 0)
+        if number is None or at is None:
             return
-        self._step = max(self._step, at)
-        if self._writer is not None:
-            self._writer.add(tag, at, number)
-        name = _HEADLINES.get(tag, tag if tag.startswith("losses/") else None)
-        if name is None or number != number or abs(number) == float("inf"):
+        self._step = max(self._step, int(at))
+        if self._metrics is not None:
+            self._metrics.add(tag, int(at), number)
+        name = name_of(tag)
+        if name is None or not math.isfinite(number):
             return
         self._values[name] = number
-        self._count(name, number)
-        if time.monotonic() - self._sent_at >= _INTERVAL_S:
-            self.send()
-
-    def _count(self, name: str, number: float) -> None:
-        if name == "episodic_return":
+        if name == RETURN:
             self._ended["count"] += 1
             self._ended["returns"] += number
-        elif name == "episodic_length":
-            self._ended["steps"] += number
+        elif name == LENGTH:
+            self._ended["steps"] += int(number)
+        if time.monotonic() - self._sent_at >= _INTERVAL_S:
+            self.send()
 
     def send(self) -> None:
         """Report what has been collected."""
         if self._values:
             self._sent_at = time.monotonic()
             self._bridge.send(
-                "metrics",
+                METRICS,
                 step=self._step,
                 total=self._total,
                 values=dict(self._values),
                 ended=self._ended,
             )
-            self._ended = dict.fromkeys(self._ended, 0)
+            self._ended = {"count": 0, "steps": 0, "returns": 0.0}
 
     def close(self) -> None:
         """Report what is left."""
         self.send()
-        if self._writer is not None:
-            self._writer.flush()
+        if self._metrics is not None:
+            self._metrics.flush()
 
 
-def _metric_writer() -> Any:
-    run_dir = os.environ.get("MOSAIC_RUN_DIR")
-    if not run_dir:
+def _number(value: object) -> float | None:
+    """A number, a tensor or an array of one element as a number; None for anything else."""
+    try:
+        return float(value) if isinstance(value, SupportsFloat | str) else None
+    except (TypeError, ValueError):
         return None
-    from mosaic.runs.metric_writer import MetricWriter
-
-    return MetricWriter(run_dir)
 
 
-def _patch(module: Any, collector: _Collector) -> None:
-    writer = getattr(module, "SummaryWriter", None)
+def _wrap_writer(module: ModuleType, collector: _Collector) -> None:
+    # tensorboardX shows the same class under two names: the second time it is wrapped already.
+    writer: Any = getattr(module, "SummaryWriter", None)
     if writer is None or getattr(writer, "_mosaic_listens", False):
         return
     original, closing = writer.add_scalar, writer.close
 
     @functools.wraps(original)
     def add_scalar(
-        self: Any, tag: str, scalar_value: Any, global_step: Any = None, *rest: Any, **k: Any
-    ) -> Any:
+        self: object,
+        tag: str,
+        scalar_value: object,
+        global_step: object = None,
+        *rest: object,
+        **options: object,
+    ) -> object:
         collector.scalar(tag, scalar_value, global_step)
-        return original(self, tag, scalar_value, global_step, *rest, **k)
+        return original(self, tag, scalar_value, global_step, *rest, **options)
 
     @functools.wraps(closing)
-    def close(self: Any) -> Any:
+    def close(self: object) -> object:
         collector.close()
         return closing(self)
 
     writer.add_scalar, writer.close, writer._mosaic_listens = add_scalar, close, True
 
 
-def _when_imported(names: tuple[str, ...], act: Callable[[Any], None]) -> None:
+def _when_imported(names: tuple[str, ...], act: Callable[[ModuleType], None]) -> None:
     """Act on modules now if they are loaded, else right after their import."""
     for name in names:
         if name in sys.modules:
@@ -151,17 +158,18 @@ def _when_imported(names: tuple[str, ...], act: Callable[[Any], None]) -> None:
 class _AfterImport:
     """Lets the other finders find a module, then acts on it once it is loaded."""
 
-    def __init__(self, names: tuple[str, ...], act: Callable[[Any], None]) -> None:
+    def __init__(self, names: tuple[str, ...], act: Callable[[ModuleType], None]) -> None:
         self._names = names
         self._act = act
         self._looking = False
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         """The real spec, with an action after its execution."""
+        # `find_spec` below asks every finder again, this one too.
         if name not in self._names or self._looking:
             return None
-        import importlib.util
-
         self._looking = True
         try:
             spec = importlib.util.find_spec(name)
@@ -170,9 +178,10 @@ class _AfterImport:
         if spec is not None and spec.loader is not None:
             execute, act = spec.loader.exec_module, self._act
 
-            def exec_module(module: Any) -> None:
+            def exec_module(module: ModuleType) -> None:
                 execute(module)
                 act(module)
 
-            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+            # On this loader object alone: its class loads other modules too.
+            setattr(spec.loader, "exec_module", exec_module)  # noqa: B010
         return spec

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 
 from cleanrl_worker.kit import checked_files, checkpoint_files, checkpoints, spaces
+from cleanrl_worker.kit.device import limit_threads
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.errors import CheckpointError, UsageError
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.schema import script_names
-from cleanrl_worker.kit.threads import limit_threads
 
 _MOST_ENVS = 16
 

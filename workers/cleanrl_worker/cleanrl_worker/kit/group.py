@@ -21,8 +21,8 @@ import torch
 
 from cleanrl_worker.kit import checkpoints
 from cleanrl_worker.kit.bridge import VARIABLE
+from cleanrl_worker.kit.device import limit_threads
 from cleanrl_worker.kit.errors import TrainingError, UsageError
-from cleanrl_worker.kit.threads import limit_threads
 
 
 def choose_devices(world_size: int, device_ids: str | None, *, cuda: bool) -> list[torch.device]:

@@ -6,20 +6,35 @@ import math
 import os
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from cleanrl_worker.kit.args import RunArgs
-from cleanrl_worker.kit.bridge import Bridge
+from cleanrl_worker.kit.bridge import METRICS, Bridge
 from cleanrl_worker.kit.errors import TrainingError
 from cleanrl_worker.kit.tensorboard import event_writer
+from cleanrl_worker.kit.types import EndedEpisode
 from cleanrl_worker.kit.wandb_logging import WandbLogger
+from mosaic.curves.names import LENGTH, LOSSES, RETURN, SPEED, TAGS
+from mosaic.runs.metric_writer import MetricWriter
 
+# People read the headline numbers: more often than once a second nobody sees.
 _REPORT_EVERY_S = 1.0
 _PRINT_EVERY_S = 2.0
-# The run's own metric files are compact: episodes that end close together become one point.
-_METRIC_WINDOW_S = 0.1
+# The run's own metric files are compact: of a whole run a curve of episodes has so many points.
+_EPISODE_POINTS = 2000
+# The share of variance that a critic explains is undefined while all returns are equal.
+_MAY_BE_UNDEFINED = "losses/explained_variance"
+
+
+class EndedEpisodes(TypedDict):
+    """The episodes since the last report: how many, and the sums of their steps and returns."""
+
+    count: int
+    steps: int
+    returns: float
 
 
 class Logger:
@@ -31,16 +46,18 @@ class Logger:
         folder = Path(args.tensorboard_dir) if args.tensorboard_dir else run_dir / "tensorboard"
         self._events = event_writer(folder)
         self._events.add_text("hyperparameters", _as_table(args))
-        self._metrics = _metric_writer()
-        self._wandb = _tracker(args, run_dir, bridge) if args.track else None
-        self._values: dict[str, float] = {}
-        self._episodes: list[tuple[float, int]] = []
-        self._window: list[tuple[float, int]] = []
-        self._window_ends = 0.0
-        self._began = self._reported = self._printed = time.monotonic()
-        self._first_step = self._reported_step = 0
-        self._paused_s = 0.0
+        self._metrics = metric_writer()
+        self._wandb = _wandb_logger(args, run_dir, bridge) if args.track else None
+        self._losses: dict[str, float] = {}
+        self._headline = {SPEED: 0.0}
+        self._episodes: list[EndedEpisode] = []
         self._disk_trouble = ""
+        # By steps, not by time: the same run stores the same curve, however busy the machine.
+        self._window_steps = max(1, total // _EPISODE_POINTS)
+        self._window: list[EndedEpisode] = []
+        self._window_step = self._window_ends = 0
+        self._paused_s = 0.0
+        self.start(0)
 
     def start(self, step: int) -> None:
         """Begin to measure speed from here."""
@@ -52,68 +69,73 @@ class Logger:
         self._paused_s += seconds
         self._reported += seconds
 
-    def scalars(self, step: int, values: dict[str, float]) -> None:
-        """Log named numbers of an update, and the speed with them."""
+    def scalars(self, step: int, values: Mapping[str, float]) -> None:
+        """Log named numbers of an update, and the speed with them.
+
+        Raises:
+            TrainingError: One of them is not finite.
+        """
         now = time.time()
-        values = {tag: float(value) for tag, value in values.items()}
-        for tag, value in values.items():
-            if not math.isfinite(value) and tag != "losses/explained_variance":
+        # One-element tensors and NumPy scalars become plain numbers here, once.
+        numbers = {tag: float(value) for tag, value in values.items()}
+        for tag, value in numbers.items():
+            if not math.isfinite(value) and tag != _MAY_BE_UNDEFINED:
                 raise TrainingError(
                     f"{tag} became {value} at step {step}; training has diverged. "
                     "Lower --learning-rate, or continue from an earlier checkpoint with --resume."
                 )
         elapsed = time.monotonic() - self._began - self._paused_s
-        values["charts/SPS"] = (step - self._first_step) / max(elapsed, 1e-9)
-        self._values.update(values)
-        for tag, value in values.items():
+        numbers[TAGS[SPEED]] = (step - self._first_step) / max(elapsed, 1e-9)
+        for tag, value in numbers.items():
+            if tag.startswith(LOSSES):
+                self._losses[tag] = value
             self._events.add_scalar(tag, value, step, now)
             if self._metrics is not None:
                 self._metrics.add(tag, step, value, now)
         if self._wandb is not None:
-            self._wandb.log({**values, "global_step": step})
+            self._wandb.log({**numbers, "global_step": step})
 
-    def episodes(self, step: int, ended: list[tuple[float, int]]) -> None:
+    def episodes(self, step: int, ended: Sequence[EndedEpisode]) -> None:
         """Log episodes that ended."""
         now = time.time()
         for total, length in ended:
-            self._events.add_scalar("charts/episodic_return", total, step, now)
-            self._events.add_scalar("charts/episodic_length", length, step, now)
+            self._events.add_scalar(TAGS[RETURN], total, step, now)
+            self._events.add_scalar(TAGS[LENGTH], length, step, now)
         self._episodes += ended
+        if step >= self._window_ends:
+            self._close_window(now)
+            # At a multiple of its width: a resumed run has the windows of an unbroken one.
+            self._window_ends = (step // self._window_steps + 1) * self._window_steps
         self._window += ended
-        if now >= self._window_ends:
-            self._close_window(step, now)
+        self._window_step = step
 
     def report(self, step: int, *, force: bool = False) -> None:
-        """Send the headline numbers on when it is time to."""
+        """Send the headline numbers if it is time to."""
         now = time.monotonic()
         since = now - self._reported
         if since < _REPORT_EVERY_S and not force:
             return
-        values = {tag: value for tag, value in self._values.items() if tag.startswith("losses/")}
         ended = _summed(self._episodes)
-        if self._episodes:
-            self._values["return"] = ended["returns"] / ended["count"]
-            self._values["length"] = ended["steps"] / ended["count"]
+        if ended["count"]:
+            self._headline[RETURN] = ended["returns"] / ended["count"]
+            self._headline[LENGTH] = ended["steps"] / ended["count"]
             self._episodes = []
-        if "return" in self._values:
-            values["episodic_return"] = self._values["return"]
-            values["episodic_length"] = self._values["length"]
         if since > 0 and step > self._reported_step:
-            self._values["sps"] = (step - self._reported_step) / since
-        values["sps"] = self._values.get("sps", 0.0)
+            self._headline[SPEED] = (step - self._reported_step) / since
+        values = {**self._losses, **self._headline}
         finite = {tag: value for tag, value in values.items() if math.isfinite(value)}
         told = ended if math.isfinite(ended["returns"]) else None
-        self._bridge.send("metrics", step=step, total=self._total, values=finite, ended=told)
+        self._bridge.send(METRICS, step=step, total=self._total, values=finite, ended=told)
         self._reported, self._reported_step = now, step
         self._events.flush()
-        self._mind_the_disk()
+        self._check_the_disk()
         if not self._bridge.connected and (force or now - self._printed >= _PRINT_EVERY_S):
             self._printed = now
             print(_progress_line(step, self._total, finite), flush=True)
 
     def close(self, step: int) -> None:
         """Send and write what is left."""
-        self._close_window(step, time.time())
+        self._close_window(time.time())
         self.report(step, force=True)
         self._events.close()
         if self._metrics is not None:
@@ -121,7 +143,7 @@ class Logger:
         if self._wandb is not None:
             self._wandb.finish()
 
-    def _mind_the_disk(self) -> None:
+    def _check_the_disk(self) -> None:
         """Say once that the disk takes no numbers, and once that it does again."""
         writers = [writer for writer in (self._events, self._metrics) if writer is not None]
         trouble = next((writer.trouble for writer in writers if writer.trouble), "")
@@ -130,43 +152,38 @@ class Logger:
         self._disk_trouble = trouble
         lost = sum(writer.lost for writer in writers)
         text = (
-            f"the run's numbers cannot be written: {trouble}; they wait in memory, training goes on"
+            f"the run's numbers cannot be written: {trouble}; they wait in memory, training "
+            "continues"
             if trouble
             else f"the run's numbers are written again; {lost} were lost"
         )
         print(text, file=sys.stderr, flush=True)
         self._bridge.send("note", text=text)
 
-    def _close_window(self, step: int, now: float) -> None:
-        self._window_ends = now + _METRIC_WINDOW_S
+    def _close_window(self, now: float) -> None:
+        """Store the mean of the window's episodes as one point."""
         if not self._window:
             return
-        total = _mean([episode[0] for episode in self._window])
-        length = _mean([episode[1] for episode in self._window])
+        step, ended = self._window_step, _summed(self._window)
         self._window = []
+        means = {
+            TAGS[RETURN]: ended["returns"] / ended["count"],
+            TAGS[LENGTH]: ended["steps"] / ended["count"],
+        }
         if self._metrics is not None:
-            self._metrics.add("charts/episodic_return", step, total, now)
-            self._metrics.add("charts/episodic_length", step, length, now)
+            for tag, value in means.items():
+                self._metrics.add(tag, step, value, now)
         if self._wandb is not None:
-            self._wandb.log(
-                {
-                    "charts/episodic_return": total,
-                    "charts/episodic_length": length,
-                    "global_step": step,
-                }
-            )
+            self._wandb.log({**means, "global_step": step})
 
 
-def _metric_writer() -> Any:
+def metric_writer() -> MetricWriter | None:
+    """The run's own metric files; None for a script that was started by hand."""
     folder = os.environ.get("MOSAIC_RUN_DIR")
-    if not folder:
-        return None
-    from mosaic.runs.metric_writer import MetricWriter
-
-    return MetricWriter(Path(folder))
+    return MetricWriter(folder) if folder else None
 
 
-def _tracker(args: RunArgs, run_dir: Path, bridge: Bridge) -> WandbLogger:
+def _wandb_logger(args: RunArgs, run_dir: Path, bridge: Bridge) -> WandbLogger:
     return WandbLogger(bridge, args.wandb_project_name, args.wandb_entity, run_dir, asdict(args))
 
 
@@ -175,7 +192,7 @@ def _as_table(args: RunArgs) -> str:
     return f"|param|value|\n|-|-|\n{rows}"
 
 
-def _summed(episodes: list[tuple[float, int]]) -> dict[str, float]:
+def _summed(episodes: Sequence[EndedEpisode]) -> EndedEpisodes:
     return {
         "count": len(episodes),
         "steps": sum(length for _, length in episodes),
@@ -183,13 +200,9 @@ def _summed(episodes: list[tuple[float, int]]) -> dict[str, float]:
     }
 
 
-def _mean(numbers: list[float] | list[int]) -> float:
-    return float(sum(numbers)) / len(numbers)
-
-
-def _progress_line(step: int, total: int, values: dict[str, float]) -> str:
+def _progress_line(step: int, total: int, values: Mapping[str, float]) -> str:
     parts = [f"global_step={step}/{total}"]
-    if "episodic_return" in values:
-        parts.append(f"episodic_return={values['episodic_return']:.2f}")
-    parts.append(f"SPS={values['sps']:.0f}")
+    if RETURN in values:
+        parts.append(f"episodic_return={values[RETURN]:.2f}")
+    parts.append(f"SPS={values[SPEED]:.0f}")
     return "  ".join(parts)

@@ -8,20 +8,32 @@ import sys
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from queue import Full, Queue
-from typing import Any
+from typing import Protocol, TypeVar, cast
 
 from cleanrl_worker.kit.bridge import Bridge
 
-# More than a run logs while W&B makes up its mind whether its host can be reached.
+# More than a run logs while W&B finds out whether its host can be reached.
 _MOST_WAITING = 100_000
 _DEFAULT_PATIENCE_S = 10.0
+# Beyond the time W&B itself was given: its own limits are not exact.
+_GRACE_S = 5.0
+
+Opened = TypeVar("Opened")
+
+
+class _WandbRun(Protocol):
+    """What is used of `wandb.Run`; the package is optional and imported late."""
+
+    def log(self, values: Mapping[str, float]) -> object: ...
+
+    def finish(self) -> object: ...
 
 
 class WandbLogger:
-    """Hands numbers to W&B on a thread of its own; goes on offline when its host is away."""
+    """Gives numbers to W&B on a thread of its own; continues offline when its host is away."""
 
     def __init__(
         self,
@@ -29,10 +41,10 @@ class WandbLogger:
         project: str,
         entity: str | None,
         run_dir: Path,
-        config: dict[str, Any],
+        config: Mapping[str, object],
     ) -> None:
         self._bridge = bridge
-        self._options = {
+        self._options: dict[str, object] = {
             "project": project,
             "entity": entity,
             "name": os.environ.get("WANDB_NAME") or run_dir.name,
@@ -40,24 +52,25 @@ class WandbLogger:
             "config": config,
             "resume": "allow",
         }
-        self._waiting: Queue[dict[str, Any] | None] = Queue(_MOST_WAITING)
+        self._waiting: Queue[Mapping[str, float] | None] = Queue(_MOST_WAITING)
         self._thread = threading.Thread(target=self._work, name="wandb", daemon=True)
         self._thread.start()
 
-    def log(self, values: dict[str, Any]) -> None:
+    def log(self, values: Mapping[str, float]) -> None:
         """Pass numbers on; returns at once."""
         try:
             self._waiting.put_nowait(values)
         except Full:
+            # W&B has stalled for a hundred thousand updates: training is worth more.
             pass
 
     def finish(self) -> None:
-        """Give W&B a little time to write what is left, then go."""
+        """Let W&B write what is left, for a limited time."""
         self._waiting.put(None)
         patience = _seconds("WANDB_INIT_TIMEOUT") + _seconds("WANDB_FINISH_TIMEOUT")
-        self._thread.join(timeout=patience + 5.0)
+        self._thread.join(timeout=patience + _GRACE_S)
         if self._thread.is_alive():
-            print("W&B did not finish in time; the run goes on without it", file=sys.stderr)
+            print("W&B did not finish in time; the run ends without it", file=sys.stderr)
 
     def _work(self) -> None:
         try:
@@ -67,15 +80,17 @@ class WandbLogger:
             run.finish()
         except Exception as error:
             # Tracking is an extra: a run without it is worth more than no run.
-            print(f"W&B is not available, training goes on without it: {error}", file=sys.stderr)
+            print(f"W&B is not available, training continues without it: {error}", file=sys.stderr)
 
-    def _open(self) -> Any:
+    def _open(self) -> _WandbRun:
         import wandb
 
-        return init_or_offline(wandb.init, self._bridge, self._options)
+        return cast(_WandbRun, init_or_offline(wandb.init, self._bridge, self._options))
 
 
-def init_or_offline(init: Callable[..., Any], bridge: Bridge, options: dict[str, Any]) -> Any:
+def init_or_offline(
+    init: Callable[..., Opened], bridge: Bridge, options: Mapping[str, object]
+) -> Opened:
     """Open a W&B run; one whose host does not answer is written to the run directory only.
 
     The host is asked first: an attempt that fails halfway leaves W&B waiting for it at the end.

@@ -14,12 +14,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cleanrl_worker.kit.bridge import Bridge
+from cleanrl_worker.kit.bridge import METRICS, Bridge
+from cleanrl_worker.kit.control import Control
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.evaluation import Episode, evaluate
 from cleanrl_worker.kit.tensorboard import event_writer
-from cleanrl_worker.programs.control import Control
 from cleanrl_worker.programs.statistics import summarize
+from mosaic.curves.names import EVALUATION_TAGS, LENGTH, RETURN, SPEED
 from mosaic.runs.metric_writer import MetricWriter
 from mosaic.system import atomic
 
@@ -83,8 +84,8 @@ class Evaluation:
         self._episodes.append(episode)
         step, now = len(self._episodes), time.time()
         values = {
-            "eval/episodic_return": episode.episodic_return,
-            "eval/episodic_length": float(episode.length),
+            EVALUATION_TAGS[RETURN]: episode.episodic_return,
+            EVALUATION_TAGS[LENGTH]: float(episode.length),
             "eval/discounted_return": episode.discounted_return,
         }
         for tag, value in values.items():
@@ -99,12 +100,12 @@ class Evaluation:
         count = len(self._episodes)
         mean_return = sum(episode.episodic_return for episode in self._episodes) / count
         values = {
-            "episodic_return": mean_return,
-            "episodic_length": steps / count,
-            "sps": steps / max(time.monotonic() - self._began, 1e-9),
+            RETURN: mean_return,
+            LENGTH: steps / count,
+            SPEED: steps / max(time.monotonic() - self._began, 1e-9),
         }
         total = 0 if self._options.repeat else self._options.episodes
-        self._control.bridge.send("metrics", step=count, total=total, values=values)
+        self._control.bridge.send(METRICS, step=count, total=total, values=values)
         self._events.flush()
         if not self._control.bridge.connected:
             print(f"episodes={count}  episodic_return={mean_return:.2f}", flush=True)
@@ -166,6 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     bridge = Bridge()
     try:
         control = Control(bridge)
+        control.start()
         Evaluation(options, control).play()
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)

@@ -1,0 +1,181 @@
+"""When a run saves and how it resumes: everything that must survive, named once."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from cleanrl_worker.kit import checked_files, checkpoint_files, checkpoints
+from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.bridge import Bridge
+from cleanrl_worker.kit.checkpoint_files import POLICY_SUFFIX
+from cleanrl_worker.kit.errors import CheckpointError, UsageError
+from cleanrl_worker.kit.types import StateDict, Stateful
+
+# A save may take at most this share of the time between two saves.
+SAVE_SHARE = 0.02
+# After a failed save: soon enough to catch the moment when the disk has room again.
+_RETRY_S = 1.0
+
+
+class Checkpointer:
+    """Saves a run at its interval, and brings one back.
+
+    Args:
+        args: The run's arguments.
+        env_id: The environment, which a checkpoint must match.
+        name: The algorithm file's name.
+        run_dir: Where the folder `checkpoints` is made.
+        bridge: Tells the worker what was saved.
+        tell: Says a sentence to the user.
+    """
+
+    def __init__(
+        self,
+        args: RunArgs,
+        env_id: str,
+        name: str,
+        run_dir: Path,
+        bridge: Bridge,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._args = args
+        self._env_id = env_id
+        self._name = name
+        self._run_dir = run_dir
+        self._bridge = bridge
+        self._tell = tell
+        self._policy: Mapping[str, Stateful] = {}
+        self._objects: Mapping[str, Stateful] = {}
+        self._saved_step = -1
+        self._next_save = 0.0
+        self._failed = 0
+        self._slow = False
+
+    def remember(self, policy: Mapping[str, Stateful], objects: Mapping[str, Stateful]) -> None:
+        """Name what is needed to act, and everything else that changes."""
+        self._policy, self._objects = policy, objects
+
+    def start(self) -> None:
+        """Begin to count the time until the first save."""
+        self._next_save = time.monotonic() + self._args.checkpoint_interval_s
+
+    @property
+    def due(self) -> bool:
+        """Whether the interval is over; never when only the end is to be saved."""
+        return bool(self._args.checkpoint_interval_s) and time.monotonic() >= self._next_save
+
+    def save(self, step: int) -> None:
+        """Save the policy and the full state of this moment.
+
+        Raises:
+            OSError: The disk refuses it.
+        """
+        if self._saved_step == step:
+            return
+        began = time.monotonic()
+        policy = {name: item.state_dict() for name, item in self._policy.items()}
+        about: StateDict = {
+            "algorithm": self._name,
+            "env_id": self._env_id,
+            "step": step,
+            "args": asdict(self._args),
+        }
+        state: StateDict = {
+            **about,
+            "policy": policy,
+            "objects": {name: item.state_dict() for name, item in self._objects.items()},
+            "random": checkpoints.random_state(),
+        }
+        folder = self._run_dir / "checkpoints"
+        for saved in checkpoints.save(folder, step, {**about, "model": policy}, state):
+            self._bridge.send(
+                "checkpoint_saved",
+                path=str(saved.path.relative_to(self._run_dir)),
+                step=saved.step,
+                sha256=saved.sha256,
+                kind=saved.kind,
+            )
+        # Only now: until the new one is complete, the old ones are the run's only way back.
+        checkpoint_files.prune(folder, self._args.keep_checkpoints)
+        self._saved_step = step
+        self._plan_next(time.monotonic() - began)
+
+    def try_save(self, step: int) -> str:
+        """Save; a full disk costs this checkpoint, not the run. Returns why it was not saved."""
+        try:
+            self.save(step)
+        except OSError as error:
+            wait = max(self._args.checkpoint_interval_s, _RETRY_S)
+            self._next_save = time.monotonic() + wait
+            self._failed += 1
+            problem = f"the checkpoint at step {step} could not be written: {error}"
+            # Once, not at every attempt: a disk may stay full for hours.
+            if self._failed == 1:
+                self._tell(f"{problem}; the earlier ones are kept, and it is tried again")
+            return problem
+        if self._failed:
+            self._tell(f"checkpoints are written again; {self._failed} were not")
+        self._failed = 0
+        return ""
+
+    def export_policy(self, step: int) -> None:
+        """Copy the policy of a saved step to where `--save-model` promises it."""
+        newest = self._run_dir / "checkpoints" / f"step-{step}{POLICY_SUFFIX}"
+        target = self._run_dir / f"{self._args.exp_name}{POLICY_SUFFIX}"
+        checked_files.write_checked(target, lambda file: file.write(newest.read_bytes()))
+
+    def restore(self, where: Path) -> int:
+        """Bring everything that is remembered back; returns the step that was reached.
+
+        Raises:
+            CheckpointError: There is no valid checkpoint, or it does not fit this run.
+        """
+        path, passed_over = checkpoint_files.find(where)
+        for problem in passed_over:
+            print(f"passed over: {problem}", file=sys.stderr)
+        state = checkpoints.load(path)
+        for key, wanted in (("algorithm", self._name), ("env_id", self._env_id)):
+            if state.get(key) != wanted:
+                raise CheckpointError(
+                    f"{path.name} is a checkpoint of {key} {state.get(key)!r}, this run has "
+                    f"{wanted!r}; resume it with the {key} it was made with."
+                )
+        for group, saved in ((self._policy, "policy"), (self._objects, "objects")):
+            for name, item in group.items():
+                _load_into(item, name, state[saved], path)
+        for note in getattr(self._objects.get("envs"), "notes", []):
+            self._tell(note)
+        # Last: restoring environments draws from the global generators.
+        checkpoints.restore_random_state(state["random"])
+        self._saved_step = int(state["step"])
+        return self._saved_step
+
+    def _plan_next(self, took: float) -> None:
+        """A large replay memory takes seconds to save: then less often than was asked for."""
+        asked = self._args.checkpoint_interval_s
+        interval = max(asked, took / SAVE_SHARE)
+        self._next_save = time.monotonic() + interval
+        slow = 0 < asked < interval
+        if slow and not self._slow:
+            self._tell(
+                f"a checkpoint takes {took:.1f} s here: one every {interval:.0f} s, not every "
+                f"{asked:g} s, so that saving takes at most {SAVE_SHARE:.0%} of the time"
+            )
+        self._slow = slow
+
+
+def _load_into(item: Stateful, name: str, saved: StateDict, path: Path) -> None:
+    try:
+        item.load_state_dict(saved[name])
+    except UsageError:
+        raise
+    except (KeyError, RuntimeError, ValueError, IndexError, TypeError) as error:
+        reason = " ".join(str(error).split())[:300]
+        raise CheckpointError(
+            f"{path.name} does not fit this run: its {name!r} cannot be restored ({reason}). "
+            "Resume with the settings it was made with."
+        ) from None
