@@ -4,6 +4,8 @@ BIN := .venv/bin
 PIP := $(BIN)/pip --disable-pip-version-check -q install -c requirements/constraints.txt
 STAMPS := .venv/stamps
 BASE := $(STAMPS)/base
+# What every installation has: training, and playing by hand.
+BASE_WORKERS := cleanrl_worker human_worker
 FILES := pyproject.toml setup.py proto/mosaic/trainer.proto requirements/base.txt
 
 .PHONY: setup setup-gui setup-spade setup-all run test prove gui lint bench screenshots clean help
@@ -25,12 +27,12 @@ $(BIN)/python:
 	@$(PYTHON) -m venv .venv
 
 # torch goes first and alone: any later resolver run must find it satisfied.
-$(BASE): $(BIN)/python $(FILES) requirements/cleanrl_worker.txt workers/cleanrl_worker/pyproject.toml
+$(BASE): $(BIN)/python $(FILES) $(BASE_WORKERS:%=requirements/%.txt) $(BASE_WORKERS:%=workers/%/pyproject.toml)
 	@mkdir -p $(STAMPS)
-	@echo "installing the platform and the CleanRL worker"
+	@echo "installing the platform, the CleanRL worker and the play worker"
 	@$(PIP) torch==2.13.0
-	@$(PIP) -r requirements/cleanrl_worker.txt
-	@$(PIP) --no-deps --no-build-isolation -e . -e workers/cleanrl_worker
+	@$(PIP) $(BASE_WORKERS:%=-r requirements/%.txt)
+	@$(PIP) --no-deps --no-build-isolation -e . $(BASE_WORKERS:%=-e workers/%)
 	@touch $@
 
 $(STAMPS)/gui: $(BASE) requirements/gui.txt

@@ -39,7 +39,7 @@ _LEAVE = (b"\x1b", b"q", b"\x03")
 @json_option
 def play(env_id: str, seed: int, fps: float | None, script: Path | None, as_json: bool) -> int:
     """Play ENV_ID from this terminal; every episode is recorded and can be replayed."""
-    from mosaic.telemetry.play.config import play_config
+    from mosaic.client.play import play_config
 
     text = script.read_text() if script else ""
     if not script and not sys.stdin.isatty():
@@ -117,7 +117,7 @@ def _first_episode(trainer: TrainerClient, run_id: str) -> int:
 
 def _at_the_keys(trainer: TrainerClient, record: RunRecord) -> None:
     """Show the game in the terminal and send it the keys that are pressed."""
-    from mosaic.telemetry.play.client import PlayClient, PlayConnectionError
+    from mosaic.client.play import PlayClient, PlayConnectionError
 
     with PlayClient(Path(record.run_dir)) as game, _raw_keyboard() as keyboard:
         legend = "  ".join(f"{key}: {meaning}" for key, meaning in game.keys.items())

@@ -58,6 +58,11 @@ class RunDirectory:
         return self.path / "launch.json"
 
     @property
+    def play(self) -> Path:
+        """Where a player finds the game; there while a game waits for one."""
+        return self.path / "play.json"
+
+    @property
     def supervisor(self) -> Path:
         return self.path / "supervisor.json"
 

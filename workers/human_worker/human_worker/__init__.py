@@ -1,12 +1,13 @@
-"""Human play as a run: a worker that holds the environment, and the clients that press its keys.
+"""Human play as a run: a worker that holds the environment while a person presses the keys.
 
-`keys` maps keys to actions, `worker` is the run's process, `client` talks to it from a window or a
-terminal, `config` builds the configuration to submit. Only the worker imports Gymnasium.
+`keys` maps keys to actions and reads scripts, `environment` holds the world, `player_socket` is
+the way to the player's window or terminal, `game` plays and records. This module is what discovery
+loads: it does not import Gymnasium. The player's end is `mosaic.client.play`.
 """
 
 import json
 
-from mosaic.workers.capabilities import WorkerCapabilities
+from mosaic.workers import WorkerCapabilities
 
 WORKER = "human"
 
@@ -17,11 +18,12 @@ def get_worker_metadata() -> WorkerCapabilities:
     short = {"env_id": "CartPole-v1", "extras": {"script": "left x5"}}
     return WorkerCapabilities(
         worker_type=WORKER,
-        module="mosaic.telemetry.play.worker",
+        module="human_worker.cli",
         display_name="Human-Only",
         requires_live_telemetry=True,
         supports_pause=True,
         estimated_memory_mb=200,
+        validator="human_worker.validation:problems",
         check_config=json.dumps({"long": long, "short": short}),
-        install_hint="pip install gymnasium[classic-control]",
+        install_hint="make setup",
     )

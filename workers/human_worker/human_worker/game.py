@@ -1,23 +1,17 @@
-"""The play worker: a run whose agent is a person, or a script of keys standing in for one.
+"""Episodes played by a person, or by a script of keys that stands in for one.
 
 Every step goes through the telemetry lane like any other worker's. The keys come from a script in
 the configuration, or from a client over a private local socket named in `<run>/play.json`.
 """
 
-from __future__ import annotations
-
-import sys
 import time
-from pathlib import Path
 from typing import Any
 
-from mosaic.errors import MosaicError
-from mosaic.telemetry.emitter import TelemetryEmitter, follow_daemon
-from mosaic.telemetry.play import WORKER
-from mosaic.telemetry.play.host import EnvHost
-from mosaic.telemetry.play.keys import RESET, UnknownKeyError, parse_script
-from mosaic.telemetry.play.remote import PlayerSocket
-from mosaic.workers.process import WorkerProcess, parse_arguments
+from human_worker.environment import EnvHost
+from human_worker.keys import RESET, UnknownKeyError, parse_script
+from human_worker.player_socket import PlayerSocket
+from mosaic.telemetry.emitter import TelemetryEmitter
+from mosaic.workers import WorkerProcess
 
 
 class Game:
@@ -134,41 +128,3 @@ def play_live(worker: WorkerProcess, game: Game, host: EnvHost, fps: float) -> N
             else:
                 player.tell(game.report(), frame)
     game.leave()
-
-
-def main() -> None:
-    """Run the worker from its command line."""
-    capabilities = {"algo": "human", "supports_pause": True, "supports_checkpoint": False}
-    with WorkerProcess.start(WORKER, capabilities) as worker:
-        extras = worker.config.get("extras") or {}
-        seed = int(worker.config.get("seed") or 1)
-        host = EnvHost(worker.config.get("env_id") or "CartPole-v1", extras.get("env_kwargs"))
-        recorder = _recorder(worker)
-        game = Game(worker, host, recorder, seed)
-        try:
-            if extras.get("script"):
-                play_script(worker, game, extras["script"], float(extras.get("fps") or 0))
-            else:
-                play_live(worker, game, host, float(extras.get("fps") or host.fps))
-        finally:
-            host.close()
-            if recorder is not None:
-                recorder.close()
-
-
-def _recorder(worker: WorkerProcess) -> TelemetryEmitter | None:
-    session = worker.session
-    if session is None:
-        return None
-    target = parse_arguments(WORKER, None).grpc_target
-    return TelemetryEmitter(
-        worker.run_id, Path(worker.run_dir), follow_daemon(target, lambda: session.token)
-    )
-
-
-if __name__ == "__main__":
-    try:
-        main()
-    except MosaicError as error:
-        print(error, file=sys.stderr)
-        sys.exit(1)

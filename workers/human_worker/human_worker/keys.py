@@ -1,7 +1,5 @@
 """Which key does what in which environment, and scripts of keys for play without hands."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

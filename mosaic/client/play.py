@@ -1,6 +1,4 @@
-"""Playing a run from outside: for the window, the terminal and tests. No Qt, no Gymnasium."""
-
-from __future__ import annotations
+"""The player's end of a game: a terminal or a program presses keys and sees pictures."""
 
 import base64
 import json
@@ -12,7 +10,7 @@ from types import TracebackType
 from typing import Any
 
 from mosaic.errors import MosaicError
-from mosaic.telemetry.play.remote import ADDRESS_FILE
+from mosaic.runs.directory import RunDirectory
 
 
 class PlayConnectionError(MosaicError):
@@ -21,7 +19,7 @@ class PlayConnectionError(MosaicError):
 
 @dataclass(frozen=True)
 class Scene:
-    """How the game stands after a step."""
+    """The state of the game after a step."""
 
     episode: int
     step: int
@@ -71,7 +69,7 @@ class PlayClient:
         self._lines.close()
         self._socket.close()
 
-    def __enter__(self) -> PlayClient:
+    def __enter__(self) -> "PlayClient":
         return self
 
     def __exit__(
@@ -103,7 +101,7 @@ def _connect(run_dir: Path, patience_s: float) -> socket.socket:
     deadline = time.monotonic() + patience_s
     while True:
         try:
-            address = json.loads((run_dir / ADDRESS_FILE).read_text())["socket"]
+            address = json.loads(RunDirectory(run_dir).play.read_text())["socket"]
             connection = socket.socket(socket.AF_UNIX)
             connection.connect(address)
         except (OSError, ValueError, KeyError):
@@ -125,3 +123,38 @@ def _scene(document: dict[str, Any]) -> Scene:
         frame=base64.b64decode(document["frame"]),
         problem=document.get("problem", ""),
     )
+
+
+def play_config(
+    env_id: str,
+    seed: int = 1,
+    script: str = "",
+    fps: float | None = None,
+    env_kwargs: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A `TrainRunConfig` document for the play worker.
+
+    Args:
+        env_id: Any Gymnasium environment that draws pictures.
+        seed: The seed of the first episode; each further one adds 1.
+        script: The text of a key script; empty for a person at the keys.
+        fps: Steps a second; a script runs as fast as it can without it.
+        env_kwargs: Arguments for the environment.
+    """
+    extras: dict[str, Any] = {}
+    if script:
+        extras["script"] = script
+    if fps:
+        extras["fps"] = float(fps)
+    if env_kwargs:
+        extras["env_kwargs"] = env_kwargs
+    return {
+        "run_name": f"play {env_id}",
+        "artifacts": {},
+        "metadata": {
+            "worker": {
+                "type": "human",
+                "config": {"algo": "human", "env_id": env_id, "seed": seed, "extras": extras},
+            }
+        },
+    }

@@ -1,13 +1,15 @@
 """The environment inside the play worker: stepped by actions, seen as PNG frames."""
 
-from __future__ import annotations
-
+import importlib
 import os
 from typing import Any
 
+import gymnasium
+import numpy as np
+
+from human_worker.keys import KeyMap, key_map
 from mosaic.errors import MosaicError
 from mosaic.telemetry.pictures import encode_png
-from mosaic.telemetry.play.keys import KeyMap, key_map
 
 
 class PlayError(MosaicError):
@@ -38,8 +40,6 @@ class EnvHost:
     def step(self, action: Any) -> tuple[float, bool, bool, dict[str, Any]]:
         """Act; returns (reward, terminated, truncated, info)."""
         if isinstance(action, list):
-            import numpy as np
-
             action = np.asarray(action, dtype=self._env.action_space.dtype)
         self.observation, reward, terminated, truncated, info = self._env.step(action)
         return float(reward), bool(terminated), bool(truncated), info
@@ -56,15 +56,11 @@ class EnvHost:
         return encode_png(pixels)
 
     def close(self) -> None:
-        """Let the environment go."""
+        """Close the environment."""
         self._env.close()
 
 
 def _make(env_id: str, kwargs: dict[str, Any]) -> Any:
-    import importlib
-
-    import gymnasium
-
     for prefix, package in _REGISTERING.items():
         if env_id.startswith(prefix):
             try:

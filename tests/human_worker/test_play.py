@@ -1,7 +1,5 @@
 """Human play: keys, scripts, live games, and that a recorded game is replayed exactly."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from typing import Any
@@ -12,10 +10,9 @@ import pytest
 from PIL import Image
 from support.trainer import Trainer, until
 
-from mosaic.errors import MosaicError
-from mosaic.telemetry.play.client import PlayClient
-from mosaic.telemetry.play.config import play_config
-from mosaic.telemetry.play.keys import KeyScriptError, UnknownKeyError, key_map, parse_script
+from human_worker.keys import KeyScriptError, UnknownKeyError, key_map, parse_script
+from mosaic.client.play import PlayClient, play_config
+from mosaic.errors import InvalidConfigError, MosaicError
 from mosaic.telemetry.replay import NotRecordedError, fetch_episode, read_episode
 from mosaic.telemetry.video import write_video
 
@@ -108,6 +105,16 @@ def test_an_environment_that_cannot_be_played_says_why(trainer: Trainer) -> None
     ended = trainer.ended(record["run_id"])
     assert ended["outcome"] == "failed"
     assert "CartPole" in ended["reason"]
+
+
+def test_a_script_that_cannot_be_read_is_refused_before_it_starts(trainer: Trainer) -> None:
+    """The line that makes no sense is named, and no run is made."""
+    with pytest.raises(InvalidConfigError) as refused:
+        trainer.client.submit(play_config("CartPole-v1", script="left\nleft five times\n"))
+    [problem] = refused.value.problems
+    assert problem.pointer == "/metadata/worker/config/extras/script"
+    assert "line 2: 'left five times' is not a key" in problem.message
+    assert trainer.run_ids() == []
 
 
 def test_a_live_viewer_sees_a_game_while_it_is_played(trainer: Trainer) -> None:

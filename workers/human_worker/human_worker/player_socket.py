@@ -5,8 +5,6 @@ Worker: first a greeting with the keys, then after each step the state of the ga
 the worker carries its frame as PNG in base64.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import select
@@ -19,16 +17,18 @@ from types import TracebackType
 from typing import Any
 
 from mosaic.errors import MosaicError
+from mosaic.runs.directory import RunDirectory
 from mosaic.system import atomic
 
-ADDRESS_FILE = "play.json"
+# Long enough to restart a window that has crashed, short enough to free the slot soon.
 WAIT_FOR_PLAYER_S = 60.0
 MAX_LINE = 64 * 1024
+# The system allows 107 bytes for the name of a socket.
 MAX_ADDRESS = 100
 
 
 class NoPlayerError(MosaicError):
-    """Nobody came to play."""
+    """No player has come."""
 
 
 def _private_address(run_dir: Path) -> Path:
@@ -49,7 +49,7 @@ class PlayerSocket:
 
     def __init__(self, run_dir: Path) -> None:
         self._address = _private_address(run_dir)
-        self._file = run_dir / ADDRESS_FILE
+        self._file = RunDirectory(run_dir).play
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(self._address))
         self._listener.listen(1)
@@ -86,7 +86,7 @@ class PlayerSocket:
                 self._held = keys
         return self._held
 
-    def __enter__(self) -> PlayerSocket:
+    def __enter__(self) -> "PlayerSocket":
         return self
 
     def __exit__(
@@ -110,7 +110,7 @@ class PlayerSocket:
             self._send({**self.greeting, **self._last})
             return True
         if time.monotonic() - self._alone_since > WAIT_FOR_PLAYER_S:
-            raise NoPlayerError(f"nobody came to play within {WAIT_FOR_PLAYER_S:g} s")
+            raise NoPlayerError(f"no player came within {WAIT_FOR_PLAYER_S:g} s")
         return False
 
     def _send(self, document: dict[str, Any]) -> None:

@@ -1,0 +1,50 @@
+"""The play worker's command: `python -m human_worker.cli --config FILE`."""
+
+import sys
+from pathlib import Path
+
+from human_worker import WORKER
+from human_worker.environment import EnvHost
+from human_worker.game import Game, play_live, play_script
+from mosaic.errors import MosaicError
+from mosaic.telemetry.emitter import TelemetryEmitter, follow_daemon
+from mosaic.workers import WorkerProcess
+from mosaic.workers.process import parse_arguments
+
+
+def main() -> None:
+    """Run the worker from its command line."""
+    capabilities = {"algo": "human", "supports_pause": True, "supports_checkpoint": False}
+    with WorkerProcess.start(WORKER, capabilities) as worker:
+        extras = worker.config.get("extras") or {}
+        seed = int(worker.config.get("seed") or 1)
+        host = EnvHost(worker.config.get("env_id") or "CartPole-v1", extras.get("env_kwargs"))
+        recorder = _recorder(worker)
+        game = Game(worker, host, recorder, seed)
+        try:
+            if extras.get("script"):
+                play_script(worker, game, extras["script"], float(extras.get("fps") or 0))
+            else:
+                play_live(worker, game, host, float(extras.get("fps") or host.fps))
+        finally:
+            host.close()
+            if recorder is not None:
+                recorder.close()
+
+
+def _recorder(worker: WorkerProcess) -> TelemetryEmitter | None:
+    session = worker.session
+    if session is None:
+        return None
+    target = parse_arguments(WORKER, None).grpc_target
+    return TelemetryEmitter(
+        worker.run_id, Path(worker.run_dir), follow_daemon(target, lambda: session.token)
+    )
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except MosaicError as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)
