@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from cleanrl_worker.cleanrl.ppo_atari import Args
+from cleanrl_worker.kit import acceleration
 from cleanrl_worker.kit.acceleration import accelerated
 from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.errors import UsageError
@@ -90,7 +92,39 @@ def test_a_script_has_the_flags_only_if_it_honours_them() -> None:
     for name in script_names():
         path = SCRIPTS / f"{name}.py"
         has_flags = "cudagraphs" in read_schema(path).arguments
-        assert has_flags == ("accelerated(" in path.read_text()), name
+        honours = "accelerated(" in path.read_text() or "@accelerate" in path.read_text()
+        assert has_flags == honours, name
+
+
+def test_a_function_defined_again_in_every_turn_is_the_same_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the loop defines where the paper has it is compiled or recorded once, not every turn."""
+    made = []
+
+    def note(step: Callable, args: TorchArgs, device: torch.device) -> Callable:
+        made.append(step)
+        return step
+
+    monkeypatch.setattr(acceleration, "accelerated", note)
+    accelerate = acceleration.accelerator(TorchArgs(), CPU)
+    weight, steps = torch.zeros(1), []
+    for _ in range(3):
+
+        @accelerate
+        def update(amount: torch.Tensor) -> torch.Tensor:
+            return weight.add_(amount)
+
+        @accelerate
+        @torch.no_grad()
+        def act(amount: torch.Tensor) -> torch.Tensor:
+            return weight * amount
+
+        update(torch.ones(1))
+        steps.append((update, act))
+    assert len(made) == 2
+    assert len(set(steps)) == 1
+    assert weight.item() == 3
 
 
 def test_rectified_adam_moves_the_same_by_tensors() -> None:

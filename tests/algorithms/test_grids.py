@@ -19,7 +19,7 @@ from torch import nn
 from cleanrl_worker.agents.minigrid import MinigridAgent
 from cleanrl_worker.kit.envs import make_env
 from cleanrl_worker.kit.grid_view import GridView, quicken
-from cleanrl_worker.kit.inference import remembered
+from cleanrl_worker.kit.optim import Adam
 
 # These read pictures that MiniGrid's package does not bring along.
 _WITHOUT_FILES = "MiniGrid-WFC-"
@@ -173,21 +173,21 @@ def test_the_quick_network_is_the_plain_one(where: str) -> None:
         torch.testing.assert_close(ours, plain, rtol=1e-4, atol=1e-4 * _largest(plain))
     for ours, plain in zip(gradients(*found), gradients(*expected), strict=True):
         torch.testing.assert_close(ours, plain, rtol=1e-3, atol=1e-4 * _largest(plain))
-    with torch.no_grad():
-        torch.testing.assert_close(agent.policy_network()(obs), found[0])
-        torch.testing.assert_close(agent.value_network()(obs).flatten(), found[1])
+    np.testing.assert_allclose(agent.logits(obs.numpy()), found[0].detach(), atol=1e-5)
+    np.testing.assert_allclose(agent.value(obs.numpy()), found[1].detach(), rtol=1e-4, atol=1e-5)
 
 
-def test_an_observation_is_judged_once_while_the_policy_stays() -> None:
-    """Rows that came up before are answered from memory, in their order."""
-    asked = []
-
-    def forward(rows: np.ndarray) -> np.ndarray:
-        asked.extend(rows[:, 0].tolist())
-        return rows.astype(np.float32) * 2
-
-    recall = remembered(forward)
-    rows = np.array([[1, 5], [2, 6], [3, 7]], np.uint8)
-    np.testing.assert_array_equal(recall(rows[:2]), rows[:2] * 2.0)
-    np.testing.assert_array_equal(recall(rows[[2, 0, 1]]), rows[[2, 0, 1]] * 2.0)
-    assert asked == [1, 2, 3]
+def test_a_grid_is_judged_once_while_the_policy_stays() -> None:
+    """Grids that came up before are answered from memory, in their order; an update forgets it."""
+    agent = MinigridAgent((7, 7, 3), 7)
+    obs = _clutter(6)
+    judged = []
+    agent.actor.register_forward_hook(lambda module, inputs, output: judged.append(len(output)))
+    first = agent.logits(obs[:4].numpy())
+    both = agent.logits(obs[[5, 1, 0, 4]].numpy())
+    np.testing.assert_array_equal(both[[1, 2]], first[[1, 0]])
+    assert judged == [4, 2]
+    optimizer = Adam(agent.parameters(), 1e-2)
+    agent(obs)[0].sum().backward()
+    optimizer.step()
+    assert not np.array_equal(agent.logits(obs[:4].numpy()), first)

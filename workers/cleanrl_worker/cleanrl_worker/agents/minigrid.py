@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -28,16 +29,6 @@ class _Trunk(nn.Sequential):
         return self[-1](self[-2](features))
 
 
-class _Network(nn.Sequential):
-    """A trunk and a head; on the CPU equal grids count once."""
-
-    def forward(self, grids: Tensor) -> Tensor:
-        if grids.device.type != "cpu":
-            return super().forward(grids)
-        grids, kinds = _distinct(grids)
-        return super().forward(grids).index_select(0, kinds)
-
-
 def _distinct(grids: Tensor) -> tuple[Tensor, Tensor]:
     """The distinct grids, and which of them each grid is."""
     first, kinds = distinct_rows(grids.flatten(1).numpy())
@@ -45,7 +36,11 @@ def _distinct(grids: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class MinigridAgent(nn.Module):
-    """Three 3x3 convolutions over the grid, then separate policy and value heads."""
+    """Three 3x3 convolutions over the grid, then separate policy and value heads.
+
+    Like the agents in the algorithm files it takes tensors to learn from and arrays to act on.
+    While the networks stay the same, a grid that came up before is answered from memory.
+    """
 
     def __init__(self, observation_shape: tuple[int, ...], num_actions: int) -> None:
         super().__init__()
@@ -72,13 +67,38 @@ class MinigridAgent(nn.Module):
             nn.ReLU(),
             layer_init(nn.Linear(128, 1), std=1.0),
         )
+        self._known: dict[bytes, np.ndarray] = {}
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """Action logits and state values."""
+        """Action logits and state values, to learn from."""
+        # The networks are about to change, so what they answered before is void.
+        self._known.clear()
         if obs.device.type == "cpu":
             return self._judge_each_once(obs)
         hidden = self.trunk(obs)
         return self.actor(hidden), self.critic(hidden).flatten()
+
+    def logits(self, obs: np.ndarray) -> np.ndarray:
+        """Action logits, to act on."""
+        keys = [grid.tobytes() for grid in obs]
+        new = [index for index, key in enumerate(keys) if key not in self._known]
+        if new:
+            answers = self._on_arrays(self.actor, obs[new])
+            self._known.update(zip([keys[index] for index in new], answers, strict=True))
+        return np.array([self._known[key] for key in keys])
+
+    def value(self, obs: np.ndarray) -> np.ndarray:
+        """State values, for the advantages."""
+        return self._on_arrays(self.critic, obs).ravel()
+
+    @torch.inference_mode()
+    def _on_arrays(self, head: nn.Module, obs: np.ndarray) -> np.ndarray:
+        grids = torch.from_numpy(obs)
+        device = next(self.parameters()).device
+        if device.type != "cpu":
+            return head(self.trunk(grids.to(device))).cpu().numpy()
+        grids, kinds = _distinct(grids)
+        return head(self.trunk(grids)).index_select(0, kinds).numpy()
 
     @torch.compiler.disable
     def _judge_each_once(self, obs: Tensor) -> tuple[Tensor, Tensor]:
@@ -86,11 +106,3 @@ class MinigridAgent(nn.Module):
         hidden = self.trunk(grids)
         logits, values = self.actor(hidden), self.critic(hidden)
         return logits.index_select(0, kinds), values.index_select(0, kinds).flatten()
-
-    def policy_network(self) -> nn.Module:
-        """The part that acts: from observations to action logits."""
-        return _Network(self.trunk, self.actor)
-
-    def value_network(self) -> nn.Module:
-        """The part that judges: from observations to one value a row."""
-        return _Network(self.trunk, self.critic)

@@ -7,25 +7,24 @@ collected the data.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from cleanrl_worker.agents.minigrid import MinigridAgent
-from cleanrl_worker.agents.mlp import MLPAgent
-from cleanrl_worker.kit.acceleration import accelerated
+from cleanrl_worker.kit.acceleration import accelerator
 from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.inference import Policy, categorical_policy, numpy_forward, remembered
+from cleanrl_worker.kit.fused import Sequential
+from cleanrl_worker.kit.inference import Policy, categorical_policy
 from cleanrl_worker.kit.observations import is_image
 from cleanrl_worker.kit.optim import Adam
-from cleanrl_worker.kit.returns import gae
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
-from cleanrl_worker.kit.storage import Stored
 
 ALGORITHM = {
     "title": "Proximal Policy Optimization, discrete actions",
@@ -81,91 +80,87 @@ class Args(TorchArgs):
     """stop an update early when the policy has moved this far [>0]"""
 
 
-def make_agent(envs: Envs) -> MLPAgent | MinigridAgent:
-    """A convolutional agent for grids, a small MLP for everything flat."""
-    network = MinigridAgent if is_image(envs.single_observation_space) else MLPAgent
-    return network(envs.single_observation_space.shape, int(envs.single_action_space.n))
+def layer_init(layer: nn.Linear, std: float = math.sqrt(2), bias: float = 0.0) -> nn.Linear:
+    """Orthogonal weights with gain `std` and a constant bias."""
+    nn.init.orthogonal_(layer.weight, std)
+    nn.init.constant_(layer.bias, bias)
+    return layer
+
+
+class Agent(nn.Module):
+    """Separate networks for the policy (action logits) and the value."""
+
+    def __init__(self, envs: Envs) -> None:
+        super().__init__()
+        inputs = math.prod(envs.single_observation_space.shape)
+        # speed: `Sequential` is `nn.Sequential`, quicker, and acts on NumPy arrays
+        self.critic = Sequential(
+            layer_init(nn.Linear(inputs, 64)),
+            nn.Tanh(),
+            layer_init(nn.Linear(64, 64)),
+            nn.Tanh(),
+            layer_init(nn.Linear(64, 1), std=1.0),
+        )
+        self.actor = Sequential(
+            layer_init(nn.Linear(inputs, 64)),
+            nn.Tanh(),
+            layer_init(nn.Linear(64, 64)),
+            nn.Tanh(),
+            layer_init(nn.Linear(64, int(envs.single_action_space.n)), std=0.01),
+        )
+
+    def logits(self, obs: np.ndarray) -> np.ndarray:
+        """The policy: unnormalised log-probabilities of the actions."""
+        return self.actor(obs)
+
+    def value(self, obs: np.ndarray) -> np.ndarray:
+        """What each state is worth."""
+        return self.critic(obs).flatten()
+
+    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """Action logits and state values."""
+        return self.actor(obs), self.critic(obs).flatten()
+
+
+def make_agent(envs: Envs) -> Agent | MinigridAgent:
+    """The agent above, or one with convolutions for the grids of MiniGrid and BabyAI."""
+    space = envs.single_observation_space
+    if is_image(space):
+        return MinigridAgent(space.shape, int(envs.single_action_space.n))
+    return Agent(envs)
 
 
 def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     agent = make_agent(envs)
     agent.load_state_dict(model["agent"])
-    return categorical_policy(agent.policy_network())
+    return categorical_policy(agent.logits)
 
 
 def train(args: Args, run: Run) -> None:
     batch_size = args.num_envs * args.num_steps
+    minibatch_size = batch_size // args.num_minibatches
+    num_iterations = args.total_timesteps // batch_size
     if batch_size % args.num_minibatches:
         raise UsageError(
             f"--num-minibatches {args.num_minibatches} does not divide the batch of "
             f"{batch_size} (--num-envs {args.num_envs} times --num-steps {args.num_steps})."
         )
-    minibatch_size = batch_size // args.num_minibatches
-    num_iterations = args.total_timesteps // batch_size
 
     envs = run.make_envs(args.num_envs)
     agent = make_agent(envs).to(run.device)
-    optimizer = Adam(
-        agent.parameters(), args.learning_rate, eps=1e-5, max_grad_norm=args.max_grad_norm
-    )
-    policy, value = numpy_forward(agent.policy_network()), numpy_forward(agent.value_network())
-    on_grids = is_image(envs.single_observation_space)
+    optimizer = Adam(agent.parameters(), args.learning_rate, eps=1e-5)
+    accelerate = accelerator(args, run.device)
 
-    # Storage of one rollout
+    # Storage of one rollout; the last row of values belongs to the state after it
     shape = (args.num_steps, args.num_envs)
-    obs = Stored(
-        (*shape, *envs.single_observation_space.shape),
-        torch.from_numpy(envs.obs).dtype,
-        run.device,
-    )
-    logits = Stored((*shape, int(envs.single_action_space.n)), torch.float32, run.device)
-    actions = Stored(shape, torch.int64, run.device)
-    values = Stored(shape, torch.float32, run.device)
-    advantages = Stored(shape, torch.float32, run.device)
+    obs = np.zeros((*shape, *envs.single_observation_space.shape), envs.obs.dtype)
+    logits = np.zeros((*shape, int(envs.single_action_space.n)), np.float32)
+    actions = np.zeros(shape, np.int64)
     rewards = np.zeros(shape, np.float32)
     ends = np.zeros(shape, np.bool_)
-
-    # The same, flattened
-    b_obs = obs.tensor.flatten(0, 1)
-    b_actions = actions.tensor.flatten().unsqueeze(1)
-    b_logprobs = torch.zeros(batch_size, device=run.device)
-    b_values = values.tensor.flatten()
-    b_advantages = advantages.tensor.flatten()
-
-    def update(rows: Tensor) -> tuple[Tensor, ...]:
-        """One step on a minibatch; what is logged about it."""
-        new_logits, new_value = agent(b_obs[rows])
-        log_probs = new_logits.log_softmax(-1)
-        entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
-        logratio = log_probs.gather(1, b_actions[rows]).squeeze(1) - b_logprobs[rows]
-        ratio = logratio.exp()
-
-        mb_advantages, mb_values = b_advantages[rows], b_values[rows]
-        mb_returns = mb_advantages + mb_values
-        if args.norm_adv:
-            std, mean = torch.std_mean(mb_advantages)
-            mb_advantages = (mb_advantages - mean) / (std + 1e-8)
-
-        # Policy loss: the pessimistic one of the plain and the clipped ratio
-        clipped = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
-        pg_loss = -torch.min(mb_advantages * ratio, mb_advantages * clipped).mean()
-
-        # Value loss
-        v_error = (new_value - mb_returns).square()
-        if args.clip_vloss:
-            moved = (new_value - mb_values).clamp(-args.clip_coef, args.clip_coef)
-            v_clipped = (mb_values + moved - mb_returns).square()
-            v_error = torch.max(v_error, v_clipped)
-        v_loss = 0.5 * v_error.mean()
-
-        loss = pg_loss - args.ent_coef * entropy + args.vf_coef * v_loss
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return v_loss.detach(), pg_loss.detach(), entropy.detach(), logratio.detach()
-
-    update = accelerated(update, args, run.device)
+    values = np.zeros((args.num_steps + 1, args.num_envs), np.float32)
+    advantages = np.zeros(shape, np.float32)
 
     envs.reset(seed=args.seed)
     run.remember({"agent": agent}, optimizer=optimizer, envs=envs)
@@ -174,48 +169,95 @@ def train(args: Args, run: Run) -> None:
         if args.anneal_lr:
             optimizer.lr = (1.0 - global_step / (num_iterations * batch_size)) * args.learning_rate
 
-        # Collect a rollout; while the policy stays the same, a grid is judged once
-        act = remembered(policy) if on_grids else policy
+        # Collect a rollout
         for t in range(args.num_steps):
             global_step += args.num_envs
-            obs.array[t] = next_obs
-            logits.array[t] = step_logits = act(next_obs)
-            actions.array[t] = step_actions = run.rng.categorical(step_logits)
-            next_obs, rewards[t], terminated, truncated, info = envs.step(step_actions)
+            obs[t] = next_obs
+            logits[t] = agent.logits(next_obs)
+            actions[t] = run.rng.categorical(logits[t])
+            next_obs, rewards[t], terminated, truncated, info = envs.step(actions[t])
             ends[t] = terminated | truncated
             if info:
-                # A truncated episode would have gone on: count the value it still had.
+                # A truncated episode was not lost: add what its last state was still worth.
                 cut_off = truncated & ~terminated
                 if cut_off.any():
-                    rewards[t] += args.gamma * cut_off * value(info["final_obs"]).ravel()
+                    rewards[t] += args.gamma * cut_off * agent.value(info["final_obs"])
                 run.log_episodes(global_step, info)
+        # speed: the value network did not change during the rollout, so one pass is enough
+        values[:-1] = agent.value(obs.reshape(batch_size, *obs.shape[2:])).reshape(shape)
+        values[-1] = agent.value(next_obs)
 
-        # Advantages (Schulman et al., 2016): the errors r + gamma V(s') - V(s) of this and all
-        # later steps of the episode, weighted by (gamma lambda)^k
-        values.array[:] = value(obs.array.reshape(batch_size, *obs.array.shape[2:])).reshape(shape)
-        last_value = value(next_obs).ravel()
-        advantages.array[:] = gae(
-            rewards, values.array, last_value, ends, args.gamma, args.gae_lambda
-        )
-        for stored in (obs, logits, actions, values, advantages):
-            stored.send()
-        b_logprobs.copy_(
-            logits.tensor.flatten(0, 1).log_softmax(-1).gather(1, b_actions).squeeze(1)
-        )
+        # Advantages (Schulman et al., 2016): A(t) = delta(t) + gamma lambda A(t+1), where
+        # delta(t) = r(t) + gamma V(t+1) - V(t); nothing is added beyond the end of an episode
+        goes_on = 1.0 - ends.astype(np.float32)
+        deltas = rewards + args.gamma * goes_on * values[1:] - values[:-1]
+        decay = args.gamma * args.gae_lambda * goes_on
+        advantages[-1] = deltas[-1]
+        for t in reversed(range(args.num_steps - 1)):
+            advantages[t] = deltas[t] + decay[t] * advantages[t + 1]
+        returns = advantages + values[:-1]
+
+        # Flatten the batch
+        b_obs = torch.from_numpy(obs).to(run.device).flatten(0, 1)
+        b_actions = torch.from_numpy(actions).to(run.device).flatten().unsqueeze(1)
+        b_logits = torch.from_numpy(logits).to(run.device).flatten(0, 1)
+        b_logprobs = b_logits.log_softmax(-1).gather(1, b_actions)
+        b_advantages = torch.from_numpy(advantages).to(run.device).flatten()
+        b_returns = torch.from_numpy(returns).to(run.device).flatten()
+        b_values = torch.from_numpy(values[:-1]).to(run.device).flatten()
+        batch = (b_obs, b_actions, b_logprobs, b_advantages, b_returns, b_values)
+
+        @accelerate  # speed: --compile and --cudagraphs take this function as one piece
+        def update(
+            obs: Tensor,
+            actions: Tensor,
+            old_logprobs: Tensor,
+            advantages: Tensor,
+            returns: Tensor,
+            old_values: Tensor,
+        ) -> tuple[Tensor, ...]:
+            """One gradient step on a minibatch; the losses and how far the policy moved."""
+            new_logits, new_values = agent(obs)
+            log_probs = new_logits.log_softmax(-1)
+            entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
+            logratio = (log_probs.gather(1, actions) - old_logprobs).squeeze(1)
+            ratio = logratio.exp()
+            if args.norm_adv:
+                std, mean = torch.std_mean(advantages)
+                advantages = (advantages - mean) / (std + 1e-8)
+
+            # Policy loss: the pessimistic one of the plain and the clipped ratio
+            clipped_ratio = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
+            pg_loss = -torch.min(advantages * ratio, advantages * clipped_ratio).mean()
+
+            # Value loss
+            v_errors = (new_values - returns).square()
+            if args.clip_vloss:
+                moved = (new_values - old_values).clamp(-args.clip_coef, args.clip_coef)
+                v_errors = torch.max(v_errors, (old_values + moved - returns).square())
+            v_loss = 0.5 * v_errors.mean()
+
+            loss = pg_loss - args.ent_coef * entropy + args.vf_coef * v_loss
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.clip_grad_norm_(args.max_grad_norm)
+            optimizer.step()
+
+            return v_loss.detach(), pg_loss.detach(), entropy.detach(), logratio.detach()
 
         # Optimise the policy and the value network
-        clipfracs = []
+        measured = []
         for _ in range(args.update_epochs):
             order = torch.from_numpy(run.rng.permutation(batch_size)).to(run.device)
             for rows in order.split(minibatch_size):
-                v_loss, pg_loss, entropy, logratio = update(rows)
-            ratio = logratio.exp()
-            approx_kl = (ratio - 1 - logratio).mean().item()
-            clipfracs.append((ratio - 1.0).abs().gt(args.clip_coef).float().mean().item())
+                measured.append(update(*(tensor[rows] for tensor in batch)))
+            v_loss, pg_loss, entropy, logratio = measured[-1]
+            approx_kl = (logratio.exp() - 1 - logratio).mean().item()
             if args.target_kl is not None and approx_kl > args.target_kl:
                 break
 
-        returns = advantages.array + values.array
+        moved = torch.stack([logratio for *_, logratio in measured]).exp() - 1
+        clipfrac = (moved.abs() > args.clip_coef).float().mean()
         variance = returns.var()
         run.log(
             global_step,
@@ -226,9 +268,9 @@ def train(args: Args, run: Run) -> None:
                 "losses/entropy": entropy.item(),
                 "losses/old_approx_kl": -logratio.mean().item(),
                 "losses/approx_kl": approx_kl,
-                "losses/clipfrac": np.mean(clipfracs),
+                "losses/clipfrac": clipfrac.item(),
                 "losses/explained_variance": (
-                    1 - advantages.array.var() / variance if variance > 0 else np.nan
+                    1 - (returns - values[:-1]).var() / variance if variance > 0 else np.nan
                 ),
             },
         )

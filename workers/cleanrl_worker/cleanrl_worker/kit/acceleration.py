@@ -12,10 +12,12 @@ Only scripts whose ``Args`` derive from `kit.args.TorchArgs` have the flags.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
 from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.compiler import missing_compiler
@@ -30,8 +32,7 @@ _CALLS_BEFORE_RECORDING = 3
 def accelerated(step: Step, args: TorchArgs, device: torch.device) -> Step:
     """The step as ``--compile`` and ``--cudagraphs`` ask for it; unchanged without them.
 
-    Every call of the result does its work exactly once, also while it compiles or records. The
-    tensors it returns are only valid until its next call.
+    Every call of the result does its work exactly once, also while it compiles or records.
 
     Args:
         step: takes tensors; returns a tensor, a collection of tensors or ``None``.
@@ -55,6 +56,28 @@ def accelerated(step: Step, args: TorchArgs, device: torch.device) -> Step:
             )
         step = _Replayed(step, device)
     return step
+
+
+def accelerator(args: TorchArgs, device: torch.device) -> Callable[[Step], Step]:
+    """A decorator that does what `accelerated` does, for a function defined inside the loop.
+
+    An algorithm file can then write each step where the paper has it. Such a function is made
+    again in every turn, but from the same code over the same variables, so the first one stands
+    for all: it is compiled or recorded once.
+
+    Args:
+        args: the script's arguments.
+        device: where the steps compute.
+    """
+    made: dict[CodeType, Step] = {}
+
+    def decorate(step: Callable[..., Any]) -> Step:
+        code = getattr(step, "__wrapped__", step).__code__
+        if code not in made:
+            made[code] = accelerated(step, args, device)
+        return made[code]
+
+    return decorate
 
 
 def _compile_backward_too() -> None:
@@ -103,7 +126,8 @@ class _Recording:
                 return self._run()
             self._record()
         self._graph.replay()
-        return self._outputs
+        # The next replay writes over what this one gave.
+        return tree_map(_copy, self._outputs)
 
     def _run(self) -> Any:
         """Do the work as usual, on the stream that it will be recorded from."""
@@ -121,3 +145,7 @@ class _Recording:
         with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
             self._outputs = self._step(*self._places)
         self._graph = graph
+
+
+def _copy(output: Any) -> Any:
+    return output.clone() if isinstance(output, Tensor) else output

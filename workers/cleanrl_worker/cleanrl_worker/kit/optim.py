@@ -66,6 +66,16 @@ class Adam:
         self._grad.zero_()
 
     @torch.no_grad()
+    def clip_grad_norm_(self, max_norm: float) -> None:
+        """Shorten the gradient of all parameters together to at most this norm.
+
+        The same as `nn.utils.clip_grad_norm_` in three operations, because the gradient is one
+        vector.
+        """
+        norm = torch.linalg.vector_norm(self._grad)
+        self._grad.mul_((max_norm / (norm + 1e-6)).clamp_(max=1.0))
+
+    @torch.no_grad()
     def step(self) -> None:
         """Clip the gradient when asked to, then take one step."""
         if self.max_grad_norm is not None:
