@@ -113,10 +113,7 @@ def _optional_parts() -> Iterator[Finding]:
     parts = {
         "qtpy": ("the window", "make setup-gui"),
         "tensorboard": ("TensorBoard", "make setup"),
-        "wandb": (
-            "Weights & Biases",
-            "python -m cleanrl_worker.tools.install_extras --set wandb",
-        ),
+        "wandb": ("Weights & Biases", "make setup-all"),
     }
     for module, (what, command) in parts.items():
         if importlib.util.find_spec(module) is None:

@@ -2,9 +2,10 @@
 
 import json
 import os
+import shlex
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from mosaic.config.paths import Home
 from mosaic.errors import InvalidConfigError, Problem
@@ -43,9 +44,39 @@ class Settings(BaseModel):
     min_free_disk_mb: Annotated[int, Field(ge=0, title="Disk space to keep free")] = 200
     trash_days: Annotated[float, Field(ge=0, title="Days in the trash")] = 7.0
     log_cap_mb: Annotated[int, Field(ge=1, title="Largest log of a run")] = 5120
-    cleanrl_home: Annotated[
-        str | None, Field(title="Upstream CleanRL", description="a checkout to run cleanrl:* from")
-    ] = None
+    worker_environment: Annotated[
+        str,
+        Field(
+            title="Variables of workers",
+            description="NAME=VALUE, several separated by spaces; quote a value with spaces",
+        ),
+    ] = ""
+
+    @field_validator("worker_environment")
+    @classmethod
+    def _names_and_values(cls, text: str) -> str:
+        read_variables(text)
+        return text
+
+    @property
+    def worker_variables(self) -> dict[str, str]:
+        """The variables that every worker gets which does not inherit them."""
+        return read_variables(self.worker_environment)
+
+
+def read_variables(text: str) -> dict[str, str]:
+    """Variables written as in a shell: `NAME=VALUE OTHER="two words"`.
+
+    Raises:
+        ValueError: A part is not of this form.
+    """
+    variables = {}
+    for part in shlex.split(text):
+        name, equals, value = part.partition("=")
+        if not equals or not name.isidentifier():
+            raise ValueError(f"{part!r} is not NAME=VALUE")
+        variables[name] = os.path.expanduser(value)
+    return variables
 
 
 def load_settings(home: Home) -> Settings:

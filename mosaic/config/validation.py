@@ -25,7 +25,7 @@ WorkerValidator = Callable[[TrainRunConfig], Sequence[Problem]]
 # Variables through which a config could run code, hide from the supervisor or reach other runs.
 _DENIED_VARIABLES = re.compile(
     r"(LD_.*|DYLD_.*|PYTHON(PATH|HOME|STARTUP|EXECUTABLE|BREAKPOINT|USERBASE|INSPECT|WARNINGS)"
-    r"|PATH|IFS|BASH_ENV|ENV|SHELLOPTS|GCONV_PATH|MOSAIC_.*|CLEANRL_BRIDGE_FD)\Z"
+    r"|PATH|IFS|BASH_ENV|ENV|SHELLOPTS|GCONV_PATH|MOSAIC_.*)\Z"
 )
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PATH_FIELDS = ("tensorboard_dir",)

@@ -216,7 +216,7 @@ class LaneWriter:
                 refusals.append(f"{folder}: {error.strerror or error}")
         raise NoRoomForFramesError(
             f"no room for {shape.size / 1e6:.1f} MB of frames ({'; '.join(refusals)}); free some "
-            "space, or ask for smaller frames with CLEANRL_FASTLANE_MAX_DIM"
+            "space, or ask for smaller frames"
         )
 
 

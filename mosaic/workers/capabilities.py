@@ -13,12 +13,24 @@ class WorkerCapabilities:
 
     Attributes:
         worker_type: The name in configs and on the command line.
+        module: What `python -m` starts; `PACKAGE.cli` of the entry point's package by default.
         display_name: The name people see.
-        module: What `python -m` starts.
+        supported_paradigms: How its agents take turns: `sequential`, `simultaneous`.
+        env_families: The families of environments it can run, such as `atari`; `gymnasium` is
+            classic control, Box2D and toy text. Any when empty.
+        action_spaces: The kinds of actions it can choose: `discrete`, `continuous`,
+            `multi_discrete`. Any when empty. What `describe` says about an algorithm counts more.
+        observation_spaces: The kinds of observations it can learn from: `vector`, `image`,
+            `grid`, `discrete`. Any when empty. What `describe` says counts more.
+        max_agents: The most agents that may act in one environment.
+        requires_gpu: It cannot run without a GPU: each of its runs reserves one.
+        estimated_memory_mb: What a run reserves that does not say how much memory it needs.
         requires_live_telemetry: It lives in the telemetry lane (per-step records).
         provides_fast_analytics: It lives in the analytics lane (TensorBoard and its kind).
         supports_pause: It obeys PAUSE and RESUME on the control stream.
         supports_checkpointing: It writes checkpoints a later run can continue from.
+        own_variables: Environment variables by which its processes find each other. They are
+            never inherited from the daemon, and no run may set them.
         warm_modules: Heavy modules a warm-start process may import for it.
         validator: `package.module:function` taking a TrainRunConfig, returning Problems.
         algorithms: `package.module:function` returning the names of its algorithms.
@@ -32,7 +44,7 @@ class WorkerCapabilities:
     """
 
     worker_type: str
-    module: str
+    module: str = ""
     display_name: str = ""
     supported_paradigms: tuple[str, ...] = ("sequential",)
     env_families: tuple[str, ...] = ()
@@ -45,6 +57,7 @@ class WorkerCapabilities:
     requires_live_telemetry: bool = False
     provides_fast_analytics: bool = False
     estimated_memory_mb: int = 256
+    own_variables: tuple[str, ...] = ()
     warm_modules: tuple[str, ...] = ()
     validator: str = ""
     algorithms: str = ""

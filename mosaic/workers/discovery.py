@@ -1,20 +1,16 @@
 """Finding workers: every entry point of the group `mosaic.workers`, broken ones included."""
 
 import importlib
-from collections.abc import Callable
-from dataclasses import dataclass
-from importlib.metadata import entry_points
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from mosaic.config.paths import project_root
 from mosaic.workers.capabilities import WorkerCapabilities
 
 GROUP = "mosaic.workers"
-# Workers people look for that may not be installed, with what to do about it.
-BUNDLED = {
-    "cleanrl": ("CleanRL Worker", "not installed; run: make setup"),
-    "spade_bdi": ("Spade BDI Worker", "not installed; run: make setup-spade"),
-    "llm": ("LLM Multi-Step Worker", "not installed: this release does not contain it"),
-}
 
 
 @dataclass(frozen=True)
@@ -29,20 +25,20 @@ class DiscoveredWorker:
 
 def discover() -> dict[str, DiscoveredWorker]:
     """Every worker by type, without importing more of it than its descriptor."""
-    found: dict[str, DiscoveredWorker] = {}
-    for point in entry_points(group=GROUP):
-        try:
-            capabilities = point.load()()
-        except Exception as error:
-            problem = f"its package cannot be loaded: {type(error).__name__}: {error}"
-            found[point.name] = DiscoveredWorker(point.name, point.name, None, problem)
-            continue
-        name = capabilities.display_name or capabilities.worker_type
-        found[point.name] = DiscoveredWorker(point.name, name, capabilities)
-    for worker_type, (name, problem) in BUNDLED.items():
-        if worker_type not in found:
-            found[worker_type] = DiscoveredWorker(worker_type, name, None, problem)
+    found = {point.name: _load(point) for point in entry_points(group=GROUP)}
+    for worker in _bundled():
+        found.setdefault(worker.worker_type, worker)
     return found
+
+
+def own_variables(workers: Iterable[DiscoveredWorker]) -> frozenset[str]:
+    """The variables that the installed workers keep for themselves."""
+    return frozenset(
+        name
+        for worker in workers
+        if worker.capabilities
+        for name in worker.capabilities.own_variables
+    )
 
 
 def load_hook(reference: str) -> Callable[..., Any]:
@@ -50,3 +46,29 @@ def load_hook(reference: str) -> Callable[..., Any]:
     module, _, name = reference.partition(":")
     hook: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return hook
+
+
+def _load(point: EntryPoint) -> DiscoveredWorker:
+    try:
+        capabilities: WorkerCapabilities = point.load()()
+        if not capabilities.module:
+            package = point.module.partition(".")[0]
+            capabilities = replace(capabilities, module=f"{package}.cli")
+    except Exception as error:
+        # A worker's package may raise anything; the others have to be found all the same.
+        problem = f"its package cannot be loaded: {type(error).__name__}: {error}"
+        return DiscoveredWorker(point.name, point.name, None, problem)
+    name = capabilities.display_name or capabilities.worker_type
+    return DiscoveredWorker(point.name, name, capabilities)
+
+
+def _bundled() -> Iterator[DiscoveredWorker]:
+    """The workers of this checkout as if none were installed."""
+    try:
+        listed = tomllib.loads((project_root() / "workers" / "bundled.toml").read_text())
+    except OSError:
+        return  # MOSAIC was installed without its repository
+    for worker_type, facts in listed.items():
+        command = facts["install"]
+        what = f"not installed; run: {command}" if command else "not part of this release"
+        yield DiscoveredWorker(worker_type, facts["display_name"], None, what)

@@ -322,8 +322,8 @@ def test_x06_secret_canary(trainer: Trainer, tmp_path: Path) -> None:
     assert set(_files_with(trainer.home.root, CANARY.encode())) == stores
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in stores)
     assert CANARY not in trainer.output()
-    assert CANARY not in json.dumps(trainer.client.get(run_id))
-    assert CANARY not in json.dumps(trainer.client.events(run_id))
+    assert CANARY not in json.dumps(trainer.client.get(run_id).to_dict())
+    assert CANARY not in str(trainer.client.events(run_id))
     trainer.client.delete(run_id, purge=True)
     trainer.client.delete(again, purge=True)
     assert _files_with(trainer.home.root, CANARY.encode()) == []

@@ -68,7 +68,7 @@ def test_through_the_daemon_it_shows_metrics_and_frames(
 
     The checkout is named by the setting, given as a variable of the daemon.
     """
-    trainer = make_trainer(grace_s="10", cleanrl_home=str(home)).start()
+    trainer = make_trainer(grace_s="10", worker_environment=f"CLEANRL_HOME={home}").start()
     worker = {
         "type": "cleanrl",
         "config": {
@@ -92,8 +92,10 @@ def test_through_the_daemon_it_shows_metrics_and_frames(
 
 
 def test_the_setting_of_the_home_names_the_checkout_too(home: Path, tmp_path: Path) -> None:
-    """Without the variable, `cleanrl_home` in the home's settings is searched."""
-    (tmp_path / "settings.json").write_text(json.dumps({"cleanrl_home": str(home)}))
+    """Without the variable, `worker_environment` in the home's settings may have it."""
+    (tmp_path / "settings.json").write_text(
+        json.dumps({"worker_environment": f"CLEANRL_HOME={home}"})
+    )
     arguments = ("--algo", "cleanrl:tiny", "--total-timesteps", "1000", "--dry-run")
     worker = harness.run(tmp_path / "dry", *arguments, MOSAIC_HOME=str(tmp_path))
     assert str(home / "cleanrl" / "tiny.py") in worker.said()

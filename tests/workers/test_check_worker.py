@@ -63,9 +63,9 @@ def test_a_worker_without_check_configs_is_caught() -> None:
     assert failed_rules(list(check_capabilities(bare))) == ["descriptor"]
 
 
-@pytest.mark.parametrize("name", ["example", "cleanrl"])
+@pytest.mark.parametrize("name", ["example", "cleanrl", "human", "spade_bdi"])
 def test_our_own_workers_keep_the_contract(name: str) -> None:
-    """The example and the CleanRL worker pass every rule."""
+    """Every worker of this repository passes every rule."""
     results = list(check_worker(name))
     assert len(results) == 9
     assert not failed_rules(results), results

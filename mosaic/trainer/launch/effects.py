@@ -28,7 +28,7 @@ from mosaic.trainer.core.stimuli import (
 from mosaic.trainer.launch import spec as launch
 from mosaic.trainer.launch.executor import Executor
 from mosaic.trainer.loop.observer import Watch
-from mosaic.workers.discovery import DiscoveredWorker
+from mosaic.workers.discovery import DiscoveredWorker, own_variables
 
 Report = Callable[[str, Stimulus], None]
 
@@ -121,8 +121,15 @@ class Effects:
         modules = worker.warm_modules if worker and warm else ()
         try:
             variables = self._variables(run)
-            upstream = self._settings.cleanrl_home
-            spec = launch.build_spec(run, self._home, self._token, self.target, variables, upstream)
+            spec = launch.build_spec(
+                run,
+                self._home,
+                self._token,
+                self.target,
+                variables,
+                self._settings.worker_variables,
+                own_variables(self._workers.values()),
+            )
             await self._executor.launch(spec, modules)
         except (OSError, MosaicError) as error:
             problem = error.strerror if isinstance(error, OSError) else str(error)

@@ -18,9 +18,9 @@ from mosaic.trainer.core.states import Run
 from mosaic.trainer.launch.executor import LaunchSpec
 from mosaic.workers.discovery import DiscoveredWorker
 
-# What a worker must not inherit from whoever started the daemon.
+# What a worker must not inherit from the shell in which the daemon was started.
 _PRIVATE_PREFIXES = ("MOSAIC_",)
-_NEVER_INHERITED = frozenset({"WANDB_API_KEY", "CLEANRL_BRIDGE_FD"})
+_NEVER_INHERITED = frozenset({"WANDB_API_KEY"})
 
 
 def build_spec(
@@ -29,7 +29,8 @@ def build_spec(
     token: bytes,
     target: str,
     environment: Mapping[str, str],
-    cleanrl_home: str | None = None,
+    defaults: Mapping[str, str],
+    private: frozenset[str],
 ) -> LaunchSpec:
     """Everything the supervisor needs to start a run.
 
@@ -39,7 +40,8 @@ def build_spec(
         token: The home's token, from which the launch key is derived.
         target: The daemon's address.
         environment: Extra variables of the run's own config.
-        cleanrl_home: The setting of that name, for a worker that inherits no such variable.
+        defaults: Variables of the settings, for a worker that inherits no such variable.
+        private: Variables of the daemon's environment that no worker inherits.
     """
     run_dir = home.run_dir(run.run_id)
     config = home.configs / f"worker-{run.run_id}.json"
@@ -47,7 +49,7 @@ def build_spec(
     inherited = {
         key: value
         for key, value in os.environ.items()
-        if not key.startswith(_PRIVATE_PREFIXES) and key not in _NEVER_INHERITED
+        if not key.startswith(_PRIVATE_PREFIXES) and key not in _NEVER_INHERITED | private
     }
     gpus = [slot.removeprefix("gpu:") for slot in run.slots if slot.startswith("gpu:")]
     contract = {
@@ -58,11 +60,11 @@ def build_spec(
         "CUDA_VISIBLE_DEVICES": ",".join(gpus),
         "PYTHONUNBUFFERED": "1",
     }
-    defaults = {"OMP_NUM_THREADS": "1", "MUJOCO_GL": "egl"}
-    if cleanrl_home:
-        defaults["CLEANRL_HOME"] = cleanrl_home
+    # One thread for each run: slots are counted in CPUs. Offscreen rendering needs no display.
+    usual = {"OMP_NUM_THREADS": "1", "MUJOCO_GL": "egl"}
     secrets = SecretStore(home.secrets).environment(run.run_id)
-    env = {**defaults, **inherited, **environment, **secrets, **contract}
+    # The later one wins: a run may change what it inherits, but never the contract.
+    env = {**usual, **defaults, **inherited, **environment, **secrets, **contract}
     return LaunchSpec(
         run_id=run.run_id,
         run_dir=run_dir,

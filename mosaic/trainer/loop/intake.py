@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,10 +11,12 @@ from mosaic.config.model import TrainRunConfig
 from mosaic.config.paths import Home
 from mosaic.config.secrets import SecretStore, extract, referenced
 from mosaic.config.validation import (
+    DENIED_VARIABLE,
     OUT_OF_RANGE,
     UNKNOWN_WORKER,
     WorkerValidator,
     nest,
+    pointer,
     substitute,
     validate_train_run_config,
 )
@@ -25,9 +27,13 @@ from mosaic.runs.ids import is_run_id, new_run_id
 from mosaic.system import atomic
 from mosaic.trainer.core.scheduler import Machine
 from mosaic.trainer.core.states import Event, Request, Run, evolve
+from mosaic.trainer.launch import hardware
 from mosaic.trainer.loop.housekeeping import remove_files
-from mosaic.workers.discovery import DiscoveredWorker, load_hook
+from mosaic.workers import fitting
+from mosaic.workers.capabilities import WorkerCapabilities
+from mosaic.workers.discovery import DiscoveredWorker, load_hook, own_variables
 
+SPACES_DO_NOT_FIT = "CFG115"
 _STAGING = ".new-"
 
 
@@ -65,7 +71,13 @@ def validate(
         InvalidConfigError: With every problem.
     """
     config = validate_train_run_config(config_json, _validators(workers))
-    problems = list(_capacity_problems(config, capacity))
+    worker = workers[config.metadata.worker.type].capabilities
+    assert worker is not None
+    problems = [
+        *_variable_problems(config, workers),
+        *_fit_problems(config, worker),
+        *_capacity_problems(config, worker, capacity),
+    ]
     if problems:
         raise InvalidConfigError(problems)
     return config
@@ -155,18 +167,21 @@ def first_event(
     """The data of the `submitted` event."""
     worker, resources = config.metadata.worker, config.resources
     known = workers[worker.type].capabilities
+    assert known is not None, "validation has refused workers that cannot be used"
     minutes = config.limits.max_wallclock_minutes
-    request = Request(
-        cpus=resources.cpus.requested,
-        gpus=resources.gpus.requested,
-        gpus_mandatory=resources.gpus.mandatory,
-        memory_mb=resources.memory_mb or 0,
+    reserved = fitting.reservation(
+        known,
+        resources.gpus.requested,
+        resources.gpus.mandatory,
+        resources.memory_mb,
+        hardware.memory_total_mb(),
     )
+    request = Request(resources.cpus.requested, **asdict(reserved))
     fallback = "-".join(filter(None, (worker.type, worker.config.algo, worker.config.env_id)))
     return {
         "run_name": config.run_name or fallback,
         "worker": worker.type,
-        "module": worker.module or (known.module if known else ""),
+        "module": worker.module or known.module,
         "algo": worker.config.algo,
         "env_id": worker.config.env_id,
         "seed": worker.config.seed,
@@ -224,8 +239,40 @@ def _guarded(worker: str, reference: str) -> WorkerValidator:
     return check
 
 
-def _capacity_problems(config: TrainRunConfig, capacity: Capacity) -> list[Problem]:
+def _variable_problems(
+    config: TrainRunConfig, workers: dict[str, DiscoveredWorker]
+) -> Iterator[Problem]:
+    for name in fitting.denied_variables(config.environment, own_variables(workers.values())):
+        text = f"{name} may not be set by a run: a worker keeps it for its own processes"
+        yield Problem(pointer(("environment", name)), DENIED_VARIABLE, text)
+
+
+def _fit_problems(config: TrainRunConfig, worker: WorkerCapabilities) -> Iterator[Problem]:
+    """Whether the environment is one that the worker says it can handle.
+
+    An environment that it does not list may be the user's own: only making it tells.
+    """
+    env_id, algo = config.worker.env_id, config.worker.algo
+    if not env_id or not worker.environments:
+        return
+    try:
+        listed = {item["id"]: item for item in load_hook(worker.environments)()}
+        described = load_hook(worker.describe)(algo) if worker.describe and algo else None
+    except Exception:
+        # Its own check has passed: a list that cannot be made is no reason to refuse a run.
+        return
+    sentence = fitting.misfit(worker, listed[env_id], described) if env_id in listed else ""
+    if sentence:
+        yield Problem("/metadata/worker/config/env_id", SPACES_DO_NOT_FIT, sentence)
+
+
+def _capacity_problems(
+    config: TrainRunConfig, worker: WorkerCapabilities, capacity: Capacity
+) -> list[Problem]:
     problems = []
+    if worker.requires_gpu and not capacity.gpus:
+        text = f"{worker.display_name or worker.worker_type} needs a GPU, this machine has none"
+        problems.append(Problem("/resources/gpus/requested", OUT_OF_RANGE, text))
     cpus, gpus = config.resources.cpus.requested, config.resources.gpus
     if cpus > capacity.cpus:
         text = f"{cpus} CPU slots were asked for, this machine has {capacity.cpus}"

@@ -37,6 +37,7 @@ def get_worker_metadata() -> WorkerCapabilities:
         requires_live_telemetry=False,
         provides_fast_analytics=True,
         estimated_memory_mb=512,
+        own_variables=("CLEANRL_BRIDGE_FD",),
         warm_modules=(
             "torch",
             "numpy",

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cleanrl_worker.kit.schema import SCRIPTS, ScriptSchema, read_schema, script_names
-from mosaic.runs.directory import read_json
 from mosaic.workers import Home, allowed_names, did_you_mean
 
 UPSTREAM_PREFIX = "cleanrl:"
 HOME_VARIABLE = "CLEANRL_HOME"
-SETTING_VARIABLE = "MOSAIC_SETTING_CLEANRL_HOME"
 
 DEFAULT_ALGO_REGISTRY: dict[str, str] = {
     name: f"cleanrl_worker.cleanrl.{name}" for name in script_names()
@@ -106,12 +104,14 @@ def _upstream(short: str, name: str) -> Script:
     if found is None or found.origin is None:
         raise UnknownAlgorithmError(
             f"{name!r} needs an upstream CleanRL: install its package, or set {HOME_VARIABLE} "
-            "(or the setting cleanrl_home) to a checkout"
+            "(or the setting worker_environment) to a checkout"
         )
     return Script(name, f"cleanrl.{short}", Path(found.origin), bundled=False)
 
 
 def _setting() -> str:
     """The checkout that the home's settings name; empty when they name none."""
-    settings = read_json(Home.locate().settings) or {}
-    return str(os.environ.get(SETTING_VARIABLE) or settings.get("cleanrl_home") or "")
+    # Settings load pydantic, which a script that is started by hand does not need otherwise.
+    from mosaic.config.settings import load_settings
+
+    return load_settings(Home.locate()).worker_variables.get(HOME_VARIABLE, "")
