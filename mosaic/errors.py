@@ -66,6 +66,10 @@ class AmbiguousRunError(MosaicError):
     """A prefix fits several runs."""
 
 
+class RunDamagedError(MosaicError):
+    """A run's event log cannot be understood; the text names the run, the event and the field."""
+
+
 class InvalidTransitionError(MosaicError):
     """A run was asked to do what its state does not allow; the text shows its history."""
 

@@ -170,17 +170,17 @@ def _hostile(file: Path) -> dict[str, tuple[bytes, str]]:
             event_log(lambda log: log.replace(b'"algo": "short"', b'"algo": 7')),
             "makes no sense",
         ),
-        "another id": (annotated(run_id="../../escaped"), "another id"),
+        "another id": (annotated(run_id="../../escaped"), "run_id: unknown field"),
         "no time": (annotated(finished_at="soon"), "makes no sense"),
         "not a number": (
             event_log(lambda log: re.sub(rb'"at": [0-9.]+', b'"at": NaN', log, count=1)),
-            "no point in time",
+            "at: nan is not a finite number",
         ),
         "an epoch of no home": (annotated(epoch=2**70), "makes no sense"),
         "an endless name": (annotated(run_name="x" * 2**21), "bytes"),
         "half a letter": (annotated(idempotency_key="\ud800"), "makes no sense"),
         "odd checkpoints": (annotated(checkpoints=[1]), "makes no sense"),
-        "a state of its own": (annotated(state="TERM"), "damaged"),
+        "a state of its own": (annotated(state="TERM"), "state: unknown field"),
     }
 
 

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 from support.trainer import Trainer, until
 
 from mosaic.errors import StorageError
+from mosaic.records.run import Outcome
 from mosaic.runs import eventlog, logs
 from mosaic.runs.directory import RunDirectory, read_json
 from mosaic.runs.eventlog import LogLine
-from mosaic.trainer.core.states import Outcome, Run, State
+from mosaic.trainer.core.states import Run, State
 from mosaic.trainer.loop.recovery import load_run, process_keys
 from mosaic.trainer.loop.tailer import LineTailer, cap_log
 from mosaic.trainer.storage.registry import Registry, Vitals

@@ -16,6 +16,7 @@ from mosaic.trainer.core.decisions import (
     SignalGroup,
     decide,
 )
+from mosaic.trainer.core.events import Started, Submitted, WorkerSpawned
 from mosaic.trainer.core.states import Event, Run, State, evolve, replay, run_from_dict, run_to_dict
 from mosaic.trainer.core.stimuli import (
     CancelRequested,
@@ -40,8 +41,8 @@ NOW = Now(wall=1000.0, mono=50.0)
 
 def take(run: Run, decision: Decision) -> Run:
     """The row after a decision."""
-    for kind, data in decision.events:
-        run = evolve(run, Event(run.version + 1, kind, NOW.wall, NOW.mono, data))
+    for what in decision.events:
+        run = evolve(run, Event(run.version + 1, NOW.wall, NOW.mono, what))
     return run
 
 
@@ -244,9 +245,9 @@ def test_slots_only_for_those_who_wait() -> None:
 def test_an_illegal_transition_prints_the_history() -> None:
     """A log that does not fit names every event up to the one that does not."""
     events = [
-        Event(1, "submitted", 1.0, 1.0, {}),
-        Event(2, "spawned", 1.0, 1.0, {"supervisor_pid": 1, "pid": 2}),
-        Event(3, "run_started", 1.0, 1.0),
+        Event(1, 1.0, 1.0, Submitted()),
+        Event(2, 1.0, 1.0, WorkerSpawned(supervisor_pid=1, pid=2)),
+        Event(3, 1.0, 1.0, Started()),
     ]
     with pytest.raises(InvalidTransitionError, match="cannot become EXEC") as error:
         replay(RUN_ID, events)
@@ -256,7 +257,7 @@ def test_an_illegal_transition_prints_the_history() -> None:
 def test_events_are_dense() -> None:
     """A missing event is an error, not a guess."""
     with pytest.raises(InvalidTransitionError, match=r"event 3 .* after event 0"):
-        evolve(Run(RUN_ID), Event(3, "submitted", 1.0, 1.0))
+        evolve(Run(RUN_ID), Event(3, 1.0, 1.0, Submitted()))
 
 
 def test_a_row_survives_being_stored() -> None:

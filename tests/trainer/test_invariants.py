@@ -1,7 +1,8 @@
 """A random world of runs, processes and crashes, in which the invariants always hold."""
 
+import json
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hypothesis import settings
@@ -17,32 +18,42 @@ from hypothesis.stateful import (
 
 from mosaic.trainer.core.decisions import (
     Archive,
-    Forestall,
     KillEverything,
     Launch,
+    MoveBack,
+    MoveToTrash,
     Now,
+    PreventStart,
     SendControl,
     SignalGroup,
     decide,
 )
+from mosaic.trainer.core.eventcodec import decode, encode
+from mosaic.trainer.core.events import Request, RunEvent, Submitted
 from mosaic.trainer.core.scheduler import Claim, Machine, plan
-from mosaic.trainer.core.states import WITH_PROCESS, Event, Request, Run, State, evolve, replay
+from mosaic.trainer.core.states import WITH_PROCESS, Event, Run, State, evolve, replay
 from mosaic.trainer.core.stimuli import (
     Adopted,
+    AnnotateRequested,
     CancelRequested,
+    CheckpointRequested,
     DeadlinePassed,
+    DeleteRequested,
     HandshakeRefused,
     LaunchFailed,
     LaunchUndone,
     PauseRequested,
     ProcessEnded,
+    RestoreRequested,
     ResumeRequested,
     SignOfLife,
     SlotsGranted,
     Spawned,
     Stimulus,
     StragglersFound,
+    WorkerCheckpointed,
     WorkerPaused,
+    WorkerRefused,
     WorkerRegistered,
     WorkerResumed,
     WorkerSaid,
@@ -60,10 +71,24 @@ _ANYTHING: list[Stimulus] = [
     LaunchFailed("late"),
     HandshakeRefused("protocol"),
     SignOfLife(),
+    CheckpointRequested(),
+    WorkerCheckpointed(),
+    WorkerRefused("the disk is full"),
+    AnnotateRequested(notes="a note"),
+    AnnotateRequested(run_name="", tags=("a",)),
+    DeleteRequested(),
+    DeleteRequested(purge=True),
+    RestoreRequested(),
     Adopted(2),
     StragglersFound(1),
     *[DeadlinePassed(kind) for kind in ("launch", "handshake", "wallclock", "grace", "heartbeat")],
 ]
+
+
+def _stored(what: RunEvent) -> RunEvent:
+    """An event after it was written to the log as JSON and read back."""
+    kind, data = encode(what)
+    return decode(kind, json.loads(json.dumps(data)))
 
 
 @dataclass
@@ -97,8 +122,8 @@ class Trainer(RuleBasedStateMachine):
         now = Now(1e9 - self.clock, self.clock)
         world, row = self.worlds[run_id], self.rows[run_id]
         decision = decide(row, stimulus, now)
-        for kind, data in decision.events:
-            event = Event(row.version + 1, kind, now.wall, now.mono, data)
+        for what in decision.events:
+            event = Event(row.version + 1, now.wall, now.mono, what)
             row = evolve(row, event)
             world.events.append(event)
         self.rows[run_id] = row
@@ -106,7 +131,7 @@ class Trainer(RuleBasedStateMachine):
             match instruction:
                 case Launch():
                     world.launch_ordered = True
-                case Forestall():
+                case PreventStart():
                     world.supervisor_refused = not world.ever_alive
                 case KillEverything():
                     self.end(world, None, int(signal.SIGKILL))
@@ -114,6 +139,8 @@ class Trainer(RuleBasedStateMachine):
                     self.end(world, None, int(signal.SIGKILL))
                 case SendControl("resume") | SignalGroup(signal.SIGCONT):
                     assert row.slots or row.stopping, "told to go on without a slot to go on in"
+                case MoveToTrash() | MoveBack():
+                    assert not row.live, "a live run was moved"
                 case Archive():
                     assert not world.alive, "archived while its processes live"
 
@@ -133,8 +160,7 @@ class Trainer(RuleBasedStateMachine):
     @rule(target=runs, cpus=st.integers(1, 3))
     def submit(self, cpus: int) -> str:
         run_id = f"{len(self.rows):026d}"
-        data = {"request": {"cpus": cpus}, "tags": []}
-        event = Event(1, "submitted", 1e9 - self.clock, self.clock, data)
+        event = Event(1, 1e9 - self.clock, self.clock, Submitted(request=Request(cpus)))
         self.rows[run_id] = evolve(Run(run_id), event)
         self.worlds[run_id] = World(events=[event])
         return run_id
@@ -209,7 +235,8 @@ class Trainer(RuleBasedStateMachine):
     @rule()
     def daemon_is_killed_and_starts_again(self) -> None:
         for run_id, world in self.worlds.items():
-            self.rows[run_id] = replay(run_id, world.events)
+            stored = [replace(each, what=_stored(each.what)) for each in world.events]
+            self.rows[run_id] = replay(run_id, stored)
             starting = world.launch_ordered and not world.supervisor_refused
             evidence = Evidence(world.ever_alive, world.exit is not None, starting, world.alive)
             stimulus = judge(self.rows[run_id], evidence, epoch=2)
@@ -240,7 +267,7 @@ class Trainer(RuleBasedStateMachine):
     @rule(run=runs, able=st.booleans())
     def worker_registers(self, run: str, able: bool) -> None:
         if self.worlds[run].alive and self.rows[run].state is not State.INIT:
-            self.apply(run, WorkerRegistered({"supports_pause": able}))
+            self.apply(run, WorkerRegistered({"supports_pause": able, "supports_checkpoint": able}))
 
     @rule(run=runs, report=st.sampled_from([WorkerPaused(), WorkerResumed()]))
     def worker_reports(self, run: str, report: Stimulus) -> None:

@@ -1,8 +1,9 @@
 """Who may start, who waits, and what those who wait are told."""
 
 from mosaic.config.settings import Settings
+from mosaic.trainer.core.events import Request
 from mosaic.trainer.core.scheduler import Claim, Machine, plan
-from mosaic.trainer.core.states import Request, Run, State
+from mosaic.trainer.core.states import Run, State
 from mosaic.trainer.launch.hardware import Gpu
 from mosaic.trainer.loop.slots import SlotTable, count
 

@@ -18,6 +18,7 @@ from mosaic.errors import (
     InvalidRunIdError,
     InvalidTransitionError,
     MosaicError,
+    RunDamagedError,
     RunExistsError,
     RunFileError,
     RunNotFoundError,
@@ -31,17 +32,20 @@ from mosaic.trainer.api.observation_service import ObservationHandlers
 from mosaic.trainer.api.resolve import resolve_run
 from mosaic.trainer.api.streams import StreamHandlers
 from mosaic.trainer.api.worker_service import WorkerHandlers
-from mosaic.trainer.core.states import Event, Run, evolve
+from mosaic.trainer.core.states import Run, evolve
 from mosaic.trainer.core.stimuli import (
+    AnnotateRequested,
     CancelRequested,
     CheckpointRequested,
     PauseRequested,
+    RestoreRequested,
     ResumeRequested,
     Stimulus,
 )
 from mosaic.trainer.launch import hardware
 from mosaic.trainer.loop import intake, slots
 from mosaic.trainer.loop.engine import Engine
+from mosaic.trainer.storage import history
 from mosaic.trainer.storage.broadcast import Missed
 from mosaic.trainer.storage.paging import SORTABLE, Query
 from mosaic.trainer.storage.registry import StoredRun
@@ -59,6 +63,7 @@ _CODES: tuple[tuple[type[MosaicError], grpc.StatusCode], ...] = (
     (StorageError, grpc.StatusCode.UNAVAILABLE),
     (RunExistsError, grpc.StatusCode.ALREADY_EXISTS),
     (ArchiveError, grpc.StatusCode.DATA_LOSS),
+    (RunDamagedError, grpc.StatusCode.FAILED_PRECONDITION),
 )
 PROBLEMS_TRAILER = "mosaic-problems-bin"
 # gRPC carries both in headers, whose sum must stay below 8 KB; text is percent-encoded there.
@@ -331,15 +336,12 @@ class TrainerService(
             changes.unsubscribe(subscription)
 
     async def UpdateRun(self, request: pb.UpdateRunRequest, _: Any) -> pb.Run:  # noqa: N802
-        changes: dict[str, Any] = {}
-        if request.HasField("run_name"):
-            changes["run_name"] = request.run_name[:200]
-        if request.HasField("notes"):
-            changes["notes"] = request.notes[:20_000]
-        if request.set_tags:
-            changes["tags"] = [tag[:100] for tag in request.tags][:50]
-        stored = await resolve_run(self.engine, request.run_id)
-        return self._message(self.engine.annotate(stored.run.run_id, changes))
+        change = AnnotateRequested(
+            run_name=request.run_name[:200] if request.HasField("run_name") else None,
+            notes=request.notes[:20_000] if request.HasField("notes") else None,
+            tags=tuple(tag[:100] for tag in request.tags[:50]) if request.set_tags else None,
+        )
+        return await self._apply(request.run_id, change)
 
     async def CancelRun(self, request: pb.CancelRunRequest, _: Any) -> pb.Run:  # noqa: N802
         patient = self.engine.settings.grace_s
@@ -362,8 +364,7 @@ class TrainerService(
         return pb.DeleteRunReply()
 
     async def RestoreRun(self, request: pb.RestoreRunRequest, _: Any) -> pb.Run:  # noqa: N802
-        stored = await resolve_run(self.engine, request.run_id)
-        return self._message(self.engine.restore(stored.run.run_id))
+        return await self._apply(request.run_id, RestoreRequested())
 
     async def ListRunEvents(  # noqa: N802
         self, request: pb.ListRunEventsRequest, _: Any
@@ -372,7 +373,7 @@ class TrainerService(
         lines = await asyncio.to_thread(eventlog.read, self.engine.run_dir(stored).path)
         run, events = Run(stored.run.run_id), []
         for line in lines:
-            run = evolve(run, Event(line.seq, line.kind, line.at, line.mono, line.data))
+            run = evolve(run, history.from_line(stored.run.run_id, line))
             if line.seq > request.after:
                 data = json.dumps(line.data)
                 events.append(

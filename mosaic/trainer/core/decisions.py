@@ -5,21 +5,53 @@ events, folds them into the row and carries out the instructions, in this order.
 """
 
 import signal
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from mosaic.trainer.core.states import WITH_PROCESS, Outcome, Run, State
+from mosaic.records.run import Outcome
+from mosaic.trainer.core.eventcodec import decode
+from mosaic.trainer.core.events import (
+    AdoptedByDaemon,
+    Annotated,
+    CheckpointAsked,
+    CheckpointConfirmed,
+    CheckpointRefused,
+    Copied,
+    Deleted,
+    Faulted,
+    LaunchTakenBack,
+    PauseAsked,
+    Paused,
+    ProcessesEnded,
+    Recovered,
+    Registered,
+    Restored,
+    ResumeAsked,
+    Resumed,
+    RunEvent,
+    Settled,
+    SlotsRegained,
+    SlotsReserved,
+    Stalled,
+    Started,
+    StopAsked,
+    WorkerNoted,
+    WorkerSpawned,
+)
+from mosaic.trainer.core.states import WITH_PROCESS, Run, State
 from mosaic.trainer.core.stimuli import (
     Adopted,
+    AnnotateRequested,
     CancelRequested,
     CheckpointRequested,
     DeadlinePassed,
+    DeleteRequested,
     HandshakeRefused,
+    ImportedAsCopy,
     LaunchFailed,
     LaunchUndone,
     PauseRequested,
     ProcessEnded,
+    RestoreRequested,
     ResumeRequested,
     SignOfLife,
     SlotsGranted,
@@ -41,8 +73,8 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Forestall:
-    """Make sure that a supervisor which has not begun never will."""
+class PreventStart:
+    """Keep a supervisor that has not started from starting."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +98,39 @@ class SendControl:
 
 @dataclass(frozen=True)
 class Archive:
-    """The run is over: keep its logs, close its sessions."""
+    """The run is over: keep its logs, close its sessions, free the slots it held."""
+
+    slots: tuple[str, ...] = ()
 
 
-Instruction = Launch | Forestall | SignalGroup | KillEverything | SendControl | Archive
+@dataclass(frozen=True)
+class MoveToTrash:
+    """Move the run directory to the trash."""
 
 
-_Events = tuple[tuple[str, Mapping[str, Any]], ...]
+@dataclass(frozen=True)
+class MoveBack:
+    """Move the run directory out of the trash."""
+
+
+Instruction = (
+    Launch
+    | PreventStart
+    | SignalGroup
+    | KillEverything
+    | SendControl
+    | Archive
+    | MoveToTrash
+    | MoveBack
+)
+
+_Events = tuple[RunEvent, ...]
+# What a worker's line means for its run; any other line is a note.
+_SAID = {
+    "checkpoint_saved": "checkpoint_saved",
+    "run_completed": "completion_reported",
+    "run_failed": "failure_reported",
+}
 
 
 @dataclass(frozen=True)
@@ -97,13 +155,22 @@ NOTHING = Decision()
 
 def decide(run: Run, stimulus: Stimulus, now: Now) -> Decision:
     """The one place that says what a stimulus means for a run in its state."""
+    match stimulus:
+        case AnnotateRequested():
+            return _annotate(stimulus)
+        case DeleteRequested():
+            return _delete(run, stimulus)
+        case RestoreRequested():
+            return Decision((Restored(),), (MoveBack(),)) if run.deleted else NOTHING
+        case ImportedAsCopy():
+            return Decision((Copied(stimulus.original),))
     if not run.live:
         return _after_the_end(run, stimulus)
     match stimulus:
         case SlotsGranted():
             return _slots_granted(run, stimulus)
         case LaunchUndone():
-            return Decision((("launch_undone", {}),)) if run.launching else NOTHING
+            return Decision((LaunchTakenBack(),)) if run.launching else NOTHING
         case LaunchFailed():
             return _not_launched(run, stimulus, now)
         case Spawned():
@@ -122,28 +189,43 @@ def decide(run: Run, stimulus: Stimulus, now: Now) -> Decision:
             return _resume(run)
         case WorkerPaused():
             waits = run.state is State.EXEC and run.pausing
-            return Decision((("paused", {}),)) if waits else NOTHING
+            return Decision((Paused(),)) if waits else NOTHING
         case WorkerResumed():
-            goes_on = (run.state is State.PAUSE or run.pausing) and bool(run.slots)
-            return Decision((("resumed", {}),)) if goes_on else NOTHING
+            continues = (run.state is State.PAUSE or run.pausing) and bool(run.slots)
+            return Decision((Resumed(),)) if continues else NOTHING
         case CheckpointRequested():
             return _checkpoint(run)
         case WorkerCheckpointed():
-            return Decision((("checkpoint_confirmed", {}),)) if run.checkpointing else NOTHING
+            return Decision((CheckpointConfirmed(),)) if run.checkpointing else NOTHING
         case WorkerRefused():
-            refused = ("checkpoint_refused", {"reason": stimulus.reason})
+            refused = CheckpointRefused(stimulus.reason)
             return Decision((refused,)) if run.checkpointing else NOTHING
         case DeadlinePassed():
             return _deadline(run, stimulus, now)
         case SignOfLife():
-            return Decision((("recovered", {}),)) if run.stalled else NOTHING
+            return Decision((Recovered(),)) if run.stalled else NOTHING
         case Adopted():
-            return Decision((("adopted", {"epoch": stimulus.epoch}),))
+            return Decision((AdoptedByDaemon(stimulus.epoch),))
         case StragglersFound():
             plural = "process" if stimulus.count == 1 else "processes"
             return _fault(run, f"the worker left {stimulus.count} {plural} behind")
         case ProcessEnded():
             return _ended(run, stimulus)
+
+
+def _annotate(stimulus: AnnotateRequested) -> Decision:
+    change = Annotated(stimulus.run_name, stimulus.notes, stimulus.tags)
+    return NOTHING if change == Annotated() else Decision((change,))
+
+
+def _delete(run: Run, stimulus: DeleteRequested) -> Decision:
+    if run.live:
+        text = f"run {run.run_id} is {run.state}; cancel it first: mosaic cancel {run.run_id}"
+        return Decision(refusal=text)
+    # A purge leaves no log that could hold an event.
+    if stimulus.purge or run.deleted:
+        return NOTHING
+    return Decision((Deleted(),), (MoveToTrash(),))
 
 
 def _after_the_end(run: Run, stimulus: Stimulus) -> Decision:
@@ -156,15 +238,10 @@ def _after_the_end(run: Run, stimulus: Stimulus) -> Decision:
 
 def _slots_granted(run: Run, stimulus: SlotsGranted) -> Decision:
     if run.state is State.INIT and not run.slots and not run.stopping:
-        data = {
-            "slots": list(stimulus.slots),
-            "epoch": stimulus.epoch,
-            "boot_id": stimulus.boot_id,
-        }
-        return Decision((("slots_reserved", data),), (Launch(),))
+        reserved = SlotsReserved(stimulus.slots, stimulus.epoch, stimulus.boot_id)
+        return Decision((reserved,), (Launch(),))
     if run.state is State.PAUSE and run.queued:
-        events = (("slots_regained", {"slots": list(stimulus.slots)}),)
-        return _continue(run, events)
+        return _continue(run, (SlotsRegained(stimulus.slots),))
     return NOTHING
 
 
@@ -182,28 +259,23 @@ def _registered(run: Run, stimulus: WorkerRegistered) -> Decision:
     known = run.state is not State.HSHK and run.capabilities == capabilities
     if known or run.state not in (State.HSHK, State.RDY, State.EXEC, State.PAUSE):
         return NOTHING
-    return Decision((("worker_registered", {"capabilities": capabilities}),))
+    return Decision((Registered(capabilities),))
 
 
 def _spawned(run: Run, stimulus: Spawned) -> Decision:
     if run.state is not State.INIT:
         return NOTHING
-    data = {"supervisor_pid": stimulus.supervisor_pid, "pid": stimulus.pid}
+    # Cancelled while it was being launched: now there is a group to signal.
     instructions = (SignalGroup(signal.SIGTERM),) if run.stopping else ()
-    return Decision((("spawned", data),), instructions)
+    return Decision((WorkerSpawned(stimulus.supervisor_pid, stimulus.pid),), instructions)
 
 
 def _worker_said(run: Run, stimulus: WorkerSaid) -> Decision:
-    match stimulus.event:
-        case "run_started":
-            return Decision((("run_started", {}),)) if run.state is State.RDY else NOTHING
-        case "checkpoint_saved":
-            return Decision((("checkpoint_saved", dict(stimulus.data)),))
-        case "run_completed":
-            return Decision((("completion_reported", dict(stimulus.data)),))
-        case "run_failed":
-            return Decision((("failure_reported", dict(stimulus.data)),))
-    return Decision((("worker_note", {**stimulus.data, "event": stimulus.event}),))
+    if stimulus.event == "run_started":
+        return Decision((Started(),)) if run.state is State.RDY else NOTHING
+    if stimulus.event in _SAID:
+        return Decision((decode(_SAID[stimulus.event], dict(stimulus.data)),))
+    return Decision((WorkerNoted(stimulus.event, stimulus.data),))
 
 
 def _cancel(run: Run, stimulus: CancelRequested, now: Now) -> Decision:
@@ -215,16 +287,16 @@ def _cancel(run: Run, stimulus: CancelRequested, now: Now) -> Decision:
         sooner = now.mono + stimulus.grace_s < run.kill_at_mono
         if not sooner:
             return NOTHING
-        outcome, reason = run.stopping, run.stop_reason
+        outcome, reason = Outcome(run.stopping), run.stop_reason
     else:
         outcome, reason = stimulus.outcome, stimulus.reason
-    data = {"outcome": outcome, "reason": reason, "kill_at_mono": now.mono + stimulus.grace_s}
     instructions: list[Instruction] = []
     if run.state in WITH_PROCESS and not run.stopping:
         instructions.append(SignalGroup(signal.SIGTERM))
         if run.pause_by_signal:
             instructions.append(SignalGroup(signal.SIGCONT))
-    return Decision((("stop_requested", data),), tuple(instructions))
+    asked = StopAsked(outcome, reason, kill_at_mono=now.mono + stimulus.grace_s)
+    return Decision((asked,), tuple(instructions))
 
 
 def _pause(run: Run, stimulus: PauseRequested) -> Decision:
@@ -234,27 +306,27 @@ def _pause(run: Run, stimulus: PauseRequested) -> Decision:
         doing = f"being stopped ({run.stopping})" if run.stopping else str(run.state)
         return Decision(refusal=f"run {run.run_id} is {doing}; only a run in EXEC can be paused")
     by_signal = not run.capabilities.get("supports_pause", False)
-    request = ("pause_requested", {"by_signal": by_signal, "release": stimulus.release})
+    asked = PauseAsked(by_signal, stimulus.release)
     if by_signal:
-        return Decision((request, ("paused", {})), (SignalGroup(signal.SIGSTOP),))
-    return Decision((request,), (SendControl("pause"),))
+        return Decision((asked, Paused()), (SignalGroup(signal.SIGSTOP),))
+    return Decision((asked,), (SendControl("pause"),))
 
 
 def _resume(run: Run) -> Decision:
     if run.pausing and run.state is State.EXEC:
-        return Decision((("resume_requested", {}),), (SendControl("resume"),))
+        return Decision((ResumeAsked(),), (SendControl("resume"),))
     if run.state is not State.PAUSE or run.stopping:
         doing = f"being stopped ({run.stopping})" if run.stopping else str(run.state)
         return Decision(refusal=f"run {run.run_id} is {doing}, not paused")
     if run.resuming:
         return NOTHING
-    request: _Events = (("resume_requested", {}),)
-    return _continue(run, request) if run.slots else Decision(request)
+    asked = (ResumeAsked(),)
+    return _continue(run, asked) if run.slots else Decision(asked)
 
 
 def _continue(run: Run, events: _Events) -> Decision:
     if run.pause_by_signal:
-        return Decision((*events, ("resumed", {})), (SignalGroup(signal.SIGCONT),))
+        return Decision((*events, Resumed()), (SignalGroup(signal.SIGCONT),))
     return Decision(events, (SendControl("resume"),))
 
 
@@ -263,7 +335,7 @@ def _checkpoint(run: Run) -> Decision:
     if problem:
         return Decision(refusal=f"run {run.run_id} {problem}")
     # Asked again while the first answer is awaited: the worker may have lost the question.
-    events: _Events = () if run.checkpointing else (("checkpoint_requested", {}),)
+    events: _Events = () if run.checkpointing else (CheckpointAsked(),)
     return Decision(events, (SendControl("checkpoint"),))
 
 
@@ -285,7 +357,7 @@ def _why_not_saved(run: Run) -> str:
 def _deadline(run: Run, stimulus: DeadlinePassed, now: Now) -> Decision:
     match stimulus.kind:
         case "launch" if run.launching:
-            return Decision(instructions=(Forestall(),))
+            return Decision(instructions=(PreventStart(),))
         case "handshake" if run.state is State.HSHK and not run.stopping:
             return _fault(run, f"handshake timeout: {stimulus.detail}")
         case "wallclock" if not run.stopping:
@@ -294,28 +366,27 @@ def _deadline(run: Run, stimulus: DeadlinePassed, now: Now) -> Decision:
         case "grace" if run.stopping or run.state is State.FAULT:
             return Decision(instructions=(KillEverything(),))
         case "heartbeat" if run.state in (State.RDY, State.EXEC) and not run.stalled:
-            return Decision((("stalled", {"detail": stimulus.detail}),))
+            return Decision((Stalled(stimulus.detail),))
     return NOTHING
 
 
 def _fault(run: Run, reason: str) -> Decision:
     if run.state is State.FAULT:
         return Decision(instructions=(KillEverything(),))
-    return Decision((("faulted", {"reason": reason}),), (KillEverything(),))
+    return Decision((Faulted(reason),), (KillEverything(),))
 
 
 def _ended(run: Run, end: ProcessEnded) -> Decision:
     outcome, reason = _verdict(run, end)
-    ended = ("process_ended", {"code": end.code, "signal": end.signal, "detail": end.detail})
+    ended = ProcessesEnded(end.code, end.signal, end.detail)
     settled = _settle(run, outcome, reason, end.finished_at)
     vanished = outcome is Outcome.LOST and run.state is not State.FAULT
-    fault: _Events = (("faulted", {"reason": reason}),) if vanished else ()
+    fault = (Faulted(reason),) if vanished else ()
     return Decision((*fault, ended, *settled.events), settled.instructions)
 
 
 def _settle(run: Run, outcome: Outcome, reason: str, finished_at: float) -> Decision:
-    data = {"outcome": str(outcome), "reason": reason, "finished_at": finished_at}
-    return Decision((("settled", data),), (Archive(),))
+    return Decision((Settled(outcome, reason, finished_at),), (Archive(run.slots),))
 
 
 def _verdict(run: Run, end: ProcessEnded) -> tuple[Outcome, str]:

@@ -7,7 +7,7 @@ resources it needs, so that later ones cannot overtake it on these, only beside 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mosaic.trainer.core.states import Request
+from mosaic.trainer.core.events import Request
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,50 @@ Nothing here does I/O. `evolve` is the only way a row changes; `mosaic.trainer.c
 is the only place that decides which events happen.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from mosaic.errors import InvalidTransitionError
-from mosaic.records.run import Outcome as Outcome
 from mosaic.records.run import State as State
+from mosaic.trainer.core.events import (
+    AdoptedByDaemon,
+    Annotated,
+    CheckpointAsked,
+    CheckpointConfirmed,
+    CheckpointRefused,
+    CheckpointSaved,
+    CompletionReported,
+    Copied,
+    Deleted,
+    FailureReported,
+    Faulted,
+    Json,
+    LaunchTakenBack,
+    PauseAsked,
+    Paused,
+    ProcessesEnded,
+    Recovered,
+    Registered,
+    Request,
+    Restored,
+    ResumeAsked,
+    Resumed,
+    RunEvent,
+    Settled,
+    SlotsRegained,
+    SlotsReserved,
+    Stalled,
+    Started,
+    StopAsked,
+    Submitted,
+    WorkerNoted,
+    WorkerSpawned,
+)
+
+# A run keeps this many checkpoints in its row; the files are the worker's to prune.
+_MOST_CHECKPOINTS = 50
+
 
 LIVE = frozenset(State) - {State.TERM}
 WITH_PROCESS = frozenset({State.HSHK, State.RDY, State.EXEC, State.PAUSE, State.FAULT})
@@ -30,31 +67,19 @@ TRANSITIONS: frozenset[tuple[State, State]] = frozenset(
 
 @dataclass(frozen=True)
 class Event:
-    """One line of a run's log.
+    """One entry of a run's log.
 
     Attributes:
         seq: Dense within the run, from 1.
-        kind: One of the names handled by `evolve`.
         at: Wall clock, for display.
         mono: Monotonic clock of this boot, for durations.
-        data: What the kind needs.
+        what: What happened.
     """
 
     seq: int
-    kind: str
     at: float
     mono: float
-    data: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Request:
-    """What a run asks of the machine."""
-
-    cpus: int = 1
-    gpus: int = 0
-    gpus_mandatory: int = 0
-    memory_mb: int = 0
+    what: RunEvent
 
 
 @dataclass(frozen=True)
@@ -87,7 +112,7 @@ class Run:
     parent_run_id: str = ""
     idempotency_key: str = ""
     cold: bool = False
-    request: Request = Request()
+    request: Request = field(default_factory=Request)
     wallclock_s: float | None = None
     tags: tuple[str, ...] = ()
     notes: str = ""
@@ -103,7 +128,7 @@ class Run:
     slots: tuple[str, ...] = ()
     supervisor_pid: int = 0
     pid: int = 0
-    capabilities: Mapping[str, Any] = field(default_factory=dict)
+    capabilities: Mapping[str, Json] = field(default_factory=dict)
     pausing: bool = False
     resuming: bool = False
     pause_by_signal: bool = False
@@ -144,15 +169,15 @@ def evolve(run: Run, event: Event) -> Run:
     Raises:
         InvalidTransitionError: The event is out of order or the state machine forbids it.
     """
+    kind = event.what.kind
     if event.seq != run.version + 1:
         raise InvalidTransitionError(
-            f"run {run.run_id}: event {event.seq} ({event.kind}) after event {run.version}"
+            f"run {run.run_id}: event {event.seq} ({kind}) after event {run.version}"
         )
-    handler = _HANDLERS.get(event.kind)
-    changed = handler(run, event) if handler else run
+    changed = _fold(run, event)
     if changed.state is not run.state and (run.state, changed.state) not in TRANSITIONS:
         raise InvalidTransitionError(
-            f"run {run.run_id} is {run.state} and cannot become {changed.state} by {event.kind!r}"
+            f"run {run.run_id} is {run.state} and cannot become {changed.state} by {kind!r}"
         )
     return replace(changed, version=event.seq)
 
@@ -165,7 +190,7 @@ def replay(run_id: str, events: Iterable[Event]) -> Run:
     """
     run, story = Run(run_id), []
     for event in events:
-        story.append(f"{event.seq} {event.kind}")
+        story.append(f"{event.seq} {event.what.kind}")
         try:
             run = evolve(run, event)
         except InvalidTransitionError as error:
@@ -173,150 +198,169 @@ def replay(run_id: str, events: Iterable[Event]) -> Run:
     return run
 
 
-def _submitted(run: Run, event: Event) -> Run:
-    data = dict(event.data)
-    data["request"] = Request(**data.get("request", {}))
-    data["tags"] = tuple(data.get("tags", ()))
-    return replace(run, created_at=event.at, **data)
+def _fold(run: Run, event: Event) -> Run:
+    """One case for each kind of event, so that the type checker misses none."""
+    match event.what:
+        case Submitted() as what:
+            return _submitted(run, what, event.at)
+        case SlotsReserved() as what:
+            return replace(
+                run,
+                slots=what.slots,
+                epoch=what.epoch,
+                boot_id=what.boot_id,
+                launched_mono=event.mono,
+            )
+        case LaunchTakenBack():
+            return replace(run, slots=())
+        case WorkerSpawned() as what:
+            return _spawned(run, what, event.mono)
+        case Registered() as what:
+            state = State.RDY if run.state is State.HSHK else run.state
+            return replace(run, state=state, capabilities=what.capabilities)
+        case Started():
+            return replace(run, state=State.EXEC, started_at=event.at, started_mono=event.mono)
+        case Paused() | PauseAsked() | ResumeAsked() | Resumed() | SlotsRegained() as what:
+            return _pause_and_resume(run, what, event.mono)
+        case CheckpointSaved() as what:
+            return _checkpoint_saved(run, what, event.at)
+        case CheckpointAsked():
+            return replace(run, checkpointing=True)
+        case CheckpointConfirmed() | CheckpointRefused():
+            return replace(run, checkpointing=False)
+        case Stalled():
+            return replace(run, stalled=True)
+        case Recovered():
+            return replace(run, stalled=False)
+        case AdoptedByDaemon() as what:
+            return replace(run, epoch=what.epoch)
+        case CompletionReported():
+            return replace(run, completion_seen=True)
+        case FailureReported() as what:
+            return replace(run, failure_reported=what.reason)
+        case WorkerNoted():
+            return run
+        case StopAsked() | Faulted() | ProcessesEnded() | Settled() as what:
+            return _ending(run, what)
+        case Annotated() as what:
+            return _annotated(run, what)
+        case Copied() as what:
+            return replace(run, parent_run_id=what.parent_run_id)
+        case Deleted():
+            return replace(run, deleted=True)
+        case Restored():
+            return replace(run, deleted=False)
 
 
-def _slots_reserved(run: Run, event: Event) -> Run:
+def _submitted(run: Run, what: Submitted, at: float) -> Run:
     return replace(
         run,
-        slots=tuple(event.data["slots"]),
-        epoch=event.data["epoch"],
-        launched_mono=event.mono,
-        boot_id=event.data["boot_id"],
+        run_name=what.run_name,
+        worker=what.worker,
+        module=what.module,
+        algo=what.algo,
+        env_id=what.env_id,
+        seed=what.seed,
+        mode=what.mode,
+        total_timesteps=what.total_timesteps,
+        priority=what.priority,
+        parent_run_id=what.parent_run_id,
+        idempotency_key=what.idempotency_key,
+        cold=what.cold,
+        request=what.request,
+        wallclock_s=what.wallclock_s,
+        tags=what.tags,
+        notes=what.notes,
+        created_at=at,
     )
 
 
-def _spawned(run: Run, event: Event) -> Run:
+def _spawned(run: Run, what: WorkerSpawned, mono: float) -> Run:
     return replace(
         run,
         state=State.HSHK,
-        supervisor_pid=event.data["supervisor_pid"],
-        pid=event.data["pid"],
-        launched_mono=event.mono,
+        supervisor_pid=what.supervisor_pid,
+        pid=what.pid,
+        launched_mono=mono,
     )
 
 
-def _worker_registered(run: Run, event: Event) -> Run:
-    state = State.RDY if run.state is State.HSHK else run.state
-    return replace(run, state=state, capabilities=dict(event.data["capabilities"]))
+def _pause_and_resume(
+    run: Run, what: PauseAsked | Paused | ResumeAsked | Resumed | SlotsRegained, mono: float
+) -> Run:
+    match what:
+        case PauseAsked():
+            return replace(
+                run,
+                pausing=True,
+                resuming=False,
+                pause_by_signal=what.by_signal,
+                release_on_pause=what.release,
+            )
+        case Paused():
+            slots = () if run.release_on_pause else run.slots
+            return replace(
+                run, state=State.PAUSE, pausing=False, paused_mono=mono, slots=slots, stalled=False
+            )
+        case ResumeAsked():
+            # A worker that is still on its way to a pause keeps its slots: it continues at once.
+            return replace(run, resuming=True, release_on_pause=False)
+        case SlotsRegained():
+            return replace(run, slots=what.slots)
+        case Resumed():
+            idle = mono - run.paused_mono if run.state is State.PAUSE else 0.0
+            return replace(
+                run,
+                state=State.EXEC,
+                pausing=False,
+                resuming=False,
+                release_on_pause=False,
+                paused_total_s=run.paused_total_s + idle,
+            )
 
 
-def _run_started(run: Run, event: Event) -> Run:
-    return replace(run, state=State.EXEC, started_at=event.at, started_mono=event.mono)
-
-
-def _pause_requested(run: Run, event: Event) -> Run:
-    return replace(
-        run,
-        pausing=True,
-        resuming=False,
-        pause_by_signal=event.data["by_signal"],
-        release_on_pause=event.data["release"],
-    )
-
-
-def _paused(run: Run, event: Event) -> Run:
-    slots = () if run.release_on_pause else run.slots
-    return replace(
-        run, state=State.PAUSE, pausing=False, paused_mono=event.mono, slots=slots, stalled=False
-    )
-
-
-def _resume_requested(run: Run, event: Event) -> Run:
-    # A worker that is still on its way to a pause keeps its slots: it will go on at once.
-    return replace(run, resuming=True, release_on_pause=False)
-
-
-def _resumed(run: Run, event: Event) -> Run:
-    idle = event.mono - run.paused_mono if run.state is State.PAUSE else 0.0
-    return replace(
-        run,
-        state=State.EXEC,
-        pausing=False,
-        resuming=False,
-        release_on_pause=False,
-        paused_total_s=run.paused_total_s + idle,
-    )
-
-
-def _checkpoint_saved(run: Run, event: Event) -> Run:
-    saved = Checkpoint(saved_at=event.at, **event.data)
+def _checkpoint_saved(run: Run, what: CheckpointSaved, at: float) -> Run:
+    saved = Checkpoint(what.path, what.step, what.sha256, what.content, at)
     others = tuple(kept for kept in run.checkpoints if kept.path != saved.path)
-    return replace(run, checkpoints=(*others, saved)[-50:])
+    return replace(run, checkpoints=(*others, saved)[-_MOST_CHECKPOINTS:])
 
 
-def _stop_requested(run: Run, event: Event) -> Run:
+def _ending(run: Run, what: StopAsked | Faulted | ProcessesEnded | Settled) -> Run:
+    match what:
+        case StopAsked():
+            return replace(
+                run,
+                stopping=str(what.outcome),
+                stop_reason=what.reason,
+                kill_at_mono=what.kill_at_mono,
+            )
+        case Faulted():
+            return replace(run, state=State.FAULT, reason=what.reason)
+        case ProcessesEnded():
+            return replace(run, exit_code=what.code, exit_signal=what.signal)
+        case Settled():
+            return replace(
+                run,
+                state=State.TERM,
+                outcome=str(what.outcome),
+                reason=what.reason,
+                finished_at=what.finished_at,
+                slots=(),
+                stalled=False,
+                pausing=False,
+                resuming=False,
+                checkpointing=False,
+            )
+
+
+def _annotated(run: Run, what: Annotated) -> Run:
+    """Exactly these three fields: whatever else an annotation claims never gets this far."""
     return replace(
         run,
-        stopping=event.data["outcome"],
-        stop_reason=event.data["reason"],
-        kill_at_mono=event.data["kill_at_mono"],
+        run_name=run.run_name if what.run_name is None else what.run_name,
+        notes=run.notes if what.notes is None else what.notes,
+        tags=run.tags if what.tags is None else what.tags,
     )
-
-
-def _faulted(run: Run, event: Event) -> Run:
-    return replace(run, state=State.FAULT, reason=event.data["reason"])
-
-
-def _process_ended(run: Run, event: Event) -> Run:
-    return replace(run, exit_code=event.data["code"], exit_signal=event.data["signal"])
-
-
-def _settled(run: Run, event: Event) -> Run:
-    return replace(
-        run,
-        state=State.TERM,
-        outcome=event.data["outcome"],
-        reason=event.data["reason"],
-        finished_at=event.data["finished_at"],
-        slots=(),
-        stalled=False,
-        pausing=False,
-        resuming=False,
-        checkpointing=False,
-    )
-
-
-def _annotated(run: Run, event: Event) -> Run:
-    data = dict(event.data)
-    if "tags" in data:
-        data["tags"] = tuple(data["tags"])
-    return replace(run, **data)
-
-
-_HANDLERS: dict[str, Callable[[Run, Event], Run]] = {
-    "submitted": _submitted,
-    "slots_reserved": _slots_reserved,
-    "launch_undone": lambda run, _: replace(run, slots=()),
-    "spawned": _spawned,
-    "worker_registered": _worker_registered,
-    "run_started": _run_started,
-    "pause_requested": _pause_requested,
-    "paused": _paused,
-    "resume_requested": _resume_requested,
-    "slots_regained": lambda run, event: replace(run, slots=tuple(event.data["slots"])),
-    "resumed": _resumed,
-    "checkpoint_requested": lambda run, _: replace(run, checkpointing=True),
-    "checkpoint_confirmed": lambda run, _: replace(run, checkpointing=False),
-    "checkpoint_refused": lambda run, _: replace(run, checkpointing=False),
-    "checkpoint_saved": _checkpoint_saved,
-    "stalled": lambda run, _: replace(run, stalled=True),
-    "recovered": lambda run, _: replace(run, stalled=False),
-    "adopted": lambda run, event: replace(run, epoch=event.data["epoch"]),
-    "stop_requested": _stop_requested,
-    "completion_reported": lambda run, _: replace(run, completion_seen=True),
-    "failure_reported": lambda run, event: replace(run, failure_reported=event.data["reason"]),
-    "faulted": _faulted,
-    "process_ended": _process_ended,
-    "settled": _settled,
-    "annotated": _annotated,
-    "deleted": lambda run, _: replace(run, deleted=True),
-    "restored": lambda run, _: replace(run, deleted=False),
-}
 
 
 def run_to_dict(run: Run) -> dict[str, Any]:

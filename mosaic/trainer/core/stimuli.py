@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from mosaic.trainer.core.states import Outcome
+from mosaic.records.run import Outcome
+from mosaic.trainer.core.events import Json
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Spawned:
 class WorkerRegistered:
     """The handshake succeeded."""
 
-    capabilities: Mapping[str, Any]
+    capabilities: Mapping[str, Json]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class WorkerSaid:
     """A lifecycle line other than a vital sign."""
 
     event: str
-    data: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -145,6 +145,34 @@ class ProcessEnded:
     memory: bool = False
 
 
+@dataclass(frozen=True)
+class AnnotateRequested:
+    """A user wrote something about the run; None leaves a field as it is."""
+
+    run_name: str | None = None
+    notes: str | None = None
+    tags: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class DeleteRequested:
+    """A user wants the run in the trash, or with `purge` gone for good."""
+
+    purge: bool = False
+
+
+@dataclass(frozen=True)
+class RestoreRequested:
+    """A user wants the run back from the trash."""
+
+
+@dataclass(frozen=True)
+class ImportedAsCopy:
+    """The run came from another home, where it is called `original`."""
+
+    original: str
+
+
 Stimulus = (
     SlotsGranted
     | LaunchUndone
@@ -166,4 +194,8 @@ Stimulus = (
     | Adopted
     | StragglersFound
     | ProcessEnded
+    | AnnotateRequested
+    | DeleteRequested
+    | RestoreRequested
+    | ImportedAsCopy
 )

@@ -13,10 +13,10 @@ from mosaic.runs.directory import RunDirectory, read_json
 from mosaic.system import processes
 from mosaic.trainer import failpoints
 from mosaic.trainer.core.decisions import (
-    Forestall,
     Instruction,
     KillEverything,
     Launch,
+    PreventStart,
     SendControl,
     SignalGroup,
 )
@@ -64,7 +64,7 @@ class Effects:
         match instruction:
             case Launch():
                 self.spawn_task(self._launch(run))
-            case Forestall():
+            case PreventStart():
                 launch.forestall(RunDirectory(self._home.run_dir(run.run_id)))
             case SignalGroup():
                 _signal(run, watch, instruction.number)

@@ -5,24 +5,25 @@ import json
 import logging
 import os
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
 from weakref import WeakValueDictionary
 
 from mosaic.config.paths import Home
 from mosaic.config.settings import Settings
 from mosaic.errors import InvalidTransitionError, MosaicError, RunNotFoundError, StorageError
 from mosaic.fastlane.ownership import sweep_leftovers
+from mosaic.records.run import Outcome
 from mosaic.runs import ids
 from mosaic.runs.directory import RunDirectory, read_json
 from mosaic.system import processes
-from mosaic.trainer.core.decisions import Archive, Now, decide
+from mosaic.trainer.core.decisions import Archive, MoveBack, MoveToTrash, Now, decide
 from mosaic.trainer.core.scheduler import Claim, Machine, plan
-from mosaic.trainer.core.states import Outcome, Run, State
+from mosaic.trainer.core.states import Run, State
 from mosaic.trainer.core.stimuli import (
     CancelRequested,
+    DeleteRequested,
     LaunchFailed,
     SignOfLife,
     SlotsGranted,
@@ -172,16 +173,16 @@ class Engine:
                     self._watches[run_id].heartbeat_mono = time.monotonic()
             self._unscheduled = True
         for instruction in decision.instructions:
-            if isinstance(instruction, Archive):
-                self._archive(run, stored.run.slots)
-            else:
-                self.effects.carry_out(run, self._watches.get(run_id), instruction)
+            match instruction:
+                case Archive():
+                    self._archive(run, instruction.slots)
+                case MoveToTrash():
+                    self._move(self.home.run_dir(run_id), self.home.trash / run_id)
+                case MoveBack():
+                    self._move(self.home.trash / run_id, self.home.run_dir(run_id))
+                case _:
+                    self.effects.carry_out(run, self._watches.get(run_id), instruction)
         return StoredRun(run, stored.vitals, stored.sequence)
-
-    def annotate(self, run_id: str, changes: Mapping[str, Any]) -> StoredRun:
-        """Change what people wrote about a run: name, notes, tags."""
-        stored = self.stored(run_id)
-        return self._record(stored, self.run_dir(stored), "annotated", changes)
 
     async def delete(self, run_id: str, purge: bool) -> None:
         """Move a run to the trash, or remove it for good.
@@ -189,29 +190,17 @@ class Engine:
         Raises:
             InvalidTransitionError: It has not ended.
         """
-        stored = self.stored(run_id)
-        if stored.run.live:
-            raise InvalidTransitionError(
-                f"run {run_id} is {stored.run.state}; cancel it first: mosaic cancel {run_id}"
-            )
-        directory = self.run_dir(stored)
+        stored = self.apply(run_id, DeleteRequested(purge))
         if purge:
             self.journal.remove(run_id)
-            await asyncio.to_thread(housekeeping.remove_files, self.home, run_id, directory.path)
-        elif not stored.run.deleted:
-            self._record(stored, directory, "deleted", {})
-            with suppress(FileNotFoundError):
-                os.rename(directory.path, self.home.trash / run_id)
+            place = self.run_dir(stored).path
+            await asyncio.to_thread(housekeeping.remove_files, self.home, run_id, place)
 
-    def restore(self, run_id: str) -> StoredRun:
-        """Take a run back out of the trash."""
-        stored = self.stored(run_id)
-        if not stored.run.deleted:
-            return stored
-        back = RunDirectory(self.home.run_dir(run_id))
+    def _move(self, place: Path, target: Path) -> None:
+        # After the event: a crash in between leaves a run whose log says where it belongs, and
+        # the next daemon moves it there.
         with suppress(FileNotFoundError):
-            os.rename(self.home.trash / run_id, back.path)
-        return self._record(stored, back, "restored", {})
+            os.rename(place, target)
 
     def heard_from(self, run_id: str) -> None:
         """A worker called: it is alive."""
@@ -310,14 +299,6 @@ class Engine:
             self.apply(run_id, stimulus)
         except MosaicError as error:
             log.error("%s", error)
-
-    def _record(
-        self, stored: StoredRun, directory: RunDirectory, kind: str, data: Mapping[str, Any]
-    ) -> StoredRun:
-        run = self.journal.record(stored.run, directory.path, [(kind, data)], stored.vitals)
-        if run.run_id in self._runs:
-            self._runs[run.run_id] = run
-        return replace(stored, run=run)
 
     def _publish_vitals(self) -> None:
         now = time.monotonic()

@@ -21,14 +21,15 @@ from mosaic.config.validation import (
     validate_train_run_config,
 )
 from mosaic.errors import InvalidConfigError, Problem
-from mosaic.runs import eventlog
 from mosaic.runs.directory import RunDirectory
 from mosaic.runs.ids import is_run_id, new_run_id
 from mosaic.system import atomic
+from mosaic.trainer.core.events import Request, Submitted
 from mosaic.trainer.core.scheduler import Machine
-from mosaic.trainer.core.states import Event, Request, Run, evolve
+from mosaic.trainer.core.states import Event, Run, evolve
 from mosaic.trainer.launch import hardware
 from mosaic.trainer.loop.housekeeping import remove_files
+from mosaic.trainer.storage import history
 from mosaic.workers import fitting
 from mosaic.workers.capabilities import WorkerCapabilities
 from mosaic.workers.discovery import DiscoveredWorker, load_hook, own_variables
@@ -101,15 +102,13 @@ def take_in(
     """
     key = submission.idempotency_key
     run_id = key if names_run(key) else new_run_id()
-    event = Event(
-        1, "submitted", time.time(), time.monotonic(), first_event(submission, config, workers)
-    )
+    event = Event(1, time.time(), time.monotonic(), first_event(submission, config, workers))
     run = evolve(Run(run_id), event)
     unseen = staging(home, run_id)
     try:
         unseen.create()
         _write_config(home, run_id, unseen, submission, config)
-        eventlog.append(unseen.path, [eventlog.LogLine(**asdict(event))])
+        history.append(unseen.path, [event])
         os.rename(unseen.path, home.run_dir(run_id))
     except BaseException:
         remove_files(home, run_id, unseen.path)
@@ -163,8 +162,8 @@ def _write_config(
 
 def first_event(
     submission: Submission, config: TrainRunConfig, workers: dict[str, DiscoveredWorker]
-) -> dict[str, Any]:
-    """The data of the `submitted` event."""
+) -> Submitted:
+    """What the run's log begins with."""
     worker, resources = config.metadata.worker, config.resources
     known = workers[worker.type].capabilities
     assert known is not None, "validation has refused workers that cannot be used"
@@ -178,24 +177,24 @@ def first_event(
     )
     request = Request(resources.cpus.requested, **asdict(reserved))
     fallback = "-".join(filter(None, (worker.type, worker.config.algo, worker.config.env_id)))
-    return {
-        "run_name": config.run_name or fallback,
-        "worker": worker.type,
-        "module": worker.module or known.module,
-        "algo": worker.config.algo,
-        "env_id": worker.config.env_id,
-        "seed": worker.config.seed,
-        "mode": worker.config.extras.mode,
-        "total_timesteps": worker.config.total_timesteps or 0,
-        "priority": submission.priority,
-        "parent_run_id": submission.parent_run_id,
-        "idempotency_key": submission.idempotency_key,
-        "cold": submission.cold,
-        "request": asdict(request),
-        "wallclock_s": minutes * 60 if minutes else None,
-        "tags": list(config.metadata.tags),
-        "notes": worker.config.extras.notes,
-    }
+    return Submitted(
+        run_name=config.run_name or fallback,
+        worker=worker.type,
+        module=worker.module or known.module,
+        algo=worker.config.algo,
+        env_id=worker.config.env_id,
+        seed=worker.config.seed,
+        mode=worker.config.extras.mode,
+        total_timesteps=worker.config.total_timesteps or 0,
+        priority=submission.priority,
+        parent_run_id=submission.parent_run_id,
+        idempotency_key=submission.idempotency_key,
+        cold=submission.cold,
+        request=request,
+        wallclock_s=minutes * 60 if minutes else None,
+        tags=tuple(config.metadata.tags),
+        notes=worker.config.extras.notes,
+    )
 
 
 def _worker_config(document: dict[str, Any], run_id: str, config: TrainRunConfig) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mosaic.config.paths import Home
-from mosaic.errors import InvalidTransitionError
+from mosaic.errors import RunDamagedError
 from mosaic.runs import eventlog
 from mosaic.runs.directory import RunDirectory, read_json
 from mosaic.runs.ids import is_run_id
@@ -20,12 +20,13 @@ from mosaic.system.processes import (
     parent_of,
     start_time,
 )
-from mosaic.trainer.core.states import Event, Run, State, replay
+from mosaic.trainer.core.states import Run, State
 from mosaic.trainer.core.stimuli import (
     Adopted,
     LaunchUndone,
     Stimulus,
 )
+from mosaic.trainer.storage import history
 from mosaic.trainer.storage.registry import Registry, StoredRun, Vitals
 from mosaic.workers.lifecycle import LifecycleLine, parse_line
 
@@ -97,16 +98,15 @@ def marked_keys(run: Run) -> list[ProcessKey]:
 
 
 def load_run(run_dir: Path) -> Run | None:
-    """A run from its event log; None when the log holds nothing usable."""
-    events = [
-        Event(line.seq, line.kind, line.at, line.mono, line.data) for line in eventlog.read(run_dir)
-    ]
-    if not events:
-        return None
+    """A run from its event log; None when the log holds nothing usable.
+
+    One damaged log must not keep a daemon from all the other runs, so it is named in the daemon's
+    log and passed over.
+    """
     try:
-        return replay(run_dir.name, events)
-    except (InvalidTransitionError, TypeError, KeyError, ValueError, AttributeError) as error:
-        log.error("run %s cannot be read back: %s", run_dir.name, error)
+        return history.load(run_dir)
+    except RunDamagedError as error:
+        log.error("%s", error)
         return None
 
 

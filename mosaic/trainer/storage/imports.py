@@ -2,17 +2,19 @@
 
 import hashlib
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from mosaic.archive.content import Cleaner, HoldsSecretError
 from mosaic.archive.manifest import ArchivedRun
-from mosaic.errors import ArchiveError
+from mosaic.errors import ArchiveError, RunDamagedError
 from mosaic.runs import eventlog
 from mosaic.runs.directory import RunDirectory, read_json
 from mosaic.trainer.api.messages import run_message
-from mosaic.trainer.core.states import Outcome, Run, State
-from mosaic.trainer.loop.recovery import last_vitals, load_run
+from mosaic.trainer.core.decisions import Now, decide
+from mosaic.trainer.core.states import Event, Run, State
+from mosaic.trainer.core.stimuli import ImportedAsCopy
+from mosaic.trainer.loop.recovery import last_vitals
+from mosaic.trainer.storage import history
 from mosaic.trainer.storage.registry import StoredRun, Vitals
 
 _LARGEST_LOG, _LARGEST_ROW = 256 * 2**20, 2**20
@@ -30,14 +32,14 @@ def load(place: Path, run_id: str) -> tuple[Run, Vitals]:
         raise ArchiveError(f"run {run_id} has no event log that could be one")
     if read_json(RunDirectory(place).config) is None:
         raise ArchiveError(f"run {run_id} has no readable config.json")
-    row = load_run(place)
+    try:
+        run = history.load(place, run_id)
+    except RunDamagedError as error:
+        raise ArchiveError(str(error)) from None
     lines = log.read_bytes().count(b"\n")
-    if row is None or row.version != lines:
+    if run is None or run.version != lines:
         raise ArchiveError(f"the event log of run {run_id} is damaged")
-    if row.run_id != place.name:
-        raise ArchiveError(f"the event log of run {run_id} gives it another id")
-    run = replace(row, run_id=run_id)
-    if run.state is not State.TERM or run.outcome not in set(Outcome):
+    if run.state is not State.TERM:
         raise ArchiveError(f"run {run_id} has not ended; only ended runs are imported")
     if run.deleted:
         raise ArchiveError(f"run {run_id} was in the trash of its home")
@@ -68,16 +70,23 @@ def _check_values(run: Run, vitals: Vitals) -> None:
 
 
 def note_origin(place: Path, original: str) -> None:
-    """Write down, as an event, which run an unpacked copy is a copy of."""
-    events = eventlog.read(place)
-    line = eventlog.LogLine(
-        seq=len(events) + 1,
-        kind="annotated",
-        at=time.time(),
-        mono=time.monotonic(),
-        data={"parent_run_id": original},
+    """Write down, as an event, which run an unpacked copy is a copy of.
+
+    Raises:
+        ArchiveError: The copy's log makes no sense.
+    """
+    try:
+        run = history.load(place, original)
+    except RunDamagedError as error:
+        raise ArchiveError(str(error)) from None
+    if run is None:
+        return  # `load` refuses it with the reason
+    now = Now(time.time(), time.monotonic())
+    events = decide(run, ImportedAsCopy(original), now).events
+    history.append(
+        place,
+        [Event(seq, now.wall, now.mono, what) for seq, what in enumerate(events, run.version + 1)],
     )
-    eventlog.append(place, [line])
 
 
 def differing(run_dir: Path, archived: ArchivedRun, cleaner: Cleaner) -> list[str]:

@@ -2,16 +2,15 @@
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from mosaic.errors import StorageError
-from mosaic.runs import eventlog
-from mosaic.runs.eventlog import LogLine
 from mosaic.trainer import failpoints
+from mosaic.trainer.core.events import RunEvent
 from mosaic.trainer.core.states import Event, Run, evolve
+from mosaic.trainer.storage import history
 from mosaic.trainer.storage.broadcast import Broadcaster
 from mosaic.trainer.storage.registry import Registry, Vitals
 
@@ -38,7 +37,7 @@ class Journal:
         self,
         run: Run,
         run_dir: Path,
-        happened: Sequence[tuple[str, Mapping[str, Any]]],
+        happened: Sequence[RunEvent],
         vitals: Vitals,
     ) -> Run:
         """Append events, fold them into the row, store and publish it.
@@ -47,13 +46,14 @@ class Journal:
             StorageError: The disk refuses; nothing was recorded.
         """
         wall, mono, changed = time.time(), time.monotonic(), run
-        lines = []
-        for offset, (kind, data) in enumerate(happened, start=1):
-            event = Event(run.version + offset, kind, wall, mono, data)
-            changed = evolve(changed, event)
-            lines.append(LogLine(event.seq, kind, wall, mono, dict(data)))
+        events = []
+        for seq, what in enumerate(happened, start=run.version + 1):
+            events.append(Event(seq, wall, mono, what))
+            # Folded before it is written: what the state machine forbids must not reach the log,
+            # from which no daemon could read the run again.
+            changed = evolve(changed, events[-1])
         try:
-            eventlog.append(run_dir, lines)
+            history.append(run_dir, events)
         except FileNotFoundError:
             log.warning(
                 "the directory of run %s is gone; its events live on in the registry", run.run_id

@@ -1,0 +1,312 @@
+"""What can have happened to a run: one frozen class for each kind of event in its log.
+
+`mosaic.trainer.core.decisions` makes them, `mosaic.trainer.core.states` folds them into the row,
+`mosaic.trainer.core.eventcodec` turns them into log lines and back. The names of kinds and fields
+are the format on disk: they may be added to, never renamed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from mosaic.records.run import Outcome
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a run asks of the machine."""
+
+    cpus: int = 1
+    gpus: int = 0
+    gpus_mandatory: int = 0
+    memory_mb: int = 0
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """The run was created."""
+
+    kind: ClassVar = "submitted"
+    run_name: str = ""
+    worker: str = ""
+    module: str = ""
+    algo: str = ""
+    env_id: str = ""
+    seed: int | None = None
+    mode: str = "train"
+    total_timesteps: int = 0
+    priority: int = 0
+    parent_run_id: str = ""
+    idempotency_key: str = ""
+    cold: bool = False
+    request: Request = Request()
+    wallclock_s: float | None = None
+    tags: tuple[str, ...] = ()
+    notes: str = ""
+
+
+@dataclass(frozen=True)
+class SlotsReserved:
+    """The scheduler gave it slots; a supervisor is about to be started."""
+
+    kind: ClassVar = "slots_reserved"
+    slots: tuple[str, ...]
+    epoch: int
+    boot_id: str
+
+
+@dataclass(frozen=True)
+class LaunchTakenBack:
+    """No supervisor was started; the slots are free again."""
+
+    kind: ClassVar = "launch_undone"
+
+
+@dataclass(frozen=True)
+class WorkerSpawned:
+    """The supervisor started the worker."""
+
+    kind: ClassVar = "spawned"
+    supervisor_pid: int
+    pid: int
+
+
+@dataclass(frozen=True)
+class Registered:
+    """The handshake succeeded."""
+
+    kind: ClassVar = "worker_registered"
+    capabilities: Mapping[str, Json]
+
+
+@dataclass(frozen=True)
+class Started:
+    """The worker began its work."""
+
+    kind: ClassVar = "run_started"
+
+
+@dataclass(frozen=True)
+class PauseAsked:
+    """A user asked for a pause."""
+
+    kind: ClassVar = "pause_requested"
+    by_signal: bool
+    release: bool
+
+
+@dataclass(frozen=True)
+class Paused:
+    """The worker stands still."""
+
+    kind: ClassVar = "paused"
+
+
+@dataclass(frozen=True)
+class ResumeAsked:
+    """A user asked to continue a paused run."""
+
+    kind: ClassVar = "resume_requested"
+
+
+@dataclass(frozen=True)
+class SlotsRegained:
+    """A paused run that had released its slots has slots again."""
+
+    kind: ClassVar = "slots_regained"
+    slots: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """The worker continues."""
+
+    kind: ClassVar = "resumed"
+
+
+@dataclass(frozen=True)
+class CheckpointAsked:
+    """A user asked for a checkpoint."""
+
+    kind: ClassVar = "checkpoint_requested"
+
+
+@dataclass(frozen=True)
+class CheckpointConfirmed:
+    """The worker answered: its newest checkpoint is of this moment."""
+
+    kind: ClassVar = "checkpoint_confirmed"
+
+
+@dataclass(frozen=True)
+class CheckpointRefused:
+    """The worker answered: it could not save."""
+
+    kind: ClassVar = "checkpoint_refused"
+    reason: str
+
+
+@dataclass(frozen=True)
+class CheckpointSaved:
+    """A checkpoint is in the run directory under `path`."""
+
+    kind: ClassVar = "checkpoint_saved"
+    path: str
+    step: int
+    sha256: str
+    # The file's own kind; the log calls it `kind`, which here names the event.
+    content: str = field(metadata={"name": "kind"})
+
+
+@dataclass(frozen=True)
+class Stalled:
+    """No sign of life for a while."""
+
+    kind: ClassVar = "stalled"
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """A stalled run was heard again."""
+
+    kind: ClassVar = "recovered"
+
+
+@dataclass(frozen=True)
+class AdoptedByDaemon:
+    """A new daemon took the run over."""
+
+    kind: ClassVar = "adopted"
+    epoch: int
+
+
+@dataclass(frozen=True)
+class StopAsked:
+    """The run is to end; `kill_at_mono` is when patience ends."""
+
+    kind: ClassVar = "stop_requested"
+    outcome: Outcome
+    reason: str
+    kill_at_mono: float
+
+
+@dataclass(frozen=True)
+class CompletionReported:
+    """The worker said that it has done what it was asked."""
+
+    kind: ClassVar = "completion_reported"
+    said: Mapping[str, Json] = field(default_factory=dict, metadata={"rest": True})
+
+
+@dataclass(frozen=True)
+class FailureReported:
+    """The worker said why it failed."""
+
+    kind: ClassVar = "failure_reported"
+    reason: str
+    said: Mapping[str, Json] = field(default_factory=dict, metadata={"rest": True})
+
+
+@dataclass(frozen=True)
+class WorkerNoted:
+    """Anything else the worker wants remembered."""
+
+    kind: ClassVar = "worker_note"
+    event: str
+    said: Mapping[str, Json] = field(default_factory=dict, metadata={"rest": True})
+
+
+@dataclass(frozen=True)
+class Faulted:
+    """Something is wrong beyond repair; its processes are being killed."""
+
+    kind: ClassVar = "faulted"
+    reason: str
+
+
+@dataclass(frozen=True)
+class ProcessesEnded:
+    """Every process of the run is dead."""
+
+    kind: ClassVar = "process_ended"
+    code: int | None = None
+    signal: int | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The run is over."""
+
+    kind: ClassVar = "settled"
+    outcome: Outcome
+    reason: str
+    finished_at: float
+
+
+@dataclass(frozen=True)
+class Annotated:
+    """A user wrote something about the run; None leaves a field as it is."""
+
+    kind: ClassVar = "annotated"
+    run_name: str | None = None
+    notes: str | None = None
+    tags: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Copied:
+    """The run was imported as a copy of another home's run."""
+
+    kind: ClassVar = "copied"
+    parent_run_id: str
+
+
+@dataclass(frozen=True)
+class Deleted:
+    """The run was moved to the trash."""
+
+    kind: ClassVar = "deleted"
+
+
+@dataclass(frozen=True)
+class Restored:
+    """The run was taken out of the trash."""
+
+    kind: ClassVar = "restored"
+
+
+RunEvent = (
+    Submitted
+    | SlotsReserved
+    | LaunchTakenBack
+    | WorkerSpawned
+    | Registered
+    | Started
+    | PauseAsked
+    | Paused
+    | ResumeAsked
+    | SlotsRegained
+    | Resumed
+    | CheckpointAsked
+    | CheckpointConfirmed
+    | CheckpointRefused
+    | CheckpointSaved
+    | Stalled
+    | Recovered
+    | AdoptedByDaemon
+    | StopAsked
+    | CompletionReported
+    | FailureReported
+    | WorkerNoted
+    | Faulted
+    | ProcessesEnded
+    | Settled
+    | Annotated
+    | Copied
+    | Deleted
+    | Restored
+)
