@@ -10,7 +10,7 @@ from mosaic.cli import output
 from mosaic.cli.follow import follow
 from mosaic.cli.options import json_option, run_argument
 from mosaic.client import TrainerClient
-from mosaic.client.evaluation import evaluation_config
+from mosaic.config import build
 from mosaic.runs.directory import read_json
 
 
@@ -29,7 +29,7 @@ def evaluate(run: str, detach: bool, as_json: bool, **settings: Any) -> int:
     """Evaluate the newest policy of RUN as a run of its own."""
     with TrainerClient.connect() as trainer:
         base = trainer.get(run)
-        record = trainer.submit(evaluation_config(base, **settings), parent_run_id=base.run_id)
+        record = trainer.submit(build.evaluate(base, **settings), parent_run_id=base.run_id)
         if detach:
             print(json.dumps({"run_id": record.run_id}) if as_json else record.run_id)
             return 0

@@ -36,16 +36,22 @@ _LEAVE = (b"\x1b", b"q", b"\x03")
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Play from a file of keys instead of the keyboard.",
 )
+@click.option("--worker", default="", help="Which worker holds the environment, if several can.")
 @json_option
-def play(env_id: str, seed: int, fps: float | None, script: Path | None, as_json: bool) -> int:
+def play(
+    env_id: str, seed: int, fps: float | None, script: Path | None, worker: str, as_json: bool
+) -> int:
     """Play ENV_ID from this terminal; every episode is recorded and can be replayed."""
-    from mosaic.client.play import play_config
+    from mosaic.config import build
+    from mosaic.workers.algorithms import worker_for
 
     text = script.read_text() if script else ""
     if not script and not sys.stdin.isatty():
         raise MosaicError("there is no keyboard here; give a file of keys: --script FILE")
     with TrainerClient.connect() as trainer:
-        record = trainer.submit(play_config(env_id, seed, text, fps))
+        player = worker_for("play", worker).worker_type
+        config = build.play(player, env_id, seed=seed, script=text, fps=fps)
+        record = trainer.submit(config)
         if script:
             return follow(trainer, record.run_id, as_json)
         _at_the_keys(trainer, record)

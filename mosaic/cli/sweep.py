@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mosaic.cli import output
-from mosaic.cli.flags import read_flags
+from mosaic.cli.building import TrainOptions, fresh_config, own_flags
 from mosaic.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, exit_code
 from mosaic.cli.options import complete_algorithms, json_option
-from mosaic.cli.train import choose_worker, describe_algorithm, fresh_config
 from mosaic.client import TrainerClient
 from mosaic.errors import InvalidConfigError, MosaicError, Problem
 from mosaic.sweep.objective import DEFAULT_TAG, read_objective
 from mosaic.sweep.plan import PRUNERS, SAMPLERS, SweepPlan
 from mosaic.sweep.space import SYNTAX, grid, read_space
+from mosaic.workers.algorithms import find_algorithm
 
 if TYPE_CHECKING:
     from mosaic.sweep.study import SweepStudy, TrialRecord
@@ -88,25 +88,22 @@ def sweep(
 
 
 def _plan(ctx: click.Context, algo: str, settings: dict[str, Any]) -> SweepPlan:
-    worker, algorithm = choose_worker(algo)
-    described = describe_algorithm(worker, algorithm)
-    arguments = described["arguments"] if described else None
-    flags = read_flags(ctx.args, arguments, algo)
-    space = read_space(settings["params"], arguments, algo)
+    algorithm = find_algorithm(algo)
+    flags = own_flags(ctx.args, algorithm, algo)
+    space = read_space(settings["params"], algorithm.arguments, algo)
     both = sorted(flags.keys() & space.keys())
     if both:
         message = f"{both[0]} is both varied (--param) and fixed (--{both[0].replace('_', '-')})"
         raise InvalidConfigError([Problem("", "CLI103", message)])
     objective = read_objective(settings["objective"])
-    once = {"capture_video": False, "curriculum": None, "stop_at": None, "smoke": False}
-    config = fresh_config(worker, algorithm, described, {**settings, **once}, flags)
+    config = fresh_config(algorithm, TrainOptions.of(settings), flags)
     trials = settings["trials"] or 20
     if settings["sampler"] == "grid":
         points = len(grid(space))
         trials = min(settings["trials"] or points, points)
     return SweepPlan(
         config=config,
-        nested=described is not None,
+        nested=algorithm.facts is not None,
         space=space,
         trials=trials,
         parallel=settings["parallel"] or 1,

@@ -1,24 +1,22 @@
 """`mosaic train`, `submit` and `clone`: building a configuration and sending it off."""
 
-import json
-import os
 from pathlib import Path
 from typing import Any
 
 import click
 
 from mosaic.cli import output
-from mosaic.cli.flags import read_flags
+from mosaic.cli.building import TrainOptions, fresh_config, own_flags
 from mosaic.cli.follow import follow
 from mosaic.cli.options import complete_algorithms, json_option, run_argument
 from mosaic.client import TrainerClient
-from mosaic.config.suggest import did_you_mean
+from mosaic.config import build
+from mosaic.config.model import TrainRunConfig
 from mosaic.errors import InvalidConfigError, Problem
 from mosaic.records import RunRecord
+from mosaic.workers.algorithms import find_algorithm, worker_for
 from mosaic.workers.capabilities import WorkerCapabilities
-from mosaic.workers.discovery import discover, load_hook
-
-_DEFAULT_WORKER = "cleanrl"
+from mosaic.workers.discovery import load_hook
 
 
 @click.command(
@@ -62,25 +60,32 @@ def train(
 ) -> int:
     """Train ALGO and follow the run; its exit status is the run's.
 
-    ALGO is an algorithm's name (`mosaic workers --algos cleanrl` lists them), cleanrl:NAME for
-    an unmodified upstream script, or a worker's type.
+    ALGO is an algorithm's name (`mosaic workers --algos WORKER` lists them), WORKER:NAME where
+    several workers have it, or a worker's type.
     """
-    worker, algorithm = choose_worker(algo)
-    described = describe_algorithm(worker, algorithm)
-    arguments = described["arguments"] if described else None
-    flags = read_flags(ctx.args, arguments, algo)
+    algorithm = find_algorithm(algo)
+    options, flags = TrainOptions.of(settings), own_flags(ctx.args, algorithm, algo)
     if dry_run and not parent:
-        config = fresh_config(worker, algorithm, described, settings, flags)
-        return _dry_run(worker, config, as_json)
+        return _dry_run(algorithm.worker, fresh_config(algorithm, options, flags), as_json)
     with TrainerClient.connect() as trainer:
         if parent:
             base = trainer.get(parent)
-            config = _continued(base, algorithm, settings, flags)
             parent = base.run_id
+            config = build.resume(
+                build.read_config(trainer.config(base.run_id)),
+                base,
+                algo=algorithm.name,
+                env_id=options.env_id,
+                seed=options.seed,
+                total_timesteps=options.steps,
+                parameters={**flags, **options.schedule},
+                name=options.name,
+                notes=options.notes,
+            )
         else:
-            config = fresh_config(worker, algorithm, described, settings, flags)
+            config = fresh_config(algorithm, options, flags)
         if dry_run:
-            return _dry_run(worker, config, as_json)
+            return _dry_run(algorithm.worker, config, as_json)
         record = trainer.submit(config, priority=priority, cold=cold, parent_run_id=parent or "")
         return answer(trainer, record, detach, as_json)
 
@@ -113,11 +118,7 @@ def clone(
     """Submit a run's configuration again."""
     with TrainerClient.connect() as trainer:
         base = trainer.get(run)
-        config = _config_of(base)
-        if seed is not None:
-            _worker_fields(config)["seed"] = seed
-        if name:
-            config["run_name"] = name
+        config = build.clone(build.read_config(trainer.config(base.run_id)), seed=seed, name=name)
         record = trainer.submit(config, priority=priority, parent_run_id=base.run_id)
         return answer(trainer, record, not following, as_json)
 
@@ -128,11 +129,13 @@ def clone(
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--cpus", type=click.IntRange(1), default=1, show_default=True, help="CPU slots.")
 @click.option("--max-minutes", type=float, help="Wall-clock limit.")
+@click.option("--worker", default="", help="Which worker runs it, if several can.")
 @click.option("--follow/--detach", "following", default=True, help="Follow the run.")
 @json_option
 def script(
     file: Path,
     name: str,
+    worker: str,
     seed: int,
     cpus: int,
     max_minutes: float | None,
@@ -140,27 +143,19 @@ def script(
     as_json: bool,
 ) -> int:
     """Run a shell script of several training phases as one run."""
-    extras = {"mode": "script", "script_path": str(file.absolute())}
-    config = {
-        "run_name": name or file.name,
-        "resources": {"cpus": {"requested": cpus}},
-        "limits": {"max_wallclock_minutes": max_minutes},
-        "artifacts": {},
-        "metadata": {
-            "worker": {"type": _DEFAULT_WORKER, "config": {"seed": seed, "extras": extras}}
-        },
-    }
+    wishes = build.Wishes(name=name, cpus=cpus, max_minutes=max_minutes)
+    config = build.script(worker_for("script", worker).worker_type, file, seed=seed, wishes=wishes)
     with TrainerClient.connect() as trainer:
         return answer(trainer, trainer.submit(config), not following, as_json)
 
 
-def _dry_run(worker: WorkerCapabilities, config: dict[str, Any], as_json: bool) -> int:
+def _dry_run(worker: WorkerCapabilities, config: TrainRunConfig, as_json: bool) -> int:
     """What the worker itself says about a configuration; 2 when it would refuse it."""
     if not worker.dry_run:
         raise InvalidConfigError(
             [Problem("", "CLI105", f"the worker {worker.worker_type!r} has no dry run")]
         )
-    fits, text = load_hook(worker.dry_run)(config)
+    fits, text = load_hook(worker.dry_run)(config.document())
     if as_json:
         output.print_json({"fits": fits, "report": text})
     else:
@@ -177,158 +172,3 @@ def answer(trainer: TrainerClient, record: RunRecord, detach: bool, as_json: boo
     else:
         print(record.run_id)
     return 0
-
-
-def choose_worker(algo: str) -> tuple[WorkerCapabilities, str]:
-    """The worker for what was typed, and the algorithm's name for it.
-
-    Raises:
-        InvalidConfigError: Nothing has this name.
-    """
-    workers = discover()
-    wanted = workers.get(algo)
-    if wanted is not None and algo != _DEFAULT_WORKER:
-        if wanted.capabilities is None:
-            raise InvalidConfigError([Problem("", "CFG105", f"{algo}: {wanted.problem}")])
-        return wanted.capabilities, ""
-    default = workers[_DEFAULT_WORKER]
-    if default.capabilities is None:
-        raise InvalidConfigError([Problem("", "CFG105", f"{_DEFAULT_WORKER}: {default.problem}")])
-    names = load_hook(default.capabilities.algorithms)()
-    if algo not in names and not algo.startswith("cleanrl:"):
-        others = [name for name in workers if name != _DEFAULT_WORKER]
-        message = (
-            f"there is no algorithm or worker {algo!r}{did_you_mean(algo, [*names, *others])} "
-            "(`mosaic workers --algos cleanrl` lists them)"
-        )
-        raise InvalidConfigError([Problem("", "CFG106", message)])
-    return default.capabilities, algo
-
-
-def describe_algorithm(worker: WorkerCapabilities, algo: str) -> dict[str, Any] | None:
-    """An algorithm's arguments and defaults; None when its worker does not say.
-
-    Raises:
-        InvalidConfigError: The worker does not know it.
-    """
-    if not worker.describe:
-        return None
-    try:
-        described: dict[str, Any] = load_hook(worker.describe)(algo)
-    except ValueError as error:
-        raise InvalidConfigError([Problem("", "CFG106", str(error))]) from None
-    return described
-
-
-def fresh_config(
-    worker: WorkerCapabilities,
-    algo: str,
-    described: dict[str, Any] | None,
-    settings: dict[str, Any],
-    flags: dict[str, Any],
-) -> dict[str, Any]:
-    """The configuration of a new run from the options of `mosaic train` and the script's flags."""
-    facts = described or {}
-    declared = {item["name"]: item["default"] for item in facts.get("arguments", ())}
-    smoke = facts.get("smoke", {}) if settings["smoke"] else {}
-    steps = settings["total_timesteps"] or smoke.get("total_timesteps")
-    fields: dict[str, Any] = {
-        "run_id": "${RUN_ID}",
-        "algo": algo,
-        "env_id": settings["env_id"] or smoke.get("env_id") or facts.get("default_env", ""),
-        "seed": 1 if settings["seed"] is None else settings["seed"],
-        "total_timesteps": int(steps or declared.get("total_timesteps") or 0) or None,
-    }
-    parameters = {**flags, **_schedule(settings)}
-    if settings["smoke"]:
-        parameters["smoke"] = True
-    extras: dict[str, Any] = {"notes": settings["notes"]}
-    if described:
-        extras["algo_params"] = parameters
-    else:
-        extras.update(parameters)
-    if settings["capture_video"]:
-        extras["capture_video"] = True
-    if settings["curriculum"]:
-        extras["curriculum_schedule"] = _curriculum(settings["curriculum"])
-    if settings["wandb"]:
-        extras["track_wandb"] = True
-        if os.environ.get("WANDB_API_KEY"):
-            extras["wandb_api_key"] = os.environ["WANDB_API_KEY"]
-    upstream = os.environ.get("CLEANRL_HOME") if algo.startswith("cleanrl:") else None
-    return {
-        "run_name": settings["name"],
-        "environment": {"CLEANRL_HOME": os.path.abspath(upstream)} if upstream else {},
-        "resources": {
-            "cpus": {"requested": settings["cpus"]},
-            "gpus": {"requested": settings["gpus"], "mandatory": settings["gpus"]},
-            "memory_mb": settings["memory_mb"],
-        },
-        "limits": {"max_wallclock_minutes": settings["max_minutes"]},
-        "artifacts": {"tensorboard": {"enabled": True}, "wandb": {"enabled": settings["wandb"]}},
-        "metadata": {
-            "worker": {
-                "type": worker.worker_type,
-                "module": worker.module,
-                "config": {**fields, "extras": extras},
-            },
-            "tags": list(settings["tags"]),
-        },
-    }
-
-
-def _continued(
-    base: RunRecord, algo: str, settings: dict[str, Any], flags: dict[str, Any]
-) -> dict[str, Any]:
-    """A run's configuration, set up to go on from its newest checkpoint."""
-    if base.algo != algo:
-        message = f"run {base.run_id} was trained with {base.algo}, not {algo}"
-        raise InvalidConfigError([Problem("", "CFG120", message)])
-    if not any(item.kind == "full" for item in base.checkpoints):
-        message = f"run {base.run_id} has no checkpoint to continue from"
-        raise InvalidConfigError([Problem("", "CFG121", message)])
-    config = _config_of(base)
-    fields = _worker_fields(config)
-    for name in ("env_id", "seed"):
-        if settings[name] is not None:
-            fields[name] = settings[name]
-    if settings["total_timesteps"]:
-        fields["total_timesteps"] = int(settings["total_timesteps"])
-    extras = fields.setdefault("extras", {})
-    extras["mode"] = "resume_training"
-    extras["checkpoint_path"] = str(Path(base.run_dir) / "checkpoints")
-    kept = dict(extras.get("algo_params") or {})
-    kept.pop("stop_at", None)
-    extras["algo_params"] = {**kept, **flags, **_schedule(settings)}
-    if settings["notes"]:
-        extras["notes"] = settings["notes"]
-    if settings["name"]:
-        config["run_name"] = settings["name"]
-    return config
-
-
-def _curriculum(given: str) -> Any:
-    """The stages in a file, or the preset's name for the worker to look up."""
-    path = Path(given)
-    if not path.is_file():
-        return given
-    try:
-        return json.loads(path.read_text())
-    except ValueError as error:
-        message = f"{path} is not valid JSON: {error}"
-        raise InvalidConfigError([Problem("", "CFG100", message)]) from None
-
-
-def _schedule(settings: dict[str, Any]) -> dict[str, Any]:
-    return {"stop_at": settings["stop_at"]} if settings["stop_at"] else {}
-
-
-def _config_of(record: RunRecord) -> dict[str, Any]:
-    """A run's configuration as it was submitted, secrets by reference."""
-    config: dict[str, Any] = json.loads((Path(record.run_dir) / "config.json").read_text())
-    return config
-
-
-def _worker_fields(config: dict[str, Any]) -> dict[str, Any]:
-    fields: dict[str, Any] = config["metadata"]["worker"]["config"]
-    return fields

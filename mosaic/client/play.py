@@ -123,38 +123,3 @@ def _scene(document: dict[str, Any]) -> Scene:
         frame=base64.b64decode(document["frame"]),
         problem=document.get("problem", ""),
     )
-
-
-def play_config(
-    env_id: str,
-    seed: int = 1,
-    script: str = "",
-    fps: float | None = None,
-    env_kwargs: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    """A `TrainRunConfig` document for the play worker.
-
-    Args:
-        env_id: Any Gymnasium environment that draws pictures.
-        seed: The seed of the first episode; each further one adds 1.
-        script: The text of a key script; empty for a person at the keys.
-        fps: Steps a second; a script runs as fast as it can without it.
-        env_kwargs: Arguments for the environment.
-    """
-    extras: dict[str, Any] = {}
-    if script:
-        extras["script"] = script
-    if fps:
-        extras["fps"] = float(fps)
-    if env_kwargs:
-        extras["env_kwargs"] = env_kwargs
-    return {
-        "run_name": f"play {env_id}",
-        "artifacts": {},
-        "metadata": {
-            "worker": {
-                "type": "human",
-                "config": {"algo": "human", "env_id": env_id, "seed": seed, "extras": extras},
-            }
-        },
-    }

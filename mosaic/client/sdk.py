@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Union
 
 import grpc
 
@@ -39,6 +39,12 @@ from mosaic.records.wire import read_run
 from mosaic.wire import trainer_pb2 as pb
 from mosaic.wire import trainer_pb2_grpc
 from mosaic.workers.capabilities import WorkerCapabilities
+
+if TYPE_CHECKING:
+    from mosaic.config.model import TrainRunConfig
+
+# A checked configuration (`mosaic.config.build`); a document or JSON text from anyone else.
+Config = Union["TrainRunConfig", Mapping[str, Any], str]
 
 _CALL_S = 30.0
 # The last problem of a refusal whose list did not fit; validating gives it whole.
@@ -138,14 +144,14 @@ class TrainerClient:
 
     # ------------------------------------------------------------ runs
 
-    def validate(self, config: Mapping[str, Any] | str) -> list[Problem]:
+    def validate(self, config: Config) -> list[Problem]:
         """Every problem of a configuration; nothing is started."""
         reply = self._call("ValidateRun", pb.SubmitRunRequest(config_json=_as_json(config)))
         return [Problem(item.pointer, item.code, item.message) for item in reply.problems]
 
     def submit(
         self,
-        config: Mapping[str, Any] | str,
+        config: Config,
         *,
         idempotency_key: str = "",
         priority: int = 0,
@@ -153,6 +159,14 @@ class TrainerClient:
         parent_run_id: str = "",
     ) -> RunRecord:
         """Submit a run.
+
+        Args:
+            config: A configuration built by `mosaic.config.build`, or a document or JSON text in
+                the nested or the flat shape.
+            idempotency_key: The same key gives the same run; a ULID becomes its id.
+            priority: Higher starts first.
+            cold: Start a fresh interpreter instead of a warm fork.
+            parent_run_id: The run that this one continues, repeats or evaluates.
 
         Raises:
             InvalidConfigError: With every problem.
@@ -464,5 +478,9 @@ def translate(error: grpc.RpcError) -> MosaicError:
     return MosaicError(f"{code.name}: {text}")
 
 
-def _as_json(config: Mapping[str, Any] | str) -> str:
-    return config if isinstance(config, str) else json.dumps(config)
+def _as_json(config: Config) -> str:
+    if isinstance(config, str):
+        return config
+    # Not `isinstance` of the model: `mosaic runs` should not wait for pydantic's import.
+    document = config if isinstance(config, Mapping) else config.document()
+    return json.dumps(document)

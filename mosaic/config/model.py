@@ -1,10 +1,13 @@
 """`TrainRunConfig`: what a client submits. Its JSON Schema drives forms, CLI and validation."""
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-MODES = ("train", "resume_training", "policy_eval", "interactive", "script")
+Mode = Literal["train", "resume_training", "policy_eval", "interactive", "script"]
+VideoMode = Literal["single", "grid", "off"]
+Parameters = dict[str, JsonValue]
 
 
 class _Strict(BaseModel):
@@ -67,14 +70,18 @@ class CurriculumStage(_Strict):
 
 
 class Extras(BaseModel):
-    """Settings every worker understands; any other key is handed to the worker to judge."""
+    """Settings that every worker understands.
+
+    This is the only list of them: a name that is missing here is a setting of the worker's own
+    (a flag of the algorithm, for instance), and the worker judges it.
+    """
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
-    mode: Literal["train", "resume_training", "policy_eval", "interactive", "script"] = "train"
+    mode: Mode = "train"
     cuda: bool = False
-    use_cuda: bool = False
     tensorboard_dir: str = "tensorboard"
+    tensorboard_enabled: bool = True
     track_wandb: bool = False
     wandb_project_name: str | None = None
     wandb_entity: str | None = None
@@ -84,20 +91,41 @@ class Extras(BaseModel):
     wandb_use_vpn_proxy: bool = False
     wandb_http_proxy: str | None = None
     wandb_https_proxy: str | None = None
-    algo_params: dict[str, Any] = Field(default_factory=dict)
+    algo_params: Parameters = Field(default_factory=dict)
     curriculum_schedule: list[CurriculumStage] | str | None = None
     checkpoint_path: str | None = None
     policy_path: str | None = None
-    fastlane_video_mode: Literal["single", "grid", "off"] = "single"
+    script_path: str | None = None
+    fastlane_video_mode: VideoMode = "single"
     fastlane_slot: Annotated[int, Field(ge=0)] = 0
     fastlane_grid_limit: Annotated[int, Field(ge=1, le=64)] = 4
     capture_video: bool = False
+    keep_checkpoints: Annotated[int | None, Field(ge=1, le=1000)] = None
     eval_episodes: Annotated[int, Field(ge=1)] = 10
+    eval_max_steps: Annotated[int | None, Field(ge=0)] = None
+    eval_sample: bool = False
     gamma: Annotated[float | None, Field(ge=0, le=1)] = None
     repeat: bool = False
     requirements: list[str] = Field(default_factory=lambda: ["base"])
     notes: str = ""
     minimal_telemetry: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_name_for_the_gpu(cls, given: object) -> object:
+        """Read `use_cuda`, CleanRL's older name, as `cuda`; only `cuda` is stored."""
+        if not isinstance(given, Mapping) or "use_cuda" not in given:
+            return given
+        fields = dict(given)
+        older = fields.pop("use_cuda")
+        if fields.get("cuda") is not True:
+            fields["cuda"] = older
+        return fields
+
+    @property
+    def own(self) -> Parameters:
+        """The settings that are the worker's own: every name that is not listed above."""
+        return dict(self.model_extra or {})
 
 
 class WorkerRunConfig(_Strict):
@@ -113,6 +141,12 @@ class WorkerRunConfig(_Strict):
     worker_id: str | None = None
     agent_id: str | None = None
     extras: Extras = Extras()
+
+    @property
+    def parameters(self) -> Parameters:
+        """What the algorithm is told: `algo_params`, and every extra that is the worker's own."""
+        given = {**self.extras.algo_params, **self.extras.own}
+        return {name.replace("-", "_"): value for name, value in given.items()}
 
 
 class WorkerRequest(_Strict):
@@ -131,7 +165,11 @@ class Metadata(_Strict):
 
 
 class TrainRunConfig(_Strict):
-    """A run as submitted."""
+    """A run as submitted.
+
+    It is built once (`mosaic.config.build`), checked once (`mosaic.config.validation`) and
+    stored as it was checked. `document` is the only way from the model to JSON.
+    """
 
     run_name: Annotated[str, Field(max_length=200, description="a name for people")] = ""
     resources: ResourceRequest = ResourceRequest()
@@ -147,8 +185,36 @@ class TrainRunConfig(_Strict):
         """The worker's own fields."""
         return self.metadata.worker.config
 
+    def document(self) -> dict[str, JsonValue]:
+        """The configuration as JSON data, with what was given and nothing else.
 
-def config_schema() -> dict[str, Any]:
+        Defaults are left out on purpose: a worker may have other defaults than the model, and
+        two runs that were asked for the same thing must have the same document.
+        """
+        # Python mode, not JSON mode: there pydantic would turn NaN into null without a word.
+        return self.model_dump(exclude_unset=True)
+
+    def worker_document(self, fields: Mapping[str, JsonValue], run_id: str) -> Parameters:
+        """The worker's own fields as its process reads them.
+
+        Args:
+            fields: The worker's fields of the stored document, secrets by reference.
+            run_id: The run's id, which replaces the placeholder.
+        """
+        extras = fields.get("extras")
+        own = extras if isinstance(extras, dict) else {}
+        implied: Parameters = {
+            "tensorboard_enabled": self.artifacts.tensorboard.enabled,
+            "track_wandb": self.artifacts.wandb.enabled,
+            "keep_checkpoints": self.artifacts.keep_checkpoints,
+        }
+        if self.resources.gpus.requested:
+            implied["cuda"] = True
+        # What the worker was told itself wins over what the rest of the configuration implies.
+        return {"seed": self.worker.seed, **fields, "run_id": run_id, "extras": {**implied, **own}}
+
+
+def config_schema() -> dict[str, JsonValue]:
     """The published JSON Schema."""
     schema = TrainRunConfig.model_json_schema()
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"

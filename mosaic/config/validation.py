@@ -3,11 +3,12 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic_core import ErrorDetails
 
-from mosaic.config.model import Artifacts, Extras, TrainRunConfig, WorkerRunConfig
+from mosaic.config.model import TrainRunConfig, WorkerRunConfig
 from mosaic.config.secrets import looks_secret
 from mosaic.config.suggest import allowed_names, did_you_mean
 from mosaic.errors import InvalidConfigError, Problem
@@ -21,6 +22,8 @@ PATH_ESCAPES, UNKNOWN_PLACEHOLDER, DUPLICATE_KEY, TOO_LARGE = "CFG109", "CFG110"
 STRAY_ARTIFACT_KEY = "LOG705"
 
 WorkerValidator = Callable[[TrainRunConfig], Sequence[Problem]]
+WorkerFinder = Callable[[str], str]
+WorkerConfigType = TypeVar("WorkerConfigType", bound=WorkerRunConfig)
 
 # Variables through which a config could run code, hide from the supervisor or reach other runs.
 _DENIED_VARIABLES = re.compile(
@@ -34,14 +37,19 @@ _BRANCHES = frozenset({"list[CurriculumStage]", "str"})
 
 
 def validate_train_run_config(
-    document: str | bytes | Mapping[str, Any],
+    document: str | bytes | Mapping[str, object],
     worker_validators: Mapping[str, WorkerValidator | None] | None = None,
+    worker_of: WorkerFinder | None = None,
 ) -> TrainRunConfig:
     """Check a configuration completely.
+
+    The text is parsed here and nowhere else in the process: whoever needs the configuration
+    later is handed the model.
 
     Args:
         document: JSON text or a parsed document, in the nested or the flat shape.
         worker_validators: Known worker types with their own check, or None to accept any type.
+        worker_of: Names the worker of an algorithm, for a flat document that names none.
 
     Raises:
         InvalidConfigError: With every problem found.
@@ -49,35 +57,82 @@ def validate_train_run_config(
     parsed, problems = _parse(document)
     if parsed is None:
         raise InvalidConfigError(problems)
-    nested = nest(parsed)
+    try:
+        nested = nest(parsed, worker_of)
+    except InvalidConfigError as error:
+        # No worker has this algorithm; everything else that is wrong is told with it.
+        problems += error.problems
+        nested = nest({**parsed, "worker": ""})
     try:
         config = TrainRunConfig.model_validate(nested)
     except ValidationError as error:
-        problems += [_explain(detail, nested) for detail in _telling(error.errors())]
+        problems += [_explain(detail, TrainRunConfig) for detail in _telling(error.errors())]
         problems += _semantic_problems(nested)
         raise InvalidConfigError(_distinct(problems)) from None
     problems += _semantic_problems(nested)
-    if worker_validators is not None:
+    if worker_validators is not None and config.metadata.worker.type:
         problems += _worker_problems(config, worker_validators)
     if problems:
         raise InvalidConfigError(_distinct(problems))
     return config
 
 
-def nest(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The nested shape of a document that may be the worker's own flat fields."""
+def read_worker_config(
+    document: str | bytes | Mapping[str, object], kind: type[WorkerConfigType]
+) -> WorkerConfigType:
+    """The worker's own fields, from the nested or the flat shape; for the worker's process.
+
+    Args:
+        document: JSON text or a parsed document.
+        kind: `WorkerRunConfig`, or a worker's own class of it.
+
+    Raises:
+        InvalidConfigError: With every problem found.
+    """
+    parsed, problems = _parse(document)
+    if parsed is None:
+        raise InvalidConfigError(problems)
+    fields = _dig(parsed, "metadata", "worker", "config")
+    if not isinstance(fields, dict):
+        # The flat shape may name the worker, and what only the daemon acts on, beside the fields.
+        beside = {"worker", *TrainRunConfig.model_fields}
+        fields = {name: value for name, value in parsed.items() if name not in beside}
+    try:
+        config = kind.model_validate(fields)
+    except ValidationError as error:
+        base = ("metadata", "worker", "config")
+        problems += [_explain(detail, kind, base) for detail in _telling(error.errors())]
+        raise InvalidConfigError(_distinct(problems)) from None
+    if problems:
+        raise InvalidConfigError(_distinct(problems))
+    return config
+
+
+def nest(
+    document: Mapping[str, JsonValue], worker_of: WorkerFinder | None = None
+) -> dict[str, JsonValue]:
+    """The nested shape of a document that may be the worker's own flat fields.
+
+    Raises:
+        InvalidConfigError: From `worker_of`, when no worker has the algorithm.
+    """
     flat_fields = set(WorkerRunConfig.model_fields)
     if "metadata" in document or not ({"algo", "env_id"} & set(document)):
         return dict(document)
-    worker_type = document.get("worker", "cleanrl")
-    config = {key: value for key, value in document.items() if key in flat_fields}
+    request: dict[str, JsonValue] = {
+        "config": {key: value for key, value in document.items() if key in flat_fields}
+    }
+    if "worker" in document:
+        request["type"] = document["worker"]
+    elif worker_of is not None:
+        request["type"] = worker_of(str(document.get("algo") or ""))
     top = {
         key: value for key, value in document.items() if key not in flat_fields and key != "worker"
     }
-    return {"artifacts": {}, **top, "metadata": {"worker": {"type": worker_type, "config": config}}}
+    return {"artifacts": {}, **top, "metadata": {"worker": request}}
 
 
-def substitute(value: Any, names: Mapping[str, str]) -> Any:
+def substitute(value: JsonValue, names: Mapping[str, str]) -> JsonValue:
     """Replace `${RUN_ID}` and its kind everywhere in a document."""
     if isinstance(value, str):
         return re.sub(r"\$\{(\w+)\}", lambda m: names.get(m[1], m[0]), value)
@@ -94,7 +149,7 @@ def pointer(parts: Sequence[str | int]) -> str:
 
 
 def _parse(
-    document: str | bytes | Mapping[str, Any],
+    document: str | bytes | Mapping[str, object],
 ) -> tuple[dict[str, Any] | None, list[Problem]]:
     if isinstance(document, Mapping):
         return dict(document), []
@@ -133,7 +188,7 @@ def _parse(
     return parsed, duplicates
 
 
-def _telling(details: Sequence[Any]) -> Iterator[Any]:
+def _telling(details: Sequence[ErrorDetails]) -> Iterator[ErrorDetails]:
     """The errors that say something: where one type of a choice nearly fits, not the other's."""
     for detail in details:
         where, branch = detail["loc"][:-1], detail["loc"][-1]
@@ -145,15 +200,15 @@ def _telling(details: Sequence[Any]) -> Iterator[Any]:
             yield detail
 
 
-def _explain(detail: Any, document: dict[str, Any]) -> Problem:
-    """Turn one pydantic error into a sentence for a person."""
+def _explain(detail: ErrorDetails, model: type[BaseModel], base: tuple[str, ...] = ()) -> Problem:
+    """Turn one pydantic error into a sentence for a person; `base` is where the model begins."""
     location = tuple(part for part in detail["loc"] if part not in _BRANCHES)
-    where = pointer(location)
+    where = pointer((*base, *location))
     kind = detail["type"]
     if kind == "missing":
         return Problem(where, MISSING, f"{location[-1]!r} is required")
     if kind == "extra_forbidden":
-        return _unknown_key(location, document)
+        return _unknown_key(where, location, model)
     given = "a secret" if _secret_location(location) else _shown(detail["input"])
     message = detail["msg"][0].lower() + detail["msg"][1:]
     ranged = ("greater_than", "less_than", "too_long", "too_short", "literal_error")
@@ -165,18 +220,18 @@ def _explain(detail: Any, document: dict[str, Any]) -> Problem:
     return Problem(where, code, f"{message}, but {given} was given{suggestion}")
 
 
-def _unknown_key(location: tuple[str | int, ...], document: dict[str, Any]) -> Problem:
+def _unknown_key(where: str, location: tuple[str | int, ...], model: type[BaseModel]) -> Problem:
     key, parent = str(location[-1]), location[:-1]
-    allowed = _fields_at(parent)
+    allowed = _fields_at(parent, model)
     code = STRAY_ARTIFACT_KEY if parent[:1] == ("artifacts",) else UNKNOWN_KEY
     message = (
         f"{key!r} is not known here; allowed: {allowed_names(allowed)}{did_you_mean(key, allowed)}"
     )
-    return Problem(pointer(location), code, message)
+    return Problem(where, code, message)
 
 
-def _fields_at(location: tuple[str | int, ...]) -> list[str]:
-    model: type[BaseModel] | None = TrainRunConfig
+def _fields_at(location: tuple[str | int, ...], root: type[BaseModel]) -> list[str]:
+    model: type[BaseModel] | None = root
     for part in location:
         if isinstance(part, str):
             field = model.model_fields.get(part) if model else None
@@ -291,7 +346,3 @@ def _dig(document: Any, *path: str) -> Any:
 
 def _distinct(problems: Sequence[Problem]) -> list[Problem]:
     return list(dict.fromkeys(problems))
-
-
-KNOWN_EXTRAS = frozenset(Extras.model_fields)
-KNOWN_ARTIFACTS = frozenset(Artifacts.model_fields)

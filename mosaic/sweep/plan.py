@@ -1,11 +1,13 @@
 """A sweep as plain data: what to run, under which names, and what became of a trial."""
 
-import copy
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from mosaic.config import build
+from mosaic.config.flags import as_words
+from mosaic.config.model import TrainRunConfig, WorkerRunConfig
 from mosaic.records import Outcome, RunRecord
 from mosaic.sweep.objective import Objective
 from mosaic.sweep.space import Space, space_from_dict, space_to_dict
@@ -32,7 +34,7 @@ class SweepPlan:
         episodes: Of an evaluation, when that is the objective.
     """
 
-    config: Mapping[str, Any]
+    config: TrainRunConfig
     nested: bool
     space: Space
     trials: int = 20
@@ -46,19 +48,19 @@ class SweepPlan:
     episodes: int = 20
 
     @property
-    def _fields(self) -> Mapping[str, Any]:
-        fields: Mapping[str, Any] = self.config["metadata"]["worker"]["config"]
-        return fields
+    def _worker(self) -> WorkerRunConfig:
+        return self.config.worker
 
     def seed(self, number: int) -> int:
         """The training seed of a trial's run."""
-        return int(self._fields.get("seed", 1)) + number
+        return self._worker.seed + number
 
     def to_dict(self) -> dict[str, Any]:
         """As it is kept in the study."""
         return {
             "schema_version": SCHEMA_VERSION,
             **vars(self),
+            "config": self.config.document(),
             "space": space_to_dict(self.space),
             "objective": vars(self.objective),
         }
@@ -74,67 +76,58 @@ class SweepPlan:
         version = facts.pop("schema_version", None)
         if version != SCHEMA_VERSION:
             raise ValueError(f"the sweep has schema {version}, this MOSAIC reads {SCHEMA_VERSION}")
+        facts["config"] = build.read_config(facts["config"])
         facts["space"] = space_from_dict(facts["space"])
         facts["objective"] = Objective(**facts["objective"])
         return cls(**facts)
 
     def run_config(
         self, sweep_id: str, trial: int, number: int, params: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    ) -> TrainRunConfig:
         """The configuration of one run of a trial."""
-        config = copy.deepcopy(dict(self.config))
-        fields = config["metadata"]["worker"]["config"]
-        extras = fields.setdefault("extras", {})
-        if self.nested:
-            extras["algo_params"] = {**extras.get("algo_params", {}), **params}
-        else:
-            extras.update(params)
-        fields["seed"] = self.seed(number)
-        tags = config["metadata"].get("tags", [])
-        config["metadata"]["tags"] = [f"sweep={sweep_id}", f"trial={trial}", *tags]
-        name = config.get("run_name") or f"sweep of {self.subject}"
-        suffix = f", seed {fields['seed']}" if self.seeds > 1 else ""
-        # The number first: tables cut long names at their end.
-        config["run_name"] = f"trial {trial}{suffix} · {name}"
-        return config
+        seed = self.seed(number)
+        name = self.config.run_name or f"sweep of {self.subject}"
+        suffix = f", seed {seed}" if self.seeds > 1 else ""
+        return build.trial(
+            self.config,
+            seed=seed,
+            # The number first: tables cut long names at their end.
+            name=f"trial {trial}{suffix} · {name}",
+            tags=[f"sweep={sweep_id}", f"trial={trial}"],
+            parameters=params,
+            declares=self.nested,
+        )
 
     @property
     def subject(self) -> str:
         """What is swept, for people."""
-        return f"{self._algo} {self._fields.get('env_id', '')}".strip()
+        return f"{self._algo} {self._worker.env_id}".strip()
 
     @property
     def _algo(self) -> str:
-        return str(self._fields.get("algo") or self.config["metadata"]["worker"]["type"])
+        return self._worker.algo or self.config.metadata.worker.type
 
     def train_command(self, params: Mapping[str, Any]) -> str:
         """The command that trains once more with these parameters."""
-        fields = self._fields
-        extras = fields.get("extras", {})
+        worker, resources = self._worker, self.config.resources
         words = ["mosaic", "train", self._algo]
         for flag, value in (
-            ("--env-id", fields.get("env_id")),
-            ("--total-timesteps", fields.get("total_timesteps")),
+            ("--env-id", worker.env_id),
+            ("--total-timesteps", worker.total_timesteps),
             ("--seed", self.seed(0)),
         ):
             if value not in (None, ""):
                 words += [flag, str(value)]
-        resources = self.config.get("resources", {})
-        for kind, usual in (("cpus", 1), ("gpus", 0)):
-            asked = resources.get(kind, {}).get("requested", usual)
+        for flag, asked, usual in (
+            ("--cpus", resources.cpus.requested, 1),
+            ("--gpus", resources.gpus.requested, 0),
+        ):
             if asked != usual:
-                words += [f"--{kind}", str(asked)]
-        fixed = extras.get("algo_params", {}) if self.nested else {}
+                words += [flag, str(asked)]
+        fixed = worker.extras.algo_params if self.nested else {}
         for name, value in {**fixed, **params}.items():
-            words += _as_flag(name, value)
+            words += as_words(name, value)
         return shlex.join(words)
-
-
-def _as_flag(name: str, value: Any) -> list[str]:
-    flag = name.replace("_", "-")
-    if isinstance(value, bool):
-        return [f"--{flag}" if value else f"--no-{flag}"]
-    return [f"--{flag}", "none" if value is None else str(value)]
 
 
 def run_key(sweep_id: str, trial: int, number: int, evaluation: bool = False) -> str:

@@ -4,7 +4,7 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
@@ -13,8 +13,8 @@ from typing import Any
 from optuna.trial import Trial
 
 from mosaic.client import TrainerClient
-from mosaic.client.evaluation import evaluation_config
-from mosaic.config.secrets import extract
+from mosaic.config import build
+from mosaic.config.model import TrainRunConfig
 from mosaic.config.suggest import did_you_mean
 from mosaic.curves.names import RETURN
 from mosaic.errors import DaemonNotRunningError, InvalidConfigError, RunNotFoundError
@@ -55,7 +55,7 @@ def begin(trainer: TrainerClient, plan: SweepPlan) -> SweepStudy:
     problems = trainer.validate(config)
     if problems:
         raise InvalidConfigError(problems)
-    kept = replace(plan, config=extract(plan.config, {}))
+    kept = replace(plan, config=build.without_secrets(plan.config))
     # The study is ready before the run begins: an interruption leaves both or neither.
     with tempfile.TemporaryDirectory(prefix="sweep-", dir=trainer.home.cache) as folder:
         study = write_study(Path(folder), sweep_id, kept, first)
@@ -145,7 +145,7 @@ class SweepRunner:
         self._study.note_runs(trial, runs)
         return ActiveTrial(trial, runs)
 
-    def _submit(self, config: Mapping[str, Any], key: str, parent: str) -> str:
+    def _submit(self, config: TrainRunConfig, key: str, parent: str) -> str:
         record = self._trainer.submit(config, idempotency_key=key, parent_run_id=parent)
         return str(record.run_id)
 
@@ -196,8 +196,7 @@ class SweepRunner:
     def _evaluate(self, active: ActiveTrial, records: list[RunRecord]) -> bool:
         try:
             for number, record in enumerate(records):
-                config = evaluation_config(record, episodes=self._plan.episodes)
-                config["metadata"]["tags"] = record.tags
+                config = build.evaluate(record, episodes=self._plan.episodes, tags=record.tags)
                 key = run_key(self._study.sweep_id, active.trial.number, number, evaluation=True)
                 active.evaluations.append(self._submit(config, key, record.run_id))
         except InvalidConfigError as error:

@@ -32,8 +32,11 @@ class WorkerCapabilities:
         own_variables: Environment variables by which its processes find each other. They are
             never inherited from the daemon, and no run may set them.
         warm_modules: Heavy modules a warm-start process may import for it.
+        modes: What it can be asked to do: values of `extras.mode`, or `play` for a person's game.
         validator: `package.module:function` taking a TrainRunConfig, returning Problems.
         algorithms: `package.module:function` returning the names of its algorithms.
+        algorithm_prefixes: Beginnings of names that it resolves by itself, such as `upstream:`;
+            any other `worker:algorithm` names a worker and one of its algorithms.
         describe: `package.module:function` taking an algorithm's name, returning its arguments
             and what it can act on, as plain data for forms and help.
         environments: `package.module:function` returning the environments it can run.
@@ -59,8 +62,10 @@ class WorkerCapabilities:
     estimated_memory_mb: int = 256
     own_variables: tuple[str, ...] = ()
     warm_modules: tuple[str, ...] = ()
+    modes: tuple[str, ...] = ("train",)
     validator: str = ""
     algorithms: str = ""
+    algorithm_prefixes: tuple[str, ...] = ()
     describe: str = ""
     environments: str = ""
     dry_run: str = ""

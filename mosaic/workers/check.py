@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mosaic.config import build
 from mosaic.errors import InvalidConfigError, MosaicError, WorkerContractError
 from mosaic.records import RunRecord, State
 from mosaic.workers.capabilities import WorkerCapabilities
@@ -45,18 +46,8 @@ class _Bench:
     record: RunRecord = _NO_RUN
 
     def submit(self, which: str) -> None:
-        fields = {"algo": "", "env_id": "", **self.configs[which]}
-        request = {
-            "artifacts": {},
-            "metadata": {
-                "worker": {
-                    "type": self.capabilities.worker_type,
-                    "module": self.capabilities.module,
-                    "config": fields,
-                }
-            },
-        }
-        self.record = self.trainer.submit(request)
+        worker = build.Worker(self.capabilities.worker_type, self.capabilities.module)
+        self.record = self.trainer.submit(build.any_worker(worker, self.configs[which]))
 
     def until(self, reached: Callable[[RunRecord], bool], limit_s: float, what: str) -> None:
         deadline = time.monotonic() + limit_s

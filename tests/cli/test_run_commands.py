@@ -70,8 +70,8 @@ def test_wrong_names_are_refused_with_the_nearest_one(mosaic: Command) -> None:
     """A mistyped algorithm, environment or flag exits 2, names the nearest, and starts nothing."""
     assert "did you mean 'ppo'" in mosaic("train", "pppo", code=2)
     assert "'CartPole-v1'" in mosaic("train", "ppo", "--env-id", "CartPol-v1", code=2)
-    assert "did you mean 'num_envs'" in mosaic(*TRAIN, "--num-env", "2", code=2)
-    assert "takes int" in mosaic(*TRAIN, "--num-envs", "two", code=2)
+    assert "did you mean '--num-envs'" in mosaic(*TRAIN, "--num-env", "2", code=2)
+    assert "takes a whole number" in mosaic(*TRAIN, "--num-envs", "two", code=2)
     assert "continuous" in mosaic("train", "dqn", "--env-id", "Pendulum-v1", code=2)
     assert mosaic.json("runs")["total"] == 0
 

@@ -135,7 +135,7 @@ def test_the_published_schema_is_the_model() -> None:
 def test_both_shapes_give_the_same_run() -> None:
     """The worker's own fields alone are as good as the full job around them."""
     fields = {"algo": "ppo", "env_id": "CartPole-v1", "seed": 3, "extras": {"notes": "n"}}
-    flat = validate_train_run_config({**fields, "run_name": "r"})
+    flat = validate_train_run_config({**fields, "run_name": "r"}, None, lambda algo: "cleanrl")
     nested = validate_train_run_config(
         json.dumps(
             {
@@ -147,13 +147,29 @@ def test_both_shapes_give_the_same_run() -> None:
     )
     assert flat == nested
     assert flat.worker.seed == 3
-    assert validate_train_run_config({"algo": "ppo"}).worker.seed == 1
+    assert validate_train_run_config({"algo": "ppo", "worker": "any"}).worker.seed == 1
 
 
 def test_unknown_extras_are_the_workers_business() -> None:
     """An extra that nobody here knows is kept for the worker to judge."""
-    config = validate_train_run_config({"algo": "ppo", "extras": {"clip_coef": 0.3}})
-    assert config.worker.extras.model_extra == {"clip_coef": 0.3}
+    document = {"algo": "ppo", "worker": "any", "extras": {"clip_coef": 0.3, "gamma": 0.9}}
+    assert validate_train_run_config(document).worker.extras.own == {"clip_coef": 0.3}
+
+
+def test_a_switch_with_two_names_is_stored_under_one() -> None:
+    """`use_cuda` is read as `cuda`; either asks for a GPU, and only `cuda` is kept."""
+    for extras, stored in (
+        ({"use_cuda": True}, True),
+        ({"use_cuda": False}, False),
+        ({"use_cuda": True, "cuda": False}, True),
+        ({"use_cuda": False, "cuda": True}, True),
+    ):
+        document = {"algo": "ppo", "worker": "any", "extras": extras}
+        config = validate_train_run_config(document)
+        assert config.worker.extras.model_dump(exclude_unset=True) == {"cuda": stored}
+    with pytest.raises(InvalidConfigError) as refused:
+        validate_train_run_config({"algo": "a", "worker": "any", "extras": {"use_cuda": "yes"}})
+    assert refused.value.problems[0].pointer == "/metadata/worker/config/extras/cuda"
 
 
 def test_placeholders_are_substituted_everywhere() -> None:

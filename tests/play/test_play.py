@@ -11,7 +11,8 @@ from PIL import Image
 from support.trainer import Trainer, until
 
 from human_worker.keys import KeyScriptError, UnknownKeyError, key_map, parse_script
-from mosaic.client.play import PlayClient, play_config
+from mosaic.client.play import PlayClient
+from mosaic.config import build
 from mosaic.errors import InvalidConfigError, MosaicError
 from mosaic.telemetry.replay import NotRecordedError, fetch_episode, read_episode
 from mosaic.telemetry.video import write_video
@@ -33,7 +34,9 @@ def played_again(env_id: str, seed: int, actions: list[Any]) -> tuple[list[float
 
 def test_a_scripted_game_is_recorded_and_replayed_exactly(trainer: Trainer, tmp_path: Path) -> None:
     """`mosaic play` with a script: the replay has the same rewards and the same pixels."""
-    record = trainer.client.submit(play_config("CartPole-v1", seed=3, script=KEYS.read_text()))
+    record = trainer.client.submit(
+        build.play("human", "CartPole-v1", seed=3, script=KEYS.read_text())
+    )
     ended = trainer.ended(record["run_id"])
     assert ended["outcome"] == "completed", ended["reason"]
 
@@ -58,7 +61,9 @@ def test_a_scripted_game_is_recorded_and_replayed_exactly(trainer: Trainer, tmp_
 
 def test_a_live_game_is_played_over_its_socket(trainer: Trainer) -> None:
     """A window or terminal presses keys, sees each frame, leaves and comes back, and quits."""
-    record = trainer.client.submit(play_config("FrozenLake-v1", env_kwargs={"is_slippery": False}))
+    record = trainer.client.submit(
+        build.play("human", "FrozenLake-v1", env_kwargs={"is_slippery": False})
+    )
     trainer.wait_for(record["run_id"], "EXEC")
     run_dir = trainer.home.run_dir(record["run_id"])
     with PlayClient(run_dir) as player:
@@ -86,7 +91,7 @@ def test_a_live_game_is_played_over_its_socket(trainer: Trainer) -> None:
 
 def test_a_real_time_game_goes_on_while_a_key_is_held(trainer: Trainer) -> None:
     """In a world that does not wait, the held key counts at every step until the end."""
-    record = trainer.client.submit(play_config("CartPole-v1", fps=200))
+    record = trainer.client.submit(build.play("human", "CartPole-v1", fps=200))
     trainer.wait_for(record["run_id"], "EXEC")
     with PlayClient(trainer.home.run_dir(record["run_id"])) as player:
         assert not player.turn_based
@@ -101,7 +106,7 @@ def test_a_real_time_game_goes_on_while_a_key_is_held(trainer: Trainer) -> None:
 
 def test_an_environment_that_cannot_be_played_says_why(trainer: Trainer) -> None:
     """A wrong name ends the run with the name that was meant."""
-    record = trainer.client.submit(play_config("CartPol-v1", script="left"))
+    record = trainer.client.submit(build.play("human", "CartPol-v1", script="left"))
     ended = trainer.ended(record["run_id"])
     assert ended["outcome"] == "failed"
     assert "CartPole" in ended["reason"]
@@ -110,7 +115,7 @@ def test_an_environment_that_cannot_be_played_says_why(trainer: Trainer) -> None
 def test_a_script_that_cannot_be_read_is_refused_before_it_starts(trainer: Trainer) -> None:
     """The line that makes no sense is named, and no run is made."""
     with pytest.raises(InvalidConfigError) as refused:
-        trainer.client.submit(play_config("CartPole-v1", script="left\nleft five times\n"))
+        trainer.client.submit(build.play("human", "CartPole-v1", script="left\nleft five times\n"))
     [problem] = refused.value.problems
     assert problem.pointer == "/metadata/worker/config/extras/script"
     assert "line 2: 'left five times' is not a key" in problem.message
@@ -120,7 +125,7 @@ def test_a_script_that_cannot_be_read_is_refused_before_it_starts(trainer: Train
 def test_a_live_viewer_sees_a_game_while_it_is_played(trainer: Trainer) -> None:
     """Following a run shows its steps as they happen and ends when the run does."""
     script = "left\nright\n" * 40
-    record = trainer.client.submit(play_config("MountainCar-v0", script=script, fps=60))
+    record = trainer.client.submit(build.play("human", "MountainCar-v0", script=script, fps=60))
     trainer.wait_for(record["run_id"], "EXEC")
     seen = [s.seq for b in trainer.client.steps(record["run_id"], follow=True) for s in b.steps]
     assert seen == list(range(1, 81))

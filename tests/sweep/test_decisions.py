@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from mosaic.config.build import read_config
 from mosaic.errors import InvalidConfigError
 from mosaic.records import Outcome, Progress, RunRecord, State
 from mosaic.sweep.objective import (
@@ -48,7 +49,7 @@ CONFIG = {
 
 
 def _plan(*params: str, **fields: Any) -> SweepPlan:
-    return SweepPlan(CONFIG, True, read_space(params, ARGUMENTS, "ppo"), **fields)
+    return SweepPlan(read_config(CONFIG), True, read_space(params, ARGUMENTS, "ppo"), **fields)
 
 
 def test_parameters_are_read_with_the_types_of_the_script() -> None:
@@ -131,11 +132,10 @@ def test_a_run_of_a_trial_is_an_ordinary_configuration() -> None:
     """Parameters, seeds and tags are in it, and the plan itself stays as it was."""
     plan = _plan("num-steps=8,16", seeds=2)
     config = plan.run_config("ID", 4, 1, {"num_steps": 16})
-    worker = config["metadata"]["worker"]["config"]
-    assert worker["extras"]["algo_params"] == {"num_envs": 2, "num_steps": 16}
-    assert worker["seed"] == 4
-    assert config["metadata"]["tags"] == ["sweep=ID", "trial=4", "mine"]
-    assert plan.config == CONFIG
+    assert config.worker.extras.algo_params == {"num_envs": 2, "num_steps": 16}
+    assert config.worker.seed == 4
+    assert config.metadata.tags == ["sweep=ID", "trial=4", "mine"]
+    assert plan.config.document() == CONFIG
     assert SweepPlan.from_dict(plan.to_dict()) == plan
     assert plan.train_command({"num_steps": 16, "norm_adv": False, "target_kl": None}) == (
         "mosaic train ppo --env-id CartPole-v1 --total-timesteps 100 --seed 3 --num-envs 2 "

@@ -79,7 +79,7 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
         ({"mode": "policy_eval", "policy_path": "/nowhere"}, "no file or folder"),
         ({"mode": "script"}, "'script_path' is required"),
         ({"mode": "train", "curriculum_schedule": "X"}, "there is no preset"),
-        ({"mode": "tran"}, "there is no mode 'tran'"),
+        ({"mode": "tran"}, "did you mean 'train'?"),
         ({"algo_params": {"run_dir": "/x"}}, "is set by the worker"),
     ],
 )

@@ -38,7 +38,7 @@ def test_a_script_of_another_folder_trains(home: Path, tmp_path: Path) -> None:
     [
         (("--algo", "cleanrl:tiy"), "did you mean 'tiny'"),
         (("--algo", "cleanrl:../tiny"), "does not name a script"),
-        (("--algo", "cleanrl:tiny", "--", "--num-env", "2"), "Did you mean --num-envs?"),
+        (("--algo", "cleanrl:tiny", "--", "--num-env", "2"), "did you mean '--num-envs'?"),
         (("--algo", "cleanrl:tiny", "--", "--num-envs", "many"), "takes a whole number"),
     ],
 )

@@ -1,10 +1,10 @@
 """Taking a run in: validation, identity, secrets out, files written, first event ready."""
 
-import json
 import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from mosaic.config.model import TrainRunConfig
@@ -15,7 +15,6 @@ from mosaic.config.validation import (
     OUT_OF_RANGE,
     UNKNOWN_WORKER,
     WorkerValidator,
-    nest,
     pointer,
     substitute,
     validate_train_run_config,
@@ -31,6 +30,7 @@ from mosaic.trainer.launch import hardware
 from mosaic.trainer.loop.housekeeping import remove_files
 from mosaic.trainer.storage import history
 from mosaic.workers import fitting
+from mosaic.workers.algorithms import worker_of
 from mosaic.workers.capabilities import WorkerCapabilities
 from mosaic.workers.discovery import DiscoveredWorker, load_hook, own_variables
 
@@ -71,7 +71,9 @@ def validate(
     Raises:
         InvalidConfigError: With every problem.
     """
-    config = validate_train_run_config(config_json, _validators(workers))
+    config = validate_train_run_config(
+        config_json, _validators(workers), lambda algo: worker_of(algo, workers)
+    )
     worker = workers[config.metadata.worker.type].capabilities
     assert worker is not None
     problems = [
@@ -135,17 +137,21 @@ def _write_config(
     submission: Submission,
     config: TrainRunConfig,
 ) -> None:
-    """Write the configuration where the daemon, the worker and people look for it.
+    """Write the configuration where people, clients and the worker look for it.
 
-    Secrets go to their store alone.
+    `config-<ULID>.json` and the run's own `config.json` are the configuration as it was checked,
+    with its placeholders, so that a clone of the run gets an id and folders of its own.
+    `worker-<ULID>.json` is what the worker reads, with the placeholders filled in. Secrets are
+    in their store alone.
     """
     secrets: dict[str, str] = {}
-    document = extract(nest(json.loads(submission.config_json)), secrets)
+    document: dict[str, Any] = extract(config.document(), secrets)
     inherited = referenced(document) - set(secrets)
     store = SecretStore(home.secrets)
     if inherited and submission.parent_run_id:
         kept = store.get(submission.parent_run_id)
         secrets.update({name: kept[name] for name in inherited if name in kept})
+    # The secrets come first: a document must never refer to one that is not there.
     store.put(run_id, secrets)
     run_dir = home.run_dir(run_id)
     names = {
@@ -153,11 +159,23 @@ def _write_config(
         "RUN_DIR": str(run_dir),
         "VAR_TENSORBOARD_DIR": str(run_dir / "tensorboard"),
     }
-    resolved = substitute(document, names)
-    worker_config = _worker_config(resolved, run_id, config)
-    atomic.write_json(home.configs / f"config-{run_id}.json", resolved)
-    atomic.write_json(home.configs / f"worker-{run_id}.json", worker_config)
-    atomic.write_json(directory.config, document)
+    fields = config.worker_document(document["metadata"]["worker"]["config"], run_id)
+    atomic.write_json(home.configs / f"worker-{run_id}.json", substitute(fields, names))
+    stored = home.configs / f"config-{run_id}.json"
+    atomic.write_json(stored, document)
+    _give_both_names(stored, directory.config, document)
+
+
+def _give_both_names(stored: Path, beside_run: Path, document: dict[str, Any]) -> None:
+    """Make the run's own `config.json` the same file as the stored one.
+
+    A link is written at once and the two can never differ. Some file systems have none; there
+    the same document is written a second time.
+    """
+    try:
+        os.link(stored, beside_run)
+    except OSError:
+        atomic.write_json(beside_run, document)
 
 
 def first_event(
@@ -195,22 +213,6 @@ def first_event(
         tags=tuple(config.metadata.tags),
         notes=worker.config.extras.notes,
     )
-
-
-def _worker_config(document: dict[str, Any], run_id: str, config: TrainRunConfig) -> dict[str, Any]:
-    """The worker's own fields as the worker reads them."""
-    fields: dict[str, Any] = dict(document["metadata"]["worker"]["config"])
-    fields["run_id"] = run_id
-    fields.setdefault("seed", config.worker.seed)
-    extras = dict(fields.get("extras", {}))
-    artifacts = config.artifacts
-    extras.setdefault("tensorboard_enabled", artifacts.tensorboard.enabled)
-    extras.setdefault("track_wandb", artifacts.wandb.enabled)
-    extras.setdefault("keep_checkpoints", artifacts.keep_checkpoints)
-    if config.resources.gpus.requested:
-        extras.setdefault("cuda", True)
-    fields["extras"] = extras
-    return fields
 
 
 def _validators(workers: dict[str, DiscoveredWorker]) -> dict[str, WorkerValidator | None]:

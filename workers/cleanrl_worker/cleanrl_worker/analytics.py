@@ -50,7 +50,7 @@ def write_manifest(config: CleanRLWorkerConfig, run_dir: Path) -> Path:
 
 def _tensorboard(config: CleanRLWorkerConfig, run_dir: Path) -> dict[str, Any]:
     """Where the event files are; upstream's scripts and phases choose their own folders."""
-    asked = str(config.extras.get("tensorboard_dir") or "tensorboard")
+    asked = config.extras.tensorboard_dir
     pattern = "**/events.out.tfevents.*"
     if any((run_dir / asked).glob(pattern)):
         return {"dir": asked, "enabled": True}
@@ -80,8 +80,8 @@ def _wandb(config: CleanRLWorkerConfig, run_dir: Path) -> dict[str, Any] | None:
     newest = max(folders, key=lambda folder: folder.stat().st_mtime)
     offline = newest.name.startswith("offline-")
     run_id = newest.name.rpartition("-")[2]
-    project = config.extras.get("wandb_project_name") or "cleanRL"
-    entity = config.extras.get("wandb_entity")
+    project = config.extras.wandb_project_name or "cleanRL"
+    entity = config.extras.wandb_entity
     return {
         "run_id": run_id,
         "project": project,

@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from cleanrl_worker.config import CleanRLWorkerConfig, problem
+from cleanrl_worker.config import CleanRLWorkerConfig
+from cleanrl_worker.problems import problem
 from cleanrl_worker.resolution import UnknownAlgorithmError, resolve
 from cleanrl_worker.wrappers.curriculum import read_schedule
 from mosaic.runs.directory import read_json
@@ -83,12 +84,12 @@ def set_of_environment(env_id: str) -> str:
 def wanted_sets(config: CleanRLWorkerConfig) -> list[str]:
     """The sets that a run needs: those it names, and those that what it does requires."""
     extras = config.extras
-    names = [str(name) for name in extras.get("requirements") or []]
+    names = list(extras.requirements)
     names.append(set_of_environment(config.env_id))
-    stages = read_schedule(extras.get("curriculum_schedule"))
+    stages = read_schedule(extras.curriculum_schedule)
     if isinstance(stages, list) and stages:
         names += ["curriculum", *(set_of_environment(stage.env_id) for stage in stages)]
-    if extras.get("track_wandb"):
+    if extras.track_wandb:
         names.append("wandb")
     try:
         names += resolve(config.algo).schema.algorithm.get("requires", [])

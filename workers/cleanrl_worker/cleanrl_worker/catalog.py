@@ -13,7 +13,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from cleanrl_worker.resolution import DEFAULT_ALGO_REGISTRY, resolve
+from cleanrl_worker.resolution import (
+    DEFAULT_ALGO_REGISTRY,
+    HOME_VARIABLE,
+    UPSTREAM_PREFIX,
+    resolve,
+)
 from mosaic.system import atomic
 
 # Packages that register environments; their versions make the key of the cached list.
@@ -43,7 +48,12 @@ def describe(algo: str) -> dict[str, Any]:
         }
         for argument in schema.arguments.values()
     ]
-    return {**schema.algorithm, "arguments": arguments, "smoke": schema.smoke}
+    facts = {**schema.algorithm, "arguments": arguments, "smoke": schema.smoke}
+    upstream = os.environ.get(HOME_VARIABLE) if algo.startswith(UPSTREAM_PREFIX) else None
+    if upstream:
+        # The daemon may run with another environment than whoever asks here.
+        facts["environment"] = {HOME_VARIABLE: os.path.abspath(upstream)}
+    return facts
 
 
 def environments(python: str = sys.executable) -> list[dict[str, str]]:

@@ -12,12 +12,14 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from cleanrl_worker.config import CleanRLWorkerConfig
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.modes import MODES, mode_of
 from cleanrl_worker.resolution import resolve
+from mosaic.config.json_types import JsonValue
+from mosaic.errors import InvalidConfigError
+from mosaic.workers import Problem
 
 EXIT_REFUSED = 2
 
@@ -65,7 +67,8 @@ def build_config(options: argparse.Namespace) -> CleanRLWorkerConfig:
     """The config file with the command line on top.
 
     Raises:
-        ValueError: With a sentence, when either is wrong.
+        ValueError: With a sentence, when the file or a flag cannot be read.
+        InvalidConfigError: With every problem of what was given.
     """
     if options.config is not None:
         config = CleanRLWorkerConfig.from_file(options.config)
@@ -105,13 +108,14 @@ def _mode(options: argparse.Namespace) -> str | None:
     return next((mode for mode, given in flags.items() if given), None)
 
 
-def _curriculum(text: str | None) -> Any:
+def _curriculum(text: str | None) -> JsonValue:
     if text is None or not text.lstrip().startswith("["):
         return text
     try:
-        return json.loads(text)
+        stages: JsonValue = json.loads(text)
     except ValueError as error:
         raise ValueError(f"--curriculum is neither a preset nor valid JSON: {error}") from None
+    return stages
 
 
 def _with_script_flags(config: CleanRLWorkerConfig, words: Sequence[str]) -> CleanRLWorkerConfig:
@@ -120,7 +124,7 @@ def _with_script_flags(config: CleanRLWorkerConfig, words: Sequence[str]) -> Cle
     from cleanrl_worker.kit.parsing import read_flags
 
     values = read_flags(resolve(config.algo).schema, list(words))
-    parameters = {**(config.extras.get("algo_params") or {}), **values}
+    parameters = {**config.extras.algo_params, **values}
     return config.with_overrides(extras={"algo_params": parameters})
 
 
@@ -129,13 +133,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     try:
         config = build_config(options)
-    except (ValueError, UsageError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_REFUSED
-    run_dir = _run_dir(options, config)
-    try:
+        run_dir = _run_dir(options, config)
         config = mode_of(config).complete(config, run_dir)
-    except ValueError as error:
+    except InvalidConfigError as error:
+        return _refuse(options, error.problems)
+    except (ValueError, UsageError) as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_REFUSED
     if options.dry_run:
@@ -151,6 +153,19 @@ def _run_dir(options: argparse.Namespace, config: CleanRLWorkerConfig) -> Path:
         else f"{config.algo or config.mode}-{int(time.time())}"
     )
     return Path(given or Path("runs") / name).absolute()
+
+
+def _refuse(options: argparse.Namespace, problems: Sequence[Problem]) -> int:
+    """Tell what is wrong with a config, in the form that was asked for."""
+    if options.dry_run:
+        from cleanrl_worker.dry_run import refusal, report
+
+        summary = refusal(problems)
+        print(json.dumps(summary, indent=2) if options.emit_summary else report(summary))
+        return EXIT_REFUSED
+    for item in problems:
+        print(f"error: {item}", file=sys.stderr)
+    return EXIT_REFUSED
 
 
 def _dry_run(config: CleanRLWorkerConfig, run_dir: Path, as_json: bool) -> int:
@@ -171,12 +186,12 @@ def _run(config: CleanRLWorkerConfig, run_dir: Path, target: str | None) -> int:
             print(f"error: {item}", file=sys.stderr)
         return EXIT_REFUSED
     if config.mode == "interactive":
-        program, *words = (plan := mode_of(config).plan(config, run_dir)).arguments
+        plan = mode_of(config).plan(config, run_dir)
         if plan.python != sys.executable:
-            os.execv(plan.python, [plan.python, "-m", program, *words])
+            os.execv(plan.python, [plan.python, "-m", plan.target, *plan.words()])
         from cleanrl_worker.programs import interactive
 
-        return interactive.main(words)
+        return interactive.main(plan.words())
     from cleanrl_worker.runtime import CleanRLWorkerRuntime
 
     return CleanRLWorkerRuntime(config, run_dir, target).run()

@@ -2,128 +2,76 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from mosaic.workers import Problem
+from mosaic.config.json_types import JsonValue
+from mosaic.config.model import Mode, WorkerRunConfig
+from mosaic.config.validation import read_worker_config
 
-# Extras that the worker itself acts on. Any other is a flag of the script.
-WORKER_EXTRAS = frozenset(
-    {
-        "mode",
-        "cuda",
-        "use_cuda",
-        "tensorboard_dir",
-        "tensorboard_enabled",
-        "track_wandb",
-        "wandb_project_name",
-        "wandb_entity",
-        "wandb_run_name",
-        "wandb_api_key",
-        "wandb_email",
-        "wandb_use_vpn_proxy",
-        "wandb_http_proxy",
-        "wandb_https_proxy",
-        "algo_params",
-        "curriculum_schedule",
-        "checkpoint_path",
-        "policy_path",
-        "fastlane_video_mode",
-        "fastlane_slot",
-        "fastlane_grid_limit",
-        "capture_video",
-        "eval_episodes",
-        "eval_max_steps",
-        "eval_sample",
-        "gamma",
-        "repeat",
-        "requirements",
-        "notes",
-        "minimal_telemetry",
-        "keep_checkpoints",
-        "script_path",
-    }
-)
+ALONE = "standalone"
 
 
-@dataclass(frozen=True)
-class CleanRLWorkerConfig:
-    """What one run is asked to do."""
+class CleanRLWorkerConfig(WorkerRunConfig):
+    """What one run is asked to do.
 
-    run_id: str
-    algo: str
-    env_id: str
-    total_timesteps: int | None
-    seed: int = 1
-    extras: dict[str, Any] = field(default_factory=dict)
-    worker_id: str | None = None
-    raw: dict[str, Any] = field(default_factory=dict)
+    The fields are the platform's own (`mosaic.config.model`), so the daemon's check and the
+    worker's process read one and the same model. Extras that the platform does not know are
+    arguments of the script; see `parameters`.
+    """
+
+    run_id: str = ALONE
 
     @classmethod
-    def from_document(cls, document: dict[str, Any]) -> CleanRLWorkerConfig:
+    def of(cls, fields: WorkerRunConfig) -> CleanRLWorkerConfig:
+        """The worker's view of fields that have been checked already; nothing is read again."""
+        given = {name: getattr(fields, name) for name in fields.model_fields_set}
+        return cls.model_construct(fields.model_fields_set, **given)
+
+    @classmethod
+    def from_document(cls, document: str | bytes | Mapping[str, object]) -> CleanRLWorkerConfig:
         """Read the nested (whole job) or the flat (worker's own fields) shape.
 
         Raises:
-            ValueError: With a sentence, when a field has the wrong type.
+            InvalidConfigError: With every problem.
         """
-        nested = document.get("metadata", {}).get("worker", {}).get("config")
-        fields = nested if isinstance(nested, dict) else document
-        extras = fields.get("extras") or {}
-        if not isinstance(extras, dict):
-            raise ValueError(f"'extras' must be an object, not {extras!r}")
-        return cls(
-            run_id=str(fields.get("run_id") or "standalone"),
-            algo=str(fields.get("algo") or ""),
-            env_id=str(fields.get("env_id") or ""),
-            total_timesteps=fields.get("total_timesteps"),
-            seed=int(fields.get("seed", 1)),
-            extras=dict(extras),
-            worker_id=fields.get("worker_id"),
-            raw=document,
-        )
+        return read_worker_config(document, cls)
 
     @classmethod
     def from_file(cls, path: Path) -> CleanRLWorkerConfig:
         """Read a config file.
 
         Raises:
-            ValueError: With a sentence, when it is no config.
+            ValueError: With a sentence, when the file cannot be read.
+            InvalidConfigError: With every problem of what is in it.
         """
         try:
-            document = json.loads(path.read_text())
+            text = path.read_bytes()
         except OSError as error:
             raise ValueError(f"{path} cannot be read: {error.strerror}") from None
-        except ValueError as error:
-            raise ValueError(f"{path} is not valid JSON: {error}") from None
-        if not isinstance(document, dict):
-            raise ValueError(f"{path} must hold a JSON object")
-        return cls.from_document(document)
+        return cls.from_document(text)
 
-    def with_overrides(self, **changes: Any) -> CleanRLWorkerConfig:
-        """A copy with every given change that is not None; `extras` are merged."""
-        extras = {**self.extras, **(changes.pop("extras", None) or {})}
+    def with_overrides(
+        self, extras: Mapping[str, JsonValue] | None = None, **changes: JsonValue
+    ) -> CleanRLWorkerConfig:
+        """A copy with every given change that is not None; `extras` are merged.
+
+        Raises:
+            InvalidConfigError: A change does not fit.
+        """
         given = {name: value for name, value in changes.items() if value is not None}
-        return replace(self, extras=extras, **given)
+        if extras:
+            given["extras"] = {**self.extras.model_dump(exclude_unset=True), **extras}
+        if not given:
+            return self
+        return self.from_document({**self.model_dump(exclude_unset=True), **given})
 
     @property
-    def mode(self) -> str:
-        """`train`, `resume_training`, `policy_eval`, `interactive` or `script`."""
-        return str(self.extras.get("mode") or "train")
+    def mode(self) -> Mode:
+        """What to do; the module of that name in `modes` does it."""
+        return self.extras.mode
 
     @property
     def cuda(self) -> bool:
         """Whether a GPU is asked for."""
-        return bool(self.extras.get("cuda") or self.extras.get("use_cuda"))
-
-    def script_parameters(self) -> dict[str, Any]:
-        """What the script is told: `algo_params` and every extra that is not the worker's."""
-        parameters = dict(self.extras.get("algo_params") or {})
-        own = {name: value for name, value in self.extras.items() if name not in WORKER_EXTRAS}
-        return {name.replace("-", "_"): value for name, value in {**parameters, **own}.items()}
-
-
-def problem(field_name: str, code: str, message: str) -> Problem:
-    """A problem of a worker's own field."""
-    return Problem(f"/metadata/worker/config/{field_name}", code, message)
+        return self.extras.cuda

@@ -8,19 +8,20 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from cleanrl_worker import bundles
-from cleanrl_worker.config import CleanRLWorkerConfig, problem
+from cleanrl_worker.config import CleanRLWorkerConfig
 from cleanrl_worker.kit.compiler import missing_compiler
-from cleanrl_worker.modes.pipeline import read_header
+from cleanrl_worker.problems import problem
 from cleanrl_worker.resolution import resolve
 from cleanrl_worker.runtime import CleanRLWorkerRuntime
 from cleanrl_worker.validation import find_problems
 from cleanrl_worker.wrappers.curriculum import read_schedule
+from mosaic.config.pipeline import read_header
 from mosaic.workers import Home, Problem
 
 _LIMIT_S = 120.0
@@ -48,11 +49,16 @@ def examine(config: CleanRLWorkerConfig, run_dir: Path) -> dict[str, Any]:
     return summary
 
 
+def refusal(problems: Sequence[Problem]) -> dict[str, Any]:
+    """The summary of a config that could not even be read."""
+    return {"ok": False, "problems": [item.__dict__ for item in problems]}
+
+
 def _about(config: CleanRLWorkerConfig) -> dict[str, Any]:
     if config.mode == "script":
-        notes = read_header(Path(str(config.extras["script_path"])).expanduser().absolute())
-        return {"script": str(config.extras["script_path"]), "notes": asdict(notes)}
-    stages = read_schedule(config.extras.get("curriculum_schedule"))
+        notes = read_header(Path(str(config.extras.script_path)).expanduser().absolute())
+        return {"script": str(config.extras.script_path), "notes": asdict(notes)}
+    stages = read_schedule(config.extras.curriculum_schedule)
     about: dict[str, Any] = {"requirements": bundles.applied(config)["sets"]}
     if isinstance(stages, list) and stages:
         about["curriculum"] = [asdict(stage) for stage in stages]
@@ -100,7 +106,7 @@ def _machine_problems(config: CleanRLWorkerConfig, run_dir: Path) -> list[Proble
     if config.cuda and not _has_nvidia_driver():
         text = "a GPU is asked for, but this machine has no NVIDIA driver; leave cuda out"
         found.append(problem("extras/cuda", "CFG117", text))
-    compiles = config.script_parameters().get("compile") is True
+    compiles = config.parameters.get("compile") is True
     if compiles and (sentence := missing_compiler(cuda=config.cuda)):
         found.append(problem("extras/compile", "CFG119", sentence))
     existing = next(folder for folder in (run_dir, *run_dir.parents) if folder.exists())

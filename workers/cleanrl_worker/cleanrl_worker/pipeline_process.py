@@ -19,8 +19,8 @@ from typing import Any
 
 import psutil
 
-from cleanrl_worker.modes.pipeline import PipelineHeader, read_header
 from cleanrl_worker.modes.plan import Plan
+from mosaic.config.pipeline import PipelineHeader, read_header
 
 _PHASE = re.compile(rb"^@phase[:\s]+(.+?)\s*$")
 _MARK = b'{"event":'

@@ -186,10 +186,12 @@ class CleanRLWorkerRuntime:
         from cleanrl_worker.fastlane.launch import launch_environment
         from cleanrl_worker.kit.tensorboard import SWITCH
 
-        extras: dict[str, Any] = {"fastlane_video_mode": "single", **self.config.extras}
+        extras = self.config.extras
+        # Frames are shown unless the run says no; the rest has defaults in the child.
+        frames = {"fastlane_video_mode": "single", **extras.model_dump(exclude_unset=True)}
         return {
-            **launch_environment(extras),
-            **({SWITCH: "off"} if extras.get("tensorboard_enabled") is False else {}),
+            **launch_environment(frames),
+            **({} if extras.tensorboard_enabled else {SWITCH: "off"}),
             **self._plan.environment,
             "MOSAIC_RUN_DIR": str(self.run_dir),
             "CLEANRL_RUN_DIR": str(self.run_dir),

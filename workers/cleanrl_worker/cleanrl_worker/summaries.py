@@ -40,6 +40,6 @@ def open_summaries(
     config: CleanRLWorkerConfig, run_dir: Path, target: str | None, session: WorkerSession | None
 ) -> Summaries | None:
     """What `minimal_telemetry` asks for; nothing without it or without a daemon."""
-    if not config.extras.get("minimal_telemetry") or session is None or target is None:
+    if not config.extras.minimal_telemetry or session is None or target is None:
         return None
     return Summaries(config.run_id, run_dir, target, session)

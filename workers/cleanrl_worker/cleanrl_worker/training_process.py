@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cleanrl_worker.kit import handover
 from cleanrl_worker.kit.bridge import VARIABLE
 from cleanrl_worker.modes.plan import Plan
 
@@ -36,15 +37,19 @@ class TrainingProcess:
     def start(cls, plan: Plan, environment: Mapping[str, str]) -> TrainingProcess:
         """Fork when the heavy modules are already here, else start an interpreter."""
         ours, theirs = socket.socketpair()
-        variables = {**environment, VARIABLE: str(theirs.fileno())}
-        with theirs:
+        with theirs, handover.offer(plan.values) as values:
+            variables = {**environment, VARIABLE: str(theirs.fileno())}
+            inherited = [theirs.fileno()]
+            if plan.takes_values:
+                variables[handover.VARIABLE] = str(values)
+                inherited.append(values)
             if "torch" in sys.modules and plan.python == sys.executable:
                 pid = _fork(plan, variables, ours)
             else:
                 child = subprocess.Popen(
-                    plan.command(),
+                    plan.start_command(),
                     env={**os.environ, **variables},
-                    pass_fds=[theirs.fileno()],
+                    pass_fds=inherited,
                     stdin=subprocess.DEVNULL,
                     cwd=plan.folder,
                 )
@@ -130,7 +135,7 @@ def _fork(plan: Plan, variables: Mapping[str, str], ours: socket.socket) -> int:
             os.chdir(plan.folder)
         from cleanrl_worker import launcher
 
-        launcher.run(plan.arguments[0], plan.arguments[1:])
+        launcher.run(plan.target, plan.start_words())
         code = 0
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)

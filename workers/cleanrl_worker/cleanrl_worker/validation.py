@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from cleanrl_worker import bundles, catalog
-from cleanrl_worker.config import CleanRLWorkerConfig, problem
+from cleanrl_worker.config import CleanRLWorkerConfig
 from cleanrl_worker.kit.schema import Argument, ScriptSchema
 from cleanrl_worker.modes import interactive, mode_of
+from cleanrl_worker.problems import problem
 from cleanrl_worker.resolution import (
     HOME_VARIABLE,
     Script,
@@ -20,11 +21,13 @@ from cleanrl_worker.resolution import (
     resolve,
     searching,
 )
+from mosaic.config.json_types import JsonValue
+from mosaic.config.model import TrainRunConfig
 from mosaic.workers import Problem, did_you_mean
 
 UNKNOWN_ALGORITHM, UNKNOWN_ENVIRONMENT = "CFG106", "CFG107"
 UNKNOWN_PARAMETER, BAD_PARAMETER = "CFG113", "CFG114"
-SPACES_DO_NOT_FIT, UNKNOWN_MODE = "CFG115", "CFG136"
+SPACES_DO_NOT_FIT = "CFG115"
 
 # Families that bring their own ids; their scripts check these themselves.
 _OWN_IDS = frozenset({"envpool", "procgen", "pettingzoo"})
@@ -38,10 +41,9 @@ _KINDS: dict[str, tuple[type, ...]] = {
 }
 
 
-def validate_config(config: Any) -> list[Problem]:
-    """The daemon's hook: check a `TrainRunConfig`."""
-    document = config.worker.model_dump(exclude_unset=True)
-    own = CleanRLWorkerConfig.from_document(document)
+def validate_config(config: TrainRunConfig) -> list[Problem]:
+    """The daemon's hook: check what the platform's own model cannot."""
+    own = CleanRLWorkerConfig.of(config.worker)
     if own.mode == "interactive":
         return [interactive.refusal()]
     with searching(config.environment.get(HOME_VARIABLE, "")):
@@ -59,11 +61,7 @@ def find_problems(
         thorough: Whether to take the seconds that reading whole checkpoints and building
             environments takes.
     """
-    try:
-        mode = mode_of(config)
-    except ValueError as error:
-        yield problem("extras/mode", UNKNOWN_MODE, str(error))
-        return
+    mode = mode_of(config)
     config = mode.complete(config, run_dir)
     yield from mode.problems(config, run_dir, thorough=thorough)
     if config.mode == "script":
@@ -82,8 +80,8 @@ def find_problems(
 
 
 def _parameter_problems(config: CleanRLWorkerConfig, schema: ScriptSchema) -> Iterator[Problem]:
-    for name, value in config.script_parameters().items():
-        inside = name in (config.extras.get("algo_params") or {})
+    for name, value in config.parameters.items():
+        inside = name in config.extras.algo_params
         field = f"extras/algo_params/{name}" if inside else f"extras/{name}"
         argument = schema.arguments.get(name)
         if name in _THE_WORKERS_OWN:
@@ -98,7 +96,7 @@ def _parameter_problems(config: CleanRLWorkerConfig, schema: ScriptSchema) -> It
                 yield problem(field, BAD_PARAMETER, sentence)
 
 
-def argument_problem(argument: Argument, value: Any) -> str:
+def argument_problem(argument: Argument, value: JsonValue) -> str:
     """Why a value does not fit an argument; empty when it does."""
     kinds = [kind.strip() for kind in argument.type.split("|")]
     if value is None:

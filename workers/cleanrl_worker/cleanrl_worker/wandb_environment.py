@@ -28,12 +28,12 @@ def environment(
 ) -> dict[str, str]:
     """What the training process is told about W&B; nothing when tracking is off."""
     extras = config.extras
-    if not extras.get("track_wandb"):
+    if not extras.track_wandb:
         return {}
     told = {
         "WANDB_RUN_ID": config.run_id.lower(),
         "WANDB_RESUME": "allow",
-        "WANDB_NAME": str(extras.get("wandb_run_name") or config.run_id),
+        "WANDB_NAME": extras.wandb_run_name or config.run_id,
         "WANDB_DIR": str(run_dir),
         "WANDB_CONSOLE": given.get("WANDB_CONSOLE", "off"),
         # Its own error reports would keep a run from ending while the host is away.
@@ -43,10 +43,10 @@ def environment(
         "WANDB_FINISH_TIMEOUT": given.get("WANDB_FINISH_TIMEOUT", _PATIENCE_S),
     }
     # The daemon has put the key that a config refers to into the environment already.
-    if extras.get("wandb_api_key") and "WANDB_API_KEY" not in given:
-        told["WANDB_API_KEY"] = str(extras["wandb_api_key"])
-    if extras.get("wandb_email"):
-        told["WANDB_USER_EMAIL"] = str(extras["wandb_email"])
+    if extras.wandb_api_key and "WANDB_API_KEY" not in given:
+        told["WANDB_API_KEY"] = extras.wandb_api_key
+    if extras.wandb_email:
+        told["WANDB_USER_EMAIL"] = extras.wandb_email
     told.update(proxies(config, given))
     if "WANDB_MODE" not in given and not _has_key({**given, **told}):
         told["WANDB_MODE"] = "offline"
@@ -55,11 +55,11 @@ def environment(
 
 def proxies(config: CleanRLWorkerConfig, given: Mapping[str, str]) -> dict[str, str]:
     """The proxies of W&B alone: none unless switched on; explicit fields win over defaults."""
-    if not config.extras.get("wandb_use_vpn_proxy"):
+    if not config.extras.wandb_use_vpn_proxy:
         return {}
     defaults = {**dotenv_values(Path.cwd() / ".env"), **given}
     found = {
-        variable: config.extras.get(field) or defaults.get(fallback)
+        variable: getattr(config.extras, field) or defaults.get(fallback)
         for variable, (field, fallback) in _PROXIES.items()
     }
     return {variable: str(value) for variable, value in found.items() if value}

@@ -22,6 +22,7 @@ def get_worker_metadata() -> WorkerCapabilities:
         display_name="Human-Only",
         requires_live_telemetry=True,
         supports_pause=True,
+        modes=("play",),
         estimated_memory_mb=200,
         validator="human_worker.validation:problems",
         check_config=json.dumps({"long": long, "short": short}),

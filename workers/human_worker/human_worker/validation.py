@@ -13,7 +13,7 @@ UNREADABLE_SCRIPT = "CFG114"
 
 def problems(config: "TrainRunConfig") -> list[Problem]:
     """The daemon's hook: a script of keys has to be readable to its last line."""
-    script = config.worker.extras.model_dump().get("script")
+    script = config.worker.extras.own.get("script")
     if not script:
         return []
     try:

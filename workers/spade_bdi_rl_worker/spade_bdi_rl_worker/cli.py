@@ -16,8 +16,10 @@ from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
 
+from mosaic.config.model import WorkerRunConfig
+from mosaic.config.validation import read_worker_config
+from mosaic.errors import InvalidConfigError
 from mosaic.workers.lifecycle import LifecycleEmitter
-from mosaic.workers.process import load_config
 from spade_bdi_rl_worker.errors import WorkerError
 from spade_bdi_rl_worker.process import SpadeProcess
 from spade_bdi_rl_worker.settings import Settings, from_config
@@ -29,16 +31,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the worker; returns its exit status."""
     options = _parser().parse_args(arguments)
     try:
-        config = load_config(options.config) if options.config else {}
+        config = _read(options.config) if options.config else {}
         settings = from_config(config, _overrides(options))
         if options.dry_run:
             print(json.dumps(dry_run(settings), indent=2))
             return 0
     except WorkerError as error:
         return _refuse(error)
+    except InvalidConfigError as error:
+        return _refuse(WorkerError(str(error)))
     except (OSError, ValueError) as error:
         return _refuse(WorkerError(f"the config {options.config} cannot be read: {error}"))
     return _run(settings, config, options)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The worker's own fields, checked by the platform's model and with its names."""
+    fields = read_worker_config(path.read_bytes(), WorkerRunConfig)
+    return fields.model_dump(exclude_unset=True)
 
 
 def dry_run(settings: Settings) -> dict[str, Any]:

@@ -6,21 +6,14 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
+from mosaic.config.model import Extras
 from mosaic.workers import did_you_mean
 from spade_bdi_rl_worker.errors import SettingsError
 
 MODES = ("train", "resume_training", "policy_eval")
 POLICIES = ("slow", "sample", "spool")
-# Extras of other workers and of the platform that mean nothing here and do no harm.
-COMMON_EXTRAS = frozenset(
-    {
-        "cuda", "use_cuda", "tensorboard_enabled", "tensorboard_dir", "track_wandb",
-        "wandb_project_name", "wandb_entity", "wandb_run_name", "wandb_api_key", "wandb_email",
-        "wandb_use_vpn_proxy", "wandb_http_proxy", "wandb_https_proxy",
-        "curriculum_schedule", "fastlane_video_mode", "fastlane_slot", "fastlane_grid_limit",
-        "capture_video", "repeat", "requirements", "notes",
-    }
-)  # fmt: skip
+# Settings of the platform that mean nothing here and do no harm.
+COMMON_EXTRAS = frozenset(Extras.model_fields)
 DEFAULT_EPISODES = 2000
 DEFAULT_HEADLESS_EPISODES = 20000
 SMOKE_EPISODES = 30

@@ -1,30 +1,29 @@
-"""From a command line to a script's arguments, with errors that help.
+"""From a command line, or from values that the worker hands over, to a script's arguments.
 
-``--help`` is printed by tyro. Parsing itself reads the script's schema, which takes a
-millisecond where building a full parser takes a tenth of a second.
+``--help`` is printed by tyro. Flags are read by the platform's own reader with the types of the
+script's schema, which takes a millisecond where building a full parser takes a tenth of a second.
 """
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.schema import SCRIPTS, Argument, ScriptSchema, read_schema
+from cleanrl_worker.kit.schema import SCRIPTS, ScriptSchema
+from mosaic.config import flags
+from mosaic.config.json_types import JsonValue
+from mosaic.config.values import kinds_of
 
 ArgsType = TypeVar("ArgsType")
-_TRUE = {"true", "1", "yes", "on"}
-_FALSE = {"false", "0", "no", "off"}
 
 
-def parse(args_type: type[ArgsType], script: Path, command_line: Sequence[str]) -> ArgsType:
+def parse(args_type: type[ArgsType], schema: ScriptSchema, command_line: Sequence[str]) -> ArgsType:
     """Build a script's arguments from its command line.
 
     Args:
         args_type: the script's ``Args``.
-        script: the script's file, whose literals give types, help and ranges.
+        schema: what the script says about itself.
         command_line: the words after the script's name.
 
     Returns:
@@ -36,27 +35,50 @@ def parse(args_type: type[ArgsType], script: Path, command_line: Sequence[str]) 
     if any(word in ("-h", "--help") for word in command_line):
         import tyro
 
-        tyro.cli(args_type, args=["--help"], prog=f"python -m cleanrl_worker.cleanrl.{script.stem}")
-    schema = read_schema(script)
-    given = read_flags(schema, command_line)
-    defaults = schema.smoke if given.get("smoke") else {}
-    return args_type(**{**defaults, **given})
+        name = schema.path.stem
+        tyro.cli(args_type, args=["--help"], prog=f"python -m cleanrl_worker.cleanrl.{name}")
+    return _build(args_type, schema, read_flags(schema, command_line))
 
 
-def read_flags(schema: ScriptSchema, command_line: Sequence[str]) -> dict[str, Any]:
+def from_values(
+    args_type: type[ArgsType], schema: ScriptSchema, values: Mapping[str, JsonValue]
+) -> ArgsType:
+    """Build a script's arguments from values that have their types already.
+
+    Raises:
+        UsageError: for a name the script does not know or a value out of range.
+    """
+    unknown = [name for name in values if name not in schema.arguments]
+    problems = [f"{schema.path.stem} has no argument {name!r}." for name in unknown]
+    known = {
+        name: _fitting(schema.arguments[name].type, value)
+        for name, value in values.items()
+        if name in schema.arguments
+    }
+    problems += check_values(schema, known)
+    if problems:
+        raise UsageError("\n".join(problems))
+    return _build(args_type, schema, known)
+
+
+def read_flags(schema: ScriptSchema, command_line: Sequence[str]) -> dict[str, JsonValue]:
     """The values that a command line gives to a script's arguments.
 
     Raises:
         UsageError: for an unknown flag or a value that does not fit, all problems at once.
     """
-    given, problems = _read(schema, list(command_line))
-    problems += check_values(schema, given)
-    if problems:
-        raise UsageError("\n".join(problems))
+    kinds = {name: argument.type for name, argument in schema.arguments.items()}
+    given, problems = flags.read_flags(command_line, kinds, schema.path.stem)
+    sentences = [f"{problem.message}." for problem in problems]
+    if any(problem.code == flags.UNKNOWN_FLAG for problem in problems):
+        sentences.append(f"All flags: {_help_command(schema)}")
+    sentences += check_values(schema, given)
+    if sentences:
+        raise UsageError("\n".join(sentences))
     return given
 
 
-def check_values(schema: ScriptSchema, values: dict[str, Any]) -> list[str]:
+def check_values(schema: ScriptSchema, values: Mapping[str, JsonValue]) -> list[str]:
     """A sentence for each value that lies outside the range its argument states."""
     problems = []
     for name, value in values.items():
@@ -66,84 +88,21 @@ def check_values(schema: ScriptSchema, values: dict[str, Any]) -> list[str]:
     return problems
 
 
-def convert(argument: Argument, text: str) -> Any:
-    """Turn the text of a value into the argument's type.
-
-    Raises:
-        ValueError: with a sentence, when the text is no such value.
-    """
-    kinds = [kind.strip() for kind in argument.type.split("|")]
-    if "None" in kinds and text.lower() == "none":
-        return None
-    kind = kinds[0]
-    if kind == "bool":
-        if text.lower() in _TRUE | _FALSE:
-            return text.lower() in _TRUE
-        raise ValueError(f"{argument.flag} takes True or False, not {text!r}.")
-    if kind == "int":
-        number = float(text) if _is_number(text) else None
-        if number is None or number != int(number):
-            raise ValueError(f"{argument.flag} takes a whole number, not {text!r}.")
-        return int(text) if text.lstrip("+-").isdigit() else int(number)
-    if kind == "float":
-        if not _is_number(text):
-            raise ValueError(f"{argument.flag} takes a number, not {text!r}.")
-        return float(text)
-    return text
+def _build(
+    args_type: type[ArgsType], schema: ScriptSchema, given: Mapping[str, JsonValue]
+) -> ArgsType:
+    defaults = schema.smoke if given.get("smoke") else {}
+    return args_type(**{**defaults, **given})
 
 
-def _is_number(text: str) -> bool:
-    try:
-        return abs(float(text)) != float("inf") and float(text) == float(text)
-    except ValueError:
-        return False
+def _fitting(kind: str, value: JsonValue) -> JsonValue:
+    """JSON does not tell 1 from 1.0; an argument that is a float must be one all the same."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return value
+    return float(value) if kinds_of(kind)[0] == "float" else value
 
 
-def _read(schema: ScriptSchema, words: list[str]) -> tuple[dict[str, Any], list[str]]:
-    given: dict[str, Any] = {}
-    problems: list[str] = []
-    position = 0
-    while position < len(words):
-        word, equals, inline = words[position].partition("=")
-        position += 1
-        name = word.removeprefix("--").replace("-", "_")
-        if not word.startswith("--"):
-            problems.append(f"{word!r} is not a flag; flags begin with two dashes.")
-            continue
-        negated = name.removeprefix("no_")
-        if name not in schema.arguments and negated in schema.arguments and negated != name:
-            given[negated] = False
-            continue
-        argument = schema.arguments.get(name)
-        if argument is None:
-            problems.append(_unknown(word, schema))
-            if not equals and position < len(words) and not words[position].startswith("--"):
-                position += 1
-            continue
-        following = words[position] if position < len(words) else None
-        if equals:
-            text = inline
-        elif argument.type.startswith("bool") and (following or "").lower() not in _TRUE | _FALSE:
-            given[name] = True
-            continue
-        elif following is None or (following.startswith("--") and argument.type != "str"):
-            problems.append(f"{word} needs a value, for example {word} {argument.default}.")
-            continue
-        else:
-            text = following
-            position += 1
-        try:
-            given[name] = convert(argument, text)
-        except ValueError as error:
-            problems.append(str(error))
-    return given, problems
-
-
-def _unknown(word: str, schema: ScriptSchema) -> str:
-    flags = [argument.flag for argument in schema.arguments.values()]
-    close = difflib.get_close_matches(word, flags, n=1)
-    hint = f" Did you mean {close[0]}?" if close else ""
+def _help_command(schema: ScriptSchema) -> str:
     bundled = schema.path.parent == SCRIPTS
     target = f"-m cleanrl_worker.cleanrl.{schema.path.stem}" if bundled else str(schema.path)
-    command = f"python {target} --help"
-    return f"{schema.path.stem} has no flag {word}.{hint} All flags: {command}"
+    return f"python {target} --help"

@@ -50,9 +50,8 @@ def script_names() -> list[str]:
     return sorted(path.stem for path in SCRIPTS.glob("*.py") if not path.stem.startswith("_"))
 
 
-@cache
 def read_schema(path: Path) -> ScriptSchema:
-    """Read a script's declarations.
+    """Read a script's declarations, once per process until the file changes.
 
     Args:
         path: the script's file.
@@ -60,8 +59,14 @@ def read_schema(path: Path) -> ScriptSchema:
     Returns:
         Its arguments in order (shared ones last), its ``ALGORITHM`` and its ``SMOKE``.
     """
+    return _read_schema(path, path.stat().st_mtime_ns)
+
+
+@cache
+def _read_schema(path: Path, modified: int) -> ScriptSchema:
+    """`modified` is part of the key: a daemon lives for weeks, and scripts are edited."""
     classes, literals = _declarations(path)
-    shared, _ = _declarations(_SHARED_ARGS)
+    shared, _ = _shared_declarations()
     classes = {**shared, **classes}
     own: dict[str, Argument] = {}
     inherited: dict[str, Argument] = {}
@@ -72,6 +77,12 @@ def read_schema(path: Path) -> ScriptSchema:
     arguments = {name: own.get(name, argument) for name, argument in inherited.items()}
     ordered = {**{n: a for n, a in own.items() if n not in inherited}, **arguments}
     return ScriptSchema(path, ordered, literals.get("ALGORITHM", {}), literals.get("SMOKE", {}))
+
+
+@cache
+def _shared_declarations() -> tuple[dict[str, ast.ClassDef], dict[str, Any]]:
+    """The arguments that all scripts share; they change with the worker's own code only."""
+    return _declarations(_SHARED_ARGS)
 
 
 def _inherited(base: ast.expr, classes: dict[str, ast.ClassDef]) -> dict[str, Argument]:

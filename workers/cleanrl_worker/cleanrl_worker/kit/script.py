@@ -10,13 +10,16 @@ from typing import Any
 
 from cleanrl_worker.kit.bridge import Bridge
 from cleanrl_worker.kit.errors import TrainingError, UsageError
-from cleanrl_worker.kit.parsing import parse
+from cleanrl_worker.kit.handover import accept
+from cleanrl_worker.kit.parsing import from_values, parse
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schema import read_schema
 
 
 def main(args_type: type, train: Callable[[Any, Run], None]) -> None:
-    """Parse the command line, train, and exit with a status that says how it went.
+    """Take the arguments, train, and exit with a status that says how it went.
+
+    The worker hands the arguments over as values; a person gives CleanRL's flags.
 
     Exit status: 0 trained to the end (or to ``--stop-at``), 1 failed, 2 refused before
     training, 128 + n stopped by signal n after saving a checkpoint (143 when the worker
@@ -26,11 +29,15 @@ def main(args_type: type, train: Callable[[Any, Run], None]) -> None:
         args_type: the file's ``Args``.
         train: the file's training function.
     """
-    script = Path(train.__code__.co_filename)
     run: Run | None = None
     try:
-        args = parse(args_type, script, sys.argv[1:])
-        run = Run(args, read_schema(script))
+        schema = read_schema(Path(train.__code__.co_filename))
+        values = accept()
+        if values is None:
+            args = parse(args_type, schema, sys.argv[1:])
+        else:
+            args = from_values(args_type, schema, values)
+        run = Run(args, schema)
         train(args, run)
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)

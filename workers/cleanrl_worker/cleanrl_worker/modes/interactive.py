@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cleanrl_worker import bundles
-from cleanrl_worker.config import CleanRLWorkerConfig, problem
+from cleanrl_worker.config import CleanRLWorkerConfig
 from cleanrl_worker.modes import policy_eval
 from cleanrl_worker.modes.plan import Plan
+from cleanrl_worker.problems import problem
+from mosaic.config.json_types import JsonValue
 from mosaic.workers import Problem
 
 PROGRAM = "cleanrl_worker.programs.interactive"
@@ -17,14 +19,14 @@ NEEDS_BOTH_ENDS = "CFG135"
 
 def complete(config: CleanRLWorkerConfig, run_dir: Path | None) -> CleanRLWorkerConfig:
     """A policy, where one is given, knows its algorithm and its environment."""
-    return policy_eval.complete(config, run_dir) if config.extras.get("policy_path") else config
+    return policy_eval.complete(config, run_dir) if config.extras.policy_path else config
 
 
 def problems(
     config: CleanRLWorkerConfig, run_dir: Path | None, *, thorough: bool
 ) -> Iterator[Problem]:
     """A policy, where one is given, must be usable."""
-    if config.extras.get("policy_path"):
+    if config.extras.policy_path:
         yield from policy_eval.problems(config, run_dir, thorough=thorough)
     elif not config.env_id:
         text = "'env_id' or 'policy_path' is required: what to step through"
@@ -33,13 +35,14 @@ def problems(
 
 def plan(config: CleanRLWorkerConfig, run_dir: Path) -> Plan:
     """The session as a command of its own, for whoever wants to start it directly."""
-    arguments = [PROGRAM]
+    values: dict[str, JsonValue] = {}
     if config.env_id:
-        arguments += ["--env-id", config.env_id]
-    if config.extras.get("policy_path"):
-        arguments += ["--policy", str(config.extras["policy_path"])]
+        values["env_id"] = config.env_id
+    if config.extras.policy_path:
+        values["policy"] = config.extras.policy_path
     return Plan(
-        arguments=(*arguments, "--seed", str(config.seed)),
+        target=PROGRAM,
+        values={**values, "seed": config.seed},
         obeys=False,
         python=bundles.interpreter(bundles.wanted_sets(config)),
     )

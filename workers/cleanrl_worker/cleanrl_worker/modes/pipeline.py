@@ -1,8 +1,4 @@
-"""Shell scripts for multi-phase training, described by comments in the script itself.
-
-    # @description Learn small rooms first, then large ones
-    # @phases warm-up, large rooms
-    # @total_timesteps 200000
+"""Shell scripts for multi-phase training, described by their header (`mosaic.config.pipeline`).
 
 bash runs the file as it is: nothing is ever put into a command line. Settings reach the script as
 environment variables. A line `@phase NAME` on its stdout begins a phase; where the script prints
@@ -15,54 +11,18 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cleanrl_worker.config import CleanRLWorkerConfig, problem
+from cleanrl_worker.config import CleanRLWorkerConfig
 from cleanrl_worker.modes.plan import Plan
+from cleanrl_worker.problems import problem
+from mosaic.config.pipeline import read_header
 from mosaic.workers import Problem
 
 BAD_SCRIPT = "CFG133"
-_LARGEST = 1_000_000
-_NOTE = re.compile(r"^\s*#\s*@(description|phases|total_timesteps)\b[:\s]*(.*?)\s*$", re.MULTILINE)
 _FIELD = "extras/script_path"
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-@dataclass(frozen=True)
-class PipelineHeader:
-    """What a script says about itself.
-
-    Attributes:
-        description: For people.
-        phases: The names of its phases, in order.
-        total_timesteps: Steps of all phases together; 0 when it does not say.
-    """
-
-    description: str
-    phases: tuple[str, ...]
-    total_timesteps: int
-
-
-def read_header(path: Path) -> PipelineHeader:
-    """Read a script's metadata.
-
-    Raises:
-        ValueError: With a sentence, when it cannot be read or says something impossible.
-    """
-    try:
-        if path.stat().st_size > _LARGEST:
-            raise ValueError(f"{path} is larger than {_LARGEST} bytes: not a script")
-        text = path.read_text()
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ValueError(f"{path} is not a text file") from None
-    found = dict(_NOTE.findall(text))
-    return PipelineHeader(
-        found.get("description", ""), _phases(found.get("phases", "")), _total(path, found)
-    )
 
 
 def complete(config: CleanRLWorkerConfig, run_dir: Path | None) -> CleanRLWorkerConfig:
@@ -81,7 +41,7 @@ def problems(
     config: CleanRLWorkerConfig, run_dir: Path | None, *, thorough: bool
 ) -> Iterator[Problem]:
     """The script must be there, be a shell script, and describe itself sensibly."""
-    if not config.extras.get("script_path"):
+    if not config.extras.script_path:
         yield problem(_FIELD, BAD_SCRIPT, "'script_path' is required: a *.sh file")
         return
     path = _path(config)
@@ -92,7 +52,7 @@ def problems(
         read_header(path)
     except ValueError as error:
         yield problem(_FIELD, BAD_SCRIPT, str(error))
-    for name in config.script_parameters():
+    for name in config.parameters:
         if not _VARIABLE_NAME.fullmatch(name):
             text = f"{name!r} cannot be the name of an environment variable"
             yield problem(f"extras/{name}", BAD_SCRIPT, text)
@@ -109,7 +69,7 @@ def _variables(config: CleanRLWorkerConfig) -> dict[str, str]:
         "ENV_ID": config.env_id or None,
         "SEED": config.seed,
         "TOTAL_TIMESTEPS": config.total_timesteps,
-        **{f"PARAM_{name.upper()}": value for name, value in config.script_parameters().items()},
+        **{f"PARAM_{name.upper()}": value for name, value in config.parameters.items()},
     }
     folder = str(Path(sys.executable).parent)
     return {
@@ -124,17 +84,4 @@ def _text(value: Any) -> str:
 
 
 def _path(config: CleanRLWorkerConfig) -> Path:
-    return Path(str(config.extras.get("script_path") or "")).expanduser().absolute()
-
-
-def _phases(text: str) -> tuple[str, ...]:
-    if text.isdigit():
-        return tuple(f"phase {number + 1}" for number in range(min(int(text), 1000)))
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _total(path: Path, found: dict[str, str]) -> int:
-    text = found.get("total_timesteps", "0").replace("_", "").replace(",", "")
-    if not text.isdigit():
-        raise ValueError(f"{path}: @total_timesteps must be a whole number, not {text!r}")
-    return int(text)
+    return Path(config.extras.script_path or "").expanduser().absolute()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from cleanrl_worker.config import CleanRLWorkerConfig
+from mosaic.config.flags import as_words
+from mosaic.config.json_types import JsonValue
 from mosaic.workers import Problem
 
 
@@ -17,7 +19,10 @@ class Plan:
     """The training process of a run.
 
     Attributes:
-        arguments: What the launcher is told: a module or file, and its flags.
+        target: What the launcher runs: a module or a file.
+        values: Its arguments, by name.
+        takes_values: Whether it accepts them as values (`kit.handover`); upstream's scripts, which
+            know nothing of us, read flags.
         pipeline: A shell script that bash runs instead; it has no bridge.
         environment: Variables beside those of the worker process.
         obeys: Whether it pauses on request; any other is stopped by signal.
@@ -26,7 +31,9 @@ class Plan:
         python: The interpreter, which may belong to a bundle of extras.
     """
 
-    arguments: tuple[str, ...] = ()
+    target: str = ""
+    values: Mapping[str, JsonValue] = field(default_factory=dict)
+    takes_values: bool = False
     pipeline: Path | None = None
     environment: dict[str, str] = field(default_factory=dict)
     obeys: bool = True
@@ -35,10 +42,26 @@ class Plan:
     python: str = sys.executable
 
     def command(self) -> list[str]:
-        """The exact command line."""
+        """The command line with which a person starts exactly this process."""
         if self.pipeline is not None:
             return ["bash", str(self.pipeline)]
-        return [self.python, "-m", "cleanrl_worker.launcher", *self.arguments]
+        return [*self._launcher, *self.words()]
+
+    def start_command(self) -> list[str]:
+        """The command line with which the worker starts it, where values are handed over."""
+        return [*self._launcher, *self.start_words()]
+
+    def words(self) -> list[str]:
+        """The arguments as flags."""
+        return [word for name, value in self.values.items() for word in as_words(name, value)]
+
+    def start_words(self) -> list[str]:
+        """The flags that the target is started with: none where it takes values."""
+        return [] if self.takes_values else self.words()
+
+    @property
+    def _launcher(self) -> tuple[str, ...]:
+        return (self.python, "-m", "cleanrl_worker.launcher", self.target)
 
 
 class Mode(Protocol):

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cleanrl_worker import bundles
-from cleanrl_worker.config import CleanRLWorkerConfig, problem
+from cleanrl_worker.config import CleanRLWorkerConfig
 from cleanrl_worker.kit.checkpoint_files import POLICY_SUFFIX, CheckpointInfo, describe, locate
 from cleanrl_worker.kit.errors import CheckpointError
 from cleanrl_worker.modes.plan import Plan
-from cleanrl_worker.modes.train import format_flag
+from cleanrl_worker.problems import problem
+from mosaic.config.json_types import JsonValue
 from mosaic.workers import Problem
 
 PROGRAM = "cleanrl_worker.programs.evaluate"
@@ -33,7 +34,7 @@ def problems(
 ) -> Iterator[Problem]:
     """The policy must be there, be whole, and say (or be told) what it is."""
     field = "extras/policy_path"
-    if not config.extras.get("policy_path"):
+    if not config.extras.policy_path:
         text = "'policy_path' is required: a *.cleanrl_model file or a run directory"
         yield problem(field, BAD_POLICY, text)
         return
@@ -61,28 +62,27 @@ def problems(
 def plan(config: CleanRLWorkerConfig, run_dir: Path) -> Plan:
     """Play in a training process of its own, like training."""
     extras = config.extras
-    policy = locate(str(extras["policy_path"]), run_dir, POLICY_SUFFIX, check=False)
-    settings = {
+    policy = locate(str(extras.policy_path), run_dir, POLICY_SUFFIX, check=False)
+    settings: dict[str, JsonValue] = {
         "policy": str(policy),
         "algo": config.algo or None,
         "env_id": config.env_id or None,
-        "episodes": extras.get("eval_episodes"),
+        "episodes": extras.eval_episodes,
         "seed": config.seed,
-        "gamma": extras.get("gamma"),
-        "max_steps": extras.get("eval_max_steps"),
+        "gamma": extras.gamma,
+        "max_steps": extras.eval_max_steps or None,
         "run_dir": str(run_dir),
-        "tensorboard_dir": str(run_dir / str(extras.get("tensorboard_dir") or "tensorboard")),
+        "tensorboard_dir": str(run_dir / extras.tensorboard_dir),
+        "video": extras.capture_video or None,
+        "repeat": extras.repeat or None,
+        "sample": extras.eval_sample or None,
     }
-    switches = {
-        "video": extras.get("capture_video"),
-        "repeat": extras.get("repeat"),
-        "sample": extras.get("eval_sample"),
-    }
-    arguments = [PROGRAM]
-    for name, value in settings.items():
-        arguments += [] if value is None else format_flag(name, value)
-    arguments += [f"--{name}" for name, value in switches.items() if value]
-    return Plan(arguments=tuple(arguments), python=bundles.interpreter(bundles.wanted_sets(config)))
+    return Plan(
+        target=PROGRAM,
+        values={name: value for name, value in settings.items() if value is not None},
+        takes_values=True,
+        python=bundles.interpreter(bundles.wanted_sets(config)),
+    )
 
 
 def read_policy(
@@ -93,7 +93,7 @@ def read_policy(
     Raises:
         CheckpointError: There is none that can be used.
     """
-    given = config.extras.get("policy_path")
+    given = config.extras.policy_path
     if not given:
         raise CheckpointError("no policy is given")
-    return describe(locate(str(given), run_dir, POLICY_SUFFIX, check=check))
+    return describe(locate(given, run_dir, POLICY_SUFFIX, check=check))

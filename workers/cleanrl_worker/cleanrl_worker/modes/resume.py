@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from cleanrl_worker.config import CleanRLWorkerConfig, problem
+from cleanrl_worker.config import CleanRLWorkerConfig
 from cleanrl_worker.kit.checkpoint_files import STATE_SUFFIX, CheckpointInfo, describe, locate
 from cleanrl_worker.kit.errors import CheckpointError
 from cleanrl_worker.modes import train
 from cleanrl_worker.modes.plan import Plan
+from cleanrl_worker.problems import problem
 from cleanrl_worker.resolution import UnknownAlgorithmError, resolve
+from mosaic.config.json_types import JsonValue
 from mosaic.workers import Problem
 
 BAD_CHECKPOINT = "CFG130"
@@ -47,7 +48,7 @@ def complete(config: CleanRLWorkerConfig, run_dir: Path | None) -> CleanRLWorker
         arguments = resolve(config.algo or info.algorithm).schema.arguments
     except (CheckpointError, UnknownAlgorithmError):
         return train.complete(config, run_dir)
-    changed: dict[str, Any] = {
+    changed: dict[str, JsonValue] = {
         name: value
         for name, value in info.args.items()
         if name in arguments and name not in _ITS_OWN and value != arguments[name].default
@@ -57,7 +58,7 @@ def complete(config: CleanRLWorkerConfig, run_dir: Path | None) -> CleanRLWorker
         algo=config.algo or info.algorithm,
         env_id=config.env_id or info.env_id,
         total_timesteps=config.total_timesteps or (total if isinstance(total, int) else None),
-        extras={"algo_params": {**changed, **(config.extras.get("algo_params") or {})}},
+        extras={"algo_params": {**changed, **config.extras.algo_params}},
     )
 
 
@@ -66,7 +67,7 @@ def problems(
 ) -> Iterator[Problem]:
     """The checkpoint must be there, be whole, and fit."""
     yield from train.problems(config, run_dir, thorough=thorough)
-    if not config.extras.get("checkpoint_path") and run_dir is None:
+    if not config.extras.checkpoint_path and run_dir is None:
         return
     try:
         info = _read(config, run_dir, check=thorough)
@@ -82,24 +83,24 @@ def plan(config: CleanRLWorkerConfig, run_dir: Path) -> Plan:
     source = _source(config, run_dir)
     ordinary = train.plan(config, run_dir)
     return dataclasses.replace(
-        ordinary, arguments=(*ordinary.arguments, "--resume", str(source)), obeys=True, saves=True
+        ordinary, values={**ordinary.values, "resume": str(source)}, obeys=True, saves=True
     )
 
 
 def _source(config: CleanRLWorkerConfig, run_dir: Path) -> Path:
     """What the script is told; given a folder, it takes the newest valid file by itself."""
-    given = config.extras.get("checkpoint_path")
+    given = config.extras.checkpoint_path
     if not given:
         return run_dir
-    path = Path(str(given)).expanduser().absolute()
-    return path if path.is_dir() else locate(str(given), run_dir, STATE_SUFFIX, check=False)
+    path = Path(given).expanduser().absolute()
+    return path if path.is_dir() else locate(given, run_dir, STATE_SUFFIX, check=False)
 
 
 def _read(config: CleanRLWorkerConfig, run_dir: Path | None, *, check: bool) -> CheckpointInfo:
-    given = config.extras.get("checkpoint_path") or (str(run_dir) if run_dir else "")
+    given = config.extras.checkpoint_path or (str(run_dir) if run_dir else "")
     if not given:
         raise CheckpointError("no checkpoint is given")
-    return describe(locate(str(given), run_dir, STATE_SUFFIX, check=check))
+    return describe(locate(given, run_dir, STATE_SUFFIX, check=check))
 
 
 def _misfits(config: CleanRLWorkerConfig, info: CheckpointInfo) -> Iterator[str]:

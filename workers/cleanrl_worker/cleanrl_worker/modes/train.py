@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from cleanrl_worker import bundles, wandb_environment
-from cleanrl_worker.config import CleanRLWorkerConfig, problem
+from cleanrl_worker.config import CleanRLWorkerConfig
 from cleanrl_worker.modes.plan import Plan
+from cleanrl_worker.problems import problem
 from cleanrl_worker.resolution import Script, UnknownAlgorithmError, resolve
 from cleanrl_worker.wrappers import curriculum
+from mosaic.config.json_types import JsonValue
 from mosaic.workers import Problem
 
 MISSING_STEPS = "CFG116"
@@ -21,7 +22,7 @@ def complete(config: CleanRLWorkerConfig, run_dir: Path | None) -> CleanRLWorker
     """The environment a curriculum ends in, or the algorithm's own, when none is named."""
     if config.env_id:
         return config
-    stages = curriculum.read_schedule(config.extras.get("curriculum_schedule"))
+    stages = curriculum.read_schedule(config.extras.curriculum_schedule)
     if isinstance(stages, list) and stages:
         return config.with_overrides(env_id=stages[-1].env_id)
     try:
@@ -29,15 +30,15 @@ def complete(config: CleanRLWorkerConfig, run_dir: Path | None) -> CleanRLWorker
     except UnknownAlgorithmError:
         return config
     argument = schema.arguments.get("env_id")
-    default = schema.algorithm.get("default_env") or (argument and argument.default)
-    return config.with_overrides(env_id=default)
+    declared = argument.default if argument else None
+    return config.with_overrides(env_id=schema.algorithm.get("default_env") or declared)
 
 
 def problems(
     config: CleanRLWorkerConfig, run_dir: Path | None, *, thorough: bool
 ) -> Iterator[Problem]:
     """A budget is needed, and a curriculum must make sense."""
-    if not config.total_timesteps and not config.script_parameters().get("smoke"):
+    if not config.total_timesteps and not config.parameters.get("smoke"):
         text = "'total_timesteps' is required: how long to train"
         yield problem("total_timesteps", MISSING_STEPS, text)
     yield from curriculum.problems(config, thorough=thorough)
@@ -53,7 +54,9 @@ def plan(config: CleanRLWorkerConfig, run_dir: Path) -> Plan:
         **curriculum.environment(config),
     }
     return Plan(
-        arguments=(chosen.target, *script_flags(config, chosen, run_dir)),
+        target=chosen.target,
+        values=arguments(config, chosen, run_dir),
+        takes_values=chosen.bundled,
         environment=environment,
         obeys=chosen.bundled,
         saves=chosen.bundled,
@@ -63,35 +66,28 @@ def plan(config: CleanRLWorkerConfig, run_dir: Path) -> Plan:
     )
 
 
-def script_flags(config: CleanRLWorkerConfig, script: Script, run_dir: Path) -> list[str]:
-    """A run's settings as flags of its script; a setting the script does not know is left out
-    where it is the worker's own, and was refused by validation where it is the user's."""
+def arguments(config: CleanRLWorkerConfig, script: Script, run_dir: Path) -> dict[str, JsonValue]:
+    """A run's settings as arguments of its script.
+
+    A setting of the worker's own that the script does not know is left out; one of the user's
+    was refused by validation.
+    """
     extras, known = config.extras, script.schema.arguments
-    settings: dict[str, Any] = {
+    own: dict[str, JsonValue] = {
         "env_id": config.env_id or None,
         "seed": config.seed,
         "total_timesteps": config.total_timesteps,
         "cuda": config.cuda,
-        "gamma": extras.get("gamma"),
-        "track": extras.get("track_wandb") or None,
-        "wandb_project_name": extras.get("wandb_project_name"),
-        "wandb_entity": extras.get("wandb_entity"),
-        "capture_video": extras.get("capture_video") or None,
+        "gamma": extras.gamma,
+        "track": extras.track_wandb or None,
+        "wandb_project_name": extras.wandb_project_name,
+        "wandb_entity": extras.wandb_entity,
+        "capture_video": extras.capture_video or None,
         "run_dir": str(run_dir),
-        "tensorboard_dir": str(run_dir / str(extras.get("tensorboard_dir") or "tensorboard")),
-        "keep_checkpoints": extras.get("keep_checkpoints"),
-        **config.script_parameters(),
+        "tensorboard_dir": str(run_dir / extras.tensorboard_dir),
+        "keep_checkpoints": extras.keep_checkpoints,
     }
-    flags: list[str] = []
-    for name, value in settings.items():
-        if name in known and value is not None:
-            flags += format_flag(name, value)
-    return flags
-
-
-def format_flag(name: str, value: Any) -> list[str]:
-    """One setting as tyro understands it."""
-    flag = name.replace("_", "-")
-    if isinstance(value, bool):
-        return [f"--{flag}" if value else f"--no-{flag}"]
-    return [f"--{flag}", *map(str, value)] if isinstance(value, list) else [f"--{flag}", str(value)]
+    told = {name: value for name, value in own.items() if name in known and value is not None}
+    # A null of the user's is a value like any other: it turns an optional argument off.
+    given = {name: value for name, value in config.parameters.items() if name in known}
+    return {**told, **given}

@@ -18,6 +18,7 @@ from cleanrl_worker.kit.bridge import METRICS, Bridge
 from cleanrl_worker.kit.control import Control
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.evaluation import Episode, evaluate
+from cleanrl_worker.kit.handover import accept
 from cleanrl_worker.kit.tensorboard import event_writer
 from cleanrl_worker.programs.statistics import summarize
 from mosaic.curves.names import EVALUATION_TAGS, LENGTH, RETURN, SPEED
@@ -140,7 +141,7 @@ def _mean(numbers: Sequence[float]) -> float:
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line."""
+    """Take what the worker hands over, or read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--policy", required=True, type=Path)
     parser.add_argument("--algo", help="of a plain state dict")
@@ -154,7 +155,11 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--video", action="store_true", help="record the first environment")
     parser.add_argument("--repeat", action="store_true", help="go on until stopped")
     parser.add_argument("--sample", action="store_true", help="sample actions, not the best ones")
-    return parser.parse_args(arguments)
+    values = accept()
+    if values is None:
+        return parser.parse_args(arguments)
+    options = parser.parse_args(["--policy", str(values.pop("policy"))])
+    return argparse.Namespace(**{**vars(options), **values})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

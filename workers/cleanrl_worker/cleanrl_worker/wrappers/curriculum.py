@@ -11,16 +11,20 @@ import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cleanrl_worker.config import CleanRLWorkerConfig, problem
+from cleanrl_worker.problems import problem
 from mosaic.workers import Problem, did_you_mean
+
+# The training process reads its schedule here too; it must not wait for pydantic's import.
+if TYPE_CHECKING:
+    from cleanrl_worker.config import CleanRLWorkerConfig
+    from mosaic.config.model import CurriculumStage
 
 VARIABLE = "CLEANRL_CURRICULUM"
 DEFAULT_CONDITION = "steps>=100000"
 BAD_CURRICULUM = "CFG132"
 _FIELD = "extras/curriculum_schedule"
-_KEYS = ("env_id", "steps", "episodes", "episode_return", "condition")
 _COUNT = re.compile(r"(steps|episodes)>=[1-9]\d*")
 _RETURN = re.compile(r"episode_return>=[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
 _CHECK_LIMIT_S = 120.0
@@ -51,7 +55,7 @@ class Stage:
     condition: str
 
 
-def read_schedule(given: Any) -> list[Stage] | str:
+def read_schedule(given: list[CurriculumStage] | str | None) -> list[Stage] | str:
     """The stages of a schedule, or a sentence on what is wrong; an empty list for none.
 
     Args:
@@ -63,13 +67,15 @@ def read_schedule(given: Any) -> list[Stage] | str:
         if given not in PRESETS:
             hint = did_you_mean(given, PRESETS)
             return f"there is no preset {given!r}; allowed: {', '.join(PRESETS)}{hint}"
-        given = PRESETS[given]
-    if not isinstance(given, list) or len(given) < 2:
+        stages = PRESETS[given]
+    else:
+        stages = [stage.model_dump(exclude_none=True) for stage in given]
+    if len(stages) < 2:
         return "a curriculum is a list of at least two stages, or a preset's name"
-    sentences = [_stage_problem(number, item) for number, item in enumerate(given)]
+    sentences = [_stage_problem(number, item) for number, item in enumerate(stages)]
     if any(sentences):
         return "; ".join(filter(None, sentences))
-    return [Stage(item["env_id"], _condition(item)) for item in given]
+    return [Stage(item["env_id"], _condition(item)) for item in stages]
 
 
 def schedule_in_force() -> list[Stage]:
@@ -80,7 +86,7 @@ def schedule_in_force() -> list[Stage]:
 
 def environment(config: CleanRLWorkerConfig) -> dict[str, str]:
     """The variables that hand a schedule to the training process."""
-    stages = read_schedule(config.extras.get("curriculum_schedule"))
+    stages = read_schedule(config.extras.curriculum_schedule)
     if not stages or isinstance(stages, str):
         return {}
     return {VARIABLE: json.dumps([asdict(stage) for stage in stages])}
@@ -95,7 +101,7 @@ def problems(config: CleanRLWorkerConfig, *, thorough: bool) -> Iterator[Problem
     """
     from cleanrl_worker import bundles, catalog
 
-    stages = read_schedule(config.extras.get("curriculum_schedule"))
+    stages = read_schedule(config.extras.curriculum_schedule)
     if isinstance(stages, str):
         yield problem(_FIELD, BAD_CURRICULUM, stages)
         return
@@ -113,16 +119,9 @@ def problems(config: CleanRLWorkerConfig, *, thorough: bool) -> Iterator[Problem
             yield problem(_FIELD, BAD_CURRICULUM, sentence)
 
 
-def _stage_problem(number: int, item: Any) -> str:
+def _stage_problem(number: int, item: dict[str, Any]) -> str:
+    """What the model cannot check: the grammar of conditions."""
     where = f"stage {number}"
-    if not isinstance(item, dict):
-        return f"{where} must be an object with 'env_id', not {item!r}"
-    item = {key: value for key, value in item.items() if value is not None}
-    for key in item:
-        if key not in _KEYS:
-            return f"{where} has an unknown key {key!r}{did_you_mean(key, _KEYS)}"
-    if not isinstance(item.get("env_id"), str):
-        return f"{where} needs 'env_id', the name of an environment"
     for part in _condition(item).split("|"):
         if not _COUNT.fullmatch(part) and not _RETURN.fullmatch(part):
             return (

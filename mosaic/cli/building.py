@@ -1,0 +1,127 @@
+"""From the options of a command to a configuration; shared by `mosaic train` and `mosaic sweep`."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue
+
+from mosaic.config import build
+from mosaic.config.flags import read_flags
+from mosaic.config.model import Parameters, TrainRunConfig
+from mosaic.errors import InvalidConfigError, Problem
+from mosaic.workers.algorithms import Algorithm
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """The options that every algorithm has; its own flags come beside them."""
+
+    env_id: str | None = None
+    total_timesteps: float | None = None
+    seed: int | None = None
+    name: str = ""
+    tags: Sequence[str] = ()
+    notes: str = ""
+    cpus: int = 1
+    gpus: int = 0
+    memory_mb: int | None = None
+    max_minutes: float | None = None
+    wandb: bool = False
+    capture_video: bool = False
+    curriculum: str | None = None
+    stop_at: int | None = None
+    smoke: bool = False
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "TrainOptions":
+        """From what click has read; options of the command itself are left out."""
+        known = {item.name for item in fields(cls)}
+        return cls(**{name: value for name, value in given.items() if name in known})
+
+    @property
+    def steps(self) -> int | None:
+        """The steps to train for, where they were given."""
+        return int(self.total_timesteps) if self.total_timesteps else None
+
+    @property
+    def schedule(self) -> Parameters:
+        """Where to stop in a longer schedule."""
+        return {"stop_at": self.stop_at} if self.stop_at else {}
+
+
+def own_flags(words: Sequence[str], algorithm: Algorithm, typed: str) -> Parameters:
+    """The algorithm's own flags as values.
+
+    Raises:
+        InvalidConfigError: With every flag that is unknown or does not fit.
+    """
+    values, problems = read_flags(words, algorithm.kinds, typed)
+    if problems:
+        raise InvalidConfigError(problems)
+    return values
+
+
+def fresh_config(algorithm: Algorithm, options: TrainOptions, flags: Parameters) -> TrainRunConfig:
+    """The configuration of a new run.
+
+    Raises:
+        InvalidConfigError: With every problem.
+    """
+    facts = algorithm.facts or {}
+    declared = {item["name"]: item["default"] for item in facts.get("arguments", ())}
+    smoke = facts.get("smoke", {}) if options.smoke else {}
+    steps = options.steps or smoke.get("total_timesteps") or declared.get("total_timesteps")
+    parameters: Parameters = {**flags, **options.schedule}
+    if options.smoke:
+        parameters["smoke"] = True
+    worker = algorithm.worker
+    return build.train(
+        build.Worker(worker.worker_type, worker.module, declares=algorithm.facts is not None),
+        algorithm.name,
+        env_id=options.env_id or str(smoke.get("env_id") or facts.get("default_env", "")),
+        seed=1 if options.seed is None else options.seed,
+        total_timesteps=steps if isinstance(steps, int) and steps else None,
+        parameters=parameters,
+        extras=_extras(options),
+        wishes=build.Wishes(
+            name=options.name,
+            tags=options.tags,
+            cpus=options.cpus,
+            gpus=options.gpus,
+            memory_mb=options.memory_mb,
+            max_minutes=options.max_minutes,
+            wandb=options.wandb,
+            environment=facts.get("environment", {}),
+        ),
+    )
+
+
+def _extras(options: TrainOptions) -> Parameters:
+    extras: Parameters = {"notes": options.notes}
+    if options.capture_video:
+        extras["capture_video"] = True
+    if options.curriculum:
+        extras["curriculum_schedule"] = _curriculum(options.curriculum)
+    if options.wandb:
+        extras["track_wandb"] = True
+        # A key on the command line would show in the process list; the environment does not.
+        if os.environ.get("WANDB_API_KEY"):
+            extras["wandb_api_key"] = os.environ["WANDB_API_KEY"]
+    return extras
+
+
+def _curriculum(given: str) -> JsonValue:
+    """The stages in a file, or the preset's name for the worker to look up."""
+    path = Path(given)
+    if not path.is_file():
+        return given
+    try:
+        stages: JsonValue = json.loads(path.read_text())
+    except ValueError as error:
+        message = f"{path} is not valid JSON: {error}"
+        raise InvalidConfigError([Problem("", "CFG100", message)]) from None
+    return stages

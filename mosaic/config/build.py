@@ -1,0 +1,386 @@
+"""Configurations of every kind of run, built in one place.
+
+The command line, the window's forms, sweeps and `mosaic check-worker` all call these builders, so
+a run is described the same way wherever it comes from. Each returns a checked `TrainRunConfig`;
+what is wrong is told at once, with the pointers that the daemon would use.
+
+What used to differ between callers is decided here:
+
+- A GPU that is reserved is also used: the daemon sets `cuda` from `resources.gpus`, so no builder
+  does.
+- A shell script is named after its file without the ending, its algorithm is `script`, and its
+  total is what its header says.
+- A game writes no scalars, so TensorBoard is off.
+- Evaluating or continuing a run that has saved nothing to start from is refused before anything
+  is submitted, unless a file is named.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from mosaic.config.model import Mode, Parameters, TrainRunConfig
+from mosaic.config.pipeline import read_header
+from mosaic.config.secrets import extract
+from mosaic.config.validation import validate_train_run_config
+from mosaic.errors import InvalidConfigError, Problem
+
+if TYPE_CHECKING:
+    from mosaic.records import RunRecord
+
+OTHER_ALGORITHM, NOTHING_SAVED = "CFG120", "CFG121"
+LONGEST_NAME = 200
+
+
+@dataclass(frozen=True)
+class Worker:
+    """Who executes a run.
+
+    Attributes:
+        type: The worker's name.
+        module: What `python -m` starts; the worker's own when empty.
+        declares: Whether its algorithms declare their arguments. Parameters then belong under
+            `algo_params`, else they are extras of the worker's own.
+    """
+
+    type: str
+    module: str = ""
+    declares: bool = True
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What people may ask for any run, whatever it does.
+
+    Attributes:
+        name: For people; the daemon makes one up when it is empty.
+        max_minutes: Wall-clock limit.
+        environment: Extra environment variables of the worker.
+    """
+
+    name: str = ""
+    tags: Sequence[str] = ()
+    cpus: int = 1
+    gpus: int = 0
+    memory_mb: int | None = None
+    max_minutes: float | None = None
+    tensorboard: bool = True
+    wandb: bool = False
+    keep_checkpoints: int | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_config(document: str | bytes | Mapping[str, object]) -> TrainRunConfig:
+    """A stored configuration, also one that an earlier version has written.
+
+    Raises:
+        InvalidConfigError: With every problem.
+    """
+    return validate_train_run_config(document)
+
+
+def train(
+    worker: Worker,
+    algo: str,
+    *,
+    env_id: str = "",
+    seed: int = 1,
+    total_timesteps: int | None = None,
+    parameters: Mapping[str, JsonValue] | None = None,
+    extras: Mapping[str, JsonValue] | None = None,
+    wishes: Wishes | None = None,
+) -> TrainRunConfig:
+    """Train an algorithm from the beginning.
+
+    Args:
+        worker: Who has the algorithm.
+        algo: Its name.
+        env_id: The environment.
+        seed: Random seed.
+        total_timesteps: How long to train; the worker's own default when left out.
+        parameters: The algorithm's own arguments.
+        extras: Settings that every worker understands; see `mosaic.config.model.Extras`.
+        wishes: Name, resources, limits and artifacts.
+
+    Raises:
+        InvalidConfigError: With every problem.
+    """
+    given: Parameters = dict(extras or {})
+    if worker.declares:
+        given["algo_params"] = dict(parameters or {})
+    else:
+        given.update(parameters or {})
+    fields: Parameters = {
+        "run_id": "${RUN_ID}",
+        "algo": algo,
+        "env_id": env_id,
+        "seed": seed,
+        "total_timesteps": total_timesteps,
+        "extras": given,
+    }
+    return _build(worker, fields, wishes or Wishes())
+
+
+def resume(
+    before: TrainRunConfig,
+    base: "RunRecord",
+    *,
+    algo: str = "",
+    checkpoint: str = "",
+    env_id: str | None = None,
+    seed: int | None = None,
+    total_timesteps: int | None = None,
+    parameters: Mapping[str, JsonValue] | None = None,
+    name: str = "",
+    notes: str = "",
+) -> TrainRunConfig:
+    """Continue a run from a checkpoint; what is not given is as it was before.
+
+    Args:
+        before: The configuration of the run.
+        base: The record of the run.
+        algo: The algorithm that is expected; any when empty.
+        checkpoint: A checkpoint's path; the run's newest when empty.
+        env_id: Another environment.
+        seed: Another seed.
+        total_timesteps: Steps in all, counted from the beginning of the earlier run.
+        parameters: Arguments of the algorithm that change.
+        name: Another name.
+        notes: Other notes.
+
+    Raises:
+        InvalidConfigError: The run was trained with something else or has saved nothing.
+    """
+    if algo and base.algo != algo:
+        message = f"run {base.run_id} was trained with {base.algo}, not {algo}"
+        raise _refusal(OTHER_ALGORITHM, message)
+    if not checkpoint and base.newest_checkpoint("full") is None:
+        raise _refusal(NOTHING_SAVED, f"run {base.run_id} has no checkpoint to continue from")
+    kept = {key: value for key, value in _parameters(before).items() if key != "stop_at"}
+    changes: Parameters = {
+        "mode": "resume_training",
+        "checkpoint_path": checkpoint or _saved_by(base),
+        "algo_params": {**kept, **(parameters or {})},
+    }
+    if notes:
+        changes["notes"] = notes
+    fields: Parameters = {"env_id": env_id, "seed": seed, "total_timesteps": total_timesteps}
+    return _changed(before, fields, changes, name=name)
+
+
+def evaluate(
+    base: "RunRecord | None",
+    *,
+    worker: str = "",
+    policy: str = "",
+    algo: str = "",
+    env_id: str | None = None,
+    episodes: int = 20,
+    seed: int = 1,
+    gamma: float | None = None,
+    max_steps: int | None = None,
+    video: bool = False,
+    repeat: bool = False,
+    tags: Sequence[str] = (),
+) -> TrainRunConfig:
+    """Play the newest policy of a run, or a policy file.
+
+    Args:
+        base: The record of the run; None for a file of one's own.
+        worker: Who plays a file of one's own.
+        policy: A policy's path; the run's newest when empty.
+        algo: The algorithm of a file that does not say.
+        env_id: Another environment than it was trained in.
+        episodes: How many to play.
+        seed: Of the evaluation, not of the training.
+        gamma: Discount of the discounted return; the policy's own by default.
+        max_steps: End longer episodes.
+        video: Record the first environment.
+        repeat: Continue until cancelled.
+        tags: Tags of the evaluation.
+
+    Raises:
+        InvalidConfigError: The run has saved no policy.
+    """
+    if base is not None and not policy:
+        if base.newest_checkpoint("policy") is None:
+            raise _refusal(NOTHING_SAVED, f"run {base.run_id} has saved no policy yet")
+        policy = _saved_by(base)
+    extras: Parameters = {
+        "mode": "policy_eval",
+        "policy_path": policy,
+        "eval_episodes": episodes,
+        "capture_video": video,
+        "repeat": repeat,
+    }
+    if gamma is not None:
+        extras["gamma"] = gamma
+    if max_steps:
+        extras["eval_max_steps"] = max_steps
+    name = f"eval of {base.run_name or base.run_id}" if base else f"eval of {Path(policy).name}"
+    fields: Parameters = {
+        "algo": algo or (base.algo if base else ""),
+        "env_id": env_id or (base.env_id if base else ""),
+        "seed": seed,
+        "extras": extras,
+    }
+    actor = Worker(base.worker if base else worker)
+    return _build(actor, fields, Wishes(name=name[:LONGEST_NAME], tags=tags))
+
+
+def script(
+    worker: str, file: Path, *, seed: int = 1, wishes: Wishes | None = None
+) -> TrainRunConfig:
+    """Run a shell script of several training phases as one run.
+
+    Args:
+        worker: Who runs it.
+        file: The script.
+        seed: Handed to the script.
+        wishes: Name, resources and limits.
+    """
+    mode: Mode = "script"
+    fields: Parameters = {
+        "algo": mode,
+        "seed": seed,
+        "extras": {"mode": mode, "script_path": str(file.expanduser().absolute())},
+    }
+    try:
+        total = read_header(file.expanduser()).total_timesteps
+    except ValueError:
+        # The worker refuses such a script with a pointer; here only the total is missing.
+        total = 0
+    if total:
+        fields["total_timesteps"] = total
+    return _build(Worker(worker), fields, wishes or Wishes(), default_name=file.stem)
+
+
+def play(
+    worker: str,
+    env_id: str,
+    *,
+    seed: int = 1,
+    script: str = "",
+    fps: float | None = None,
+    env_kwargs: Mapping[str, JsonValue] | None = None,
+) -> TrainRunConfig:
+    """Let a person play.
+
+    Args:
+        worker: Who holds the environment.
+        env_id: Any Gymnasium environment that draws pictures.
+        seed: The seed of the first episode; each further one adds 1.
+        script: The text of a key script; empty for a person at the keys.
+        fps: Steps per second; a script runs as fast as it can without it.
+        env_kwargs: Arguments for the environment.
+    """
+    extras: Parameters = {}
+    if script:
+        extras["script"] = script
+    if fps:
+        extras["fps"] = float(fps)
+    if env_kwargs:
+        extras["env_kwargs"] = dict(env_kwargs)
+    fields: Parameters = {"algo": "human", "env_id": env_id, "seed": seed, "extras": extras}
+    return _build(Worker(worker), fields, Wishes(name=f"play {env_id}", tensorboard=False))
+
+
+def any_worker(worker: Worker, fields: Mapping[str, JsonValue]) -> TrainRunConfig:
+    """A run of a worker by its own fields, as its schema has them."""
+    return _build(worker, dict(fields), Wishes())
+
+
+def clone(before: TrainRunConfig, *, seed: int | None = None, name: str = "") -> TrainRunConfig:
+    """The same run once more."""
+    return _changed(before, {"seed": seed}, {}, name=name)
+
+
+def trial(
+    before: TrainRunConfig,
+    *,
+    seed: int,
+    name: str,
+    tags: Sequence[str],
+    parameters: Mapping[str, JsonValue],
+    declares: bool,
+) -> TrainRunConfig:
+    """One run of a sweep: another seed, other parameters, tags in front of its own."""
+    if declares:
+        extras: Parameters = {"algo_params": {**_parameters(before), **parameters}}
+    else:
+        extras = dict(parameters)
+    return _changed(before, {"seed": seed}, extras, name=name, tags=[*tags, *before.metadata.tags])
+
+
+def without_secrets(config: TrainRunConfig) -> TrainRunConfig:
+    """A configuration that names its secrets by reference, for keeping outside the daemon."""
+    return read_config(extract(config.document(), {}))
+
+
+def _build(
+    worker: Worker, fields: Parameters, wishes: Wishes, default_name: str = ""
+) -> TrainRunConfig:
+    request: Parameters = {"type": worker.type, "config": fields}
+    if worker.module:
+        request["module"] = worker.module
+    artifacts: Parameters = {
+        "tensorboard": {"enabled": wishes.tensorboard},
+        "wandb": {"enabled": wishes.wandb},
+    }
+    if wishes.keep_checkpoints is not None:
+        artifacts["keep_checkpoints"] = wishes.keep_checkpoints
+    document: Parameters = {
+        "run_name": wishes.name or default_name,
+        "environment": dict(wishes.environment),
+        "resources": {
+            "cpus": {"requested": wishes.cpus},
+            # A run that asks for a GPU cannot do without: on the CPU it would take days.
+            "gpus": {"requested": wishes.gpus, "mandatory": wishes.gpus},
+            "memory_mb": wishes.memory_mb,
+        },
+        "limits": {"max_wallclock_minutes": wishes.max_minutes},
+        "artifacts": artifacts,
+        "metadata": {"worker": request, "tags": list(wishes.tags)},
+    }
+    return validate_train_run_config(document)
+
+
+def _changed(
+    before: TrainRunConfig,
+    fields: Parameters,
+    extras: Parameters,
+    *,
+    name: str = "",
+    tags: Sequence[str] | None = None,
+) -> TrainRunConfig:
+    """A copy with some of the worker's fields and extras replaced; None leaves a field alone."""
+    worker = before.worker
+    given = {key: value for key, value in fields.items() if value is not None}
+    if extras:
+        given["extras"] = {**worker.extras.model_dump(exclude_unset=True), **extras}
+    document = before.document()
+    request = {
+        **before.metadata.worker.model_dump(exclude_unset=True),
+        "config": {**worker.model_dump(exclude_unset=True), **given},
+    }
+    kept = before.metadata.tags if tags is None else tags
+    document["metadata"] = {"worker": request, "tags": list(kept)}
+    if name:
+        document["run_name"] = name
+    return validate_train_run_config(document)
+
+
+def _parameters(config: TrainRunConfig) -> Parameters:
+    return dict(config.worker.extras.algo_params)
+
+
+def _saved_by(base: "RunRecord") -> str:
+    """Where a run keeps its checkpoints; given a folder, workers take the newest valid one."""
+    return str(Path(base.run_dir) / "checkpoints")
+
+
+def _refusal(code: str, text: str) -> InvalidConfigError:
+    return InvalidConfigError([Problem("", code, text)])
