@@ -17,6 +17,7 @@ from gym_gui.models import formatting
 from mosaic.client import TrainerClient
 from mosaic.config.paths import Home
 from mosaic.errors import DaemonNotRunningError, MosaicError
+from mosaic.records import ChangesMissed
 
 CONNECTING, CONNECTED, SLOW, LOST = "connecting", "connected", "slow", "lost"
 _PULSE_S = 2.0
@@ -151,8 +152,8 @@ class DaemonLink(QObject):
                 attempt = 0
                 self._say(CONNECTED, "")
                 for change in client.watch(generation, since):
-                    if change["kind"] == "gap":
-                        since = change["from"]
+                    if isinstance(change, ChangesMissed):
+                        since = change.since
                         break
                     generation, since = change["generation"], change["sequence"]
                     self._queue(change)

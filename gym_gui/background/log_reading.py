@@ -4,7 +4,7 @@ These generators run on a stream's thread.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mosaic.client import TrainerClient
@@ -39,12 +39,12 @@ def newest_or_fitting(
     """The last lines and then new ones; with a pattern, all lines that fit it."""
     options = {"grep": pattern, "progress": True} if pattern else {"tail_lines": TAIL_LINES}
     hits = 0
-    for chunk in client.log_chunks(run_id, follow=True, lifecycle=lifecycle, **options):
+    for chunk in client.logs(run_id, follow=True, lifecycle=lifecycle, **options):
         hits += chunk.text.count("\n")
         yield chunk
         if pattern and hits >= _MAX_HITS:
             text = f"… more than {_MAX_HITS:,} lines fit; narrow the search\n"
-            yield type(chunk)(stream=chunk.stream, text=text, size=chunk.size)
+            yield replace(chunk, text=text)
             return
 
 
@@ -53,12 +53,12 @@ def page(
 ) -> Iterator[Any]:
     """Some lines of one stream from a byte on; `cut` drops what is left of a line there."""
     lines = 0
-    chunks = client.log_chunks(
+    chunks = client.logs(
         run_id, stream=stream, offset=offset, lifecycle=lifecycle, chunk_bytes=_PAGE_BYTES
     )
     for chunk in chunks:
         if cut:
-            cut, chunk.text = False, chunk.text.partition("\n")[2]
+            cut, chunk = False, replace(chunk, text=chunk.text.partition("\n")[2])
         lines += chunk.text.count("\n")
         yield chunk
         if lines >= _PAGE_LINES:
@@ -67,7 +67,7 @@ def page(
 
 def first_error(run_id: str, errors: str, lifecycle: bool, client: TrainerClient) -> Iterator[Any]:
     """How far the search is, then the place of the first error."""
-    for chunk in client.log_chunks(run_id, grep=errors, lifecycle=lifecycle, progress=True):
+    for chunk in client.logs(run_id, grep=errors, lifecycle=lifecycle, progress=True):
         if chunk.text:
             start = max(0, chunk.first - _CONTEXT_BYTES)
             yield Place(chunk.stream, start, start, at_error=True)

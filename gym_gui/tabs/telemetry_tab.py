@@ -84,8 +84,8 @@ class TelemetryTab(RunTab):
     def _take(self, batches: list[Any]) -> None:
         steps = [step for batch in batches for step in batch.steps]
         for batch in batches:
-            if batch.HasField("gap"):
-                missed = batch.gap.to - getattr(batch.gap, "from") + 1
+            if batch.gap is not None:
+                missed = batch.gap.count
                 self.banner.say("warning", f"{missed:,} steps came too fast to show; all are kept.")
         if not steps:
             return

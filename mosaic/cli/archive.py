@@ -1,7 +1,6 @@
 """`mosaic export` and `mosaic import`: runs as one file that another home can trust."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -9,6 +8,7 @@ from mosaic.cli import output
 from mosaic.cli.options import complete_runs, json_option
 from mosaic.client import TrainerClient
 from mosaic.client.archives import SUFFIX
+from mosaic.records import ExportedRun, ImportedRun
 
 
 @click.command()
@@ -28,29 +28,12 @@ def export(
         ids = list(dict.fromkeys(trainer.get(run).run_id for run in runs))
         path = target or Path(_name(ids))
         done = trainer.export_runs(ids, path.absolute(), checkpoints=checkpoints, overwrite=force)
-    archived = done["manifest"]["runs"]
     if as_json:
-        output.print_json(
-            {
-                "file": done["file"],
-                "size": done["size"],
-                "sha256": done["sha256"],
-                "runs": [
-                    {
-                        "run_id": run["run_id"],
-                        "files": len(run["files"]),
-                        "bytes": sum(file["size"] for file in run["files"]),
-                        "left_out": run["left_out"],
-                        "redacted": run["redacted"],
-                    }
-                    for run in archived
-                ],
-            }
-        )
+        output.print_json(done)
         return 0
-    for run in archived:
-        _tell(run)
-    print(f"{path} ({_size(done['size'])}); take it in elsewhere: mosaic import {path}")
+    for run in done.runs:
+        _describe(run)
+    print(f"{path} ({_size(done.size)}); import it in another home: mosaic import {path}")
     return 0
 
 
@@ -63,24 +46,21 @@ def import_(file: Path, as_new: bool, as_json: bool) -> int:
     with TrainerClient.connect() as trainer:
         runs = trainer.import_runs(file, as_new=as_new)
     if as_json:
-        shown = ("original_id", "created", "files", "bytes")
-        output.print_json(
-            {
-                "runs": [
-                    {"run_id": run["run"]["run_id"], **{name: run[name] for name in shown}}
-                    for run in runs
-                ]
-            }
-        )
+        output.print_json({"runs": [_imported_facts(item) for item in runs]})
         return 0
-    for run in runs:
-        run_id = run["run"]["run_id"]
-        if not run["created"]:
-            print(f"{run_id} is in this home already, the same to the last byte; nothing done")
+    for item in runs:
+        run_id = item.run.run_id
+        if not item.created:
+            print(f"{run_id} is already in this home, identical; nothing to do")
             continue
-        origin = f", a copy of {run['original_id']}" if run_id != run["original_id"] else ""
-        print(f"{run_id} imported: {run['files']} files, {_size(run['bytes'])}{origin}")
+        origin = f", a copy of {item.original_id}" if run_id != item.original_id else ""
+        print(f"{run_id} imported: {item.files} files, {_size(item.bytes)}{origin}")
     return 0
+
+
+def _imported_facts(item: ImportedRun) -> dict[str, object]:
+    facts = item.to_dict()
+    return {"run_id": facts.pop("run")["run_id"], **facts}
 
 
 def _name(ids: list[str]) -> str:
@@ -88,13 +68,12 @@ def _name(ids: list[str]) -> str:
     return f"{ids[0]}{more}{SUFFIX}"
 
 
-def _tell(run: dict[str, Any]) -> None:
-    total = sum(file["size"] for file in run["files"])
-    print(f"{run['run_id']} {run['run_name']}: {len(run['files'])} files, {_size(total)}")
-    for item in run["left_out"]:
-        print(f"  left out: {item['path']} ({item['why']})")
-    for name in run["redacted"]:
-        print(f"  something that looks like a secret was taken out of {name}")
+def _describe(run: ExportedRun) -> None:
+    print(f"{run.run_id} {run.run_name}: {run.files} files, {_size(run.bytes)}")
+    for item in run.left_out:
+        print(f"  left out: {item.path} ({item.why})")
+    for name in run.redacted:
+        print(f"  something that looks like a secret was removed from {name}")
 
 
 def _size(count: int) -> str:

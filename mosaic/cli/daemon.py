@@ -94,23 +94,23 @@ def status(as_json: bool) -> int:
         latency_ms = (time.monotonic() - began) * 1000
         resources = trainer.resources()
     if as_json:
-        document = {"running": True, "home": str(home.root), **health, "resources": resources}
-        output.print_json(document)
+        facts = {"running": True, "home": str(home.root), **health.to_dict()}
+        output.print_json({**facts, "resources": resources})
         return 0
-    state = "draining" if health["draining"] else "serving"
+    state = "draining" if health.draining else "serving"
     print(
-        f"daemon   {state}, pid {health['pid']}, up {output.duration(health['uptime_s'])}, "
-        f"epoch {health['epoch']}, answers in {latency_ms:.1f} ms"
+        f"daemon   {state}, pid {health.pid}, up {output.duration(health.uptime_s)}, "
+        f"epoch {health.epoch}, answers in {latency_ms:.1f} ms"
     )
     print(f"home     {home.root}")
-    print(f"runs     {resources['running']} running, {resources['queued']} waiting")
+    print(f"runs     {resources.running} running, {resources.queued} waiting")
     print(
-        f"machine  {resources['cpus_free']} of {resources['cpus_total']} CPU slots free, "
-        f"{resources['memory_free_mb']:,} MB memory, {resources['disk_free_mb']:,} MB disk"
+        f"machine  {resources.cpus_free} of {resources.cpus_total} CPU slots free, "
+        f"{resources.memory_free_mb:,} MB memory, {resources.disk_free_mb:,} MB disk"
     )
-    for slot in resources["slots"]:
-        holder = slot["run_id"] or ("draining" if slot["draining"] else "free")
-        print(f"  {slot['id']:<7} {holder}  {slot['detail']}".rstrip())
-    if health["notice"]:
-        print(f"notice   {health['notice']}")
+    for slot in resources.slots:
+        holder = slot.run_id or ("draining" if slot.draining else "free")
+        print(f"  {slot.id:<7} {holder}  {slot.detail}".rstrip())
+    if health.notice:
+        print(f"notice   {health.notice}")
     return 0

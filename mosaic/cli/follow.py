@@ -97,7 +97,7 @@ def _tell_end(trainer: TrainerClient, record: RunRecord) -> None:
     print(f"{record.run_id} {record.outcome}{reason}")
     if record.outcome in ("failed", "lost"):
         last = "".join(
-            text for _, text in trainer.logs(record.run_id, stream="stderr", tail_lines=12)
+            chunk.text for chunk in trainer.logs(record.run_id, stream="stderr", tail_lines=12)
         )
         if last:
             print("--- last lines of stderr ---")

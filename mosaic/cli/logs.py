@@ -28,7 +28,7 @@ def logs(
             stream=stream or "",
             lifecycle=lifecycle,
         )
-        for name, text in chunks:
-            target = sys.stderr if name == "stderr" and not stream else sys.stdout
-            print(text, end="", file=target, flush=True)
+        for chunk in chunks:
+            target = sys.stderr if chunk.stream == "stderr" and not stream else sys.stdout
+            print(chunk.text, end="", file=target, flush=True)
     return 0

@@ -98,9 +98,7 @@ def show(run: str, events: bool, as_json: bool) -> int:
         if text:
             print(f"{label:<12} {text}")
     for event in history:
-        print(
-            f"  {event['seq']:>4} {output.clock(event['at'])} {event['state']:<6} {event['kind']}"
-        )
+        print(f"  {event.seq:>4} {output.clock(event.at)} {event.state:<6} {event.kind}")
     return 0
 
 
@@ -199,11 +197,11 @@ def _wait_for_checkpoint(trainer: TrainerClient, asked: RunRecord, limit_s: floa
     run_id, deadline = asked.run_id, time.monotonic() + limit_s
     while time.monotonic() < deadline:
         for event in trainer.events(run_id, after=asked.version):
-            match event["kind"]:
+            match event.kind:
                 case "checkpoint_confirmed":
                     return
                 case "checkpoint_refused":
-                    reason = event["data"]["reason"]
+                    reason = event.data["reason"]
                     raise MosaicError(f"run {run_id} saved nothing: {reason}")
                 case "settled":
                     raise MosaicError(f"run {run_id} ended before it saved")

@@ -12,7 +12,7 @@ from mosaic.cli.follow import describe, follow
 from mosaic.cli.options import complete_runs
 from mosaic.client import TrainerClient
 from mosaic.errors import MosaicError
-from mosaic.records.fields import plain
+from mosaic.records import RunUpdated, SnapshotEnd
 
 
 @click.command()
@@ -73,15 +73,15 @@ def _show_frames(
 def _every_change(trainer: TrainerClient, wanted: str | None, as_json: bool) -> None:
     live = False
     for change in trainer.watch():
-        record = change.get("run")
+        record = change.run if isinstance(change, RunUpdated) else None
         concerns = wanted is None or (record and record.run_id == wanted)
         if as_json and concerns:
-            print(json.dumps(plain(change)), flush=True)
+            print(json.dumps(change.to_dict()), flush=True)
         elif record and concerns and (live or record.live):
             output.console().print(
                 f"{record.run_id} {output.state_cell(record)} {record.run_name} {describe(record)}",
                 soft_wrap=True,
             )
-        live = live or change["kind"] == "snapshot_end"
+        live = live or isinstance(change, SnapshotEnd)
         if wanted and record and record.run_id == wanted and record.ended:
             return

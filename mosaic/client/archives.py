@@ -5,13 +5,14 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from mosaic.errors import ArchiveError
+from mosaic.records.archive import ExportedRun, ExportResult, LeftOut
 from mosaic.system import atomic
 from mosaic.wire import trainer_pb2 as pb
 
@@ -19,8 +20,8 @@ SUFFIX = ".mosaic.tar.gz"
 _PIECE = 2**20
 
 
-def write(chunks: Iterable[pb.ArchiveChunk], target: Path, overwrite: bool) -> dict[str, Any]:
-    """Keep what the daemon sends; what is in it.
+def write(chunks: Iterable[pb.ArchiveChunk], target: Path, overwrite: bool) -> ExportResult:
+    """Write what the daemon sends into a file.
 
     Raises:
         ArchiveError: The file is there already, or cannot be written there.
@@ -45,7 +46,19 @@ def write(chunks: Iterable[pb.ArchiveChunk], target: Path, overwrite: bool) -> d
             raise ArchiveError(f"cannot write {target}: {error.strerror}") from None
         raise
     atomic.sync_folder(target.parent)
-    return {"file": str(target), "size": size, "sha256": digest, "manifest": manifest}
+    runs = tuple(_exported(run) for run in manifest.get("runs", ()))
+    return ExportResult(file=str(target), size=size, sha256=digest, runs=runs)
+
+
+def _exported(run: Mapping[str, Any]) -> ExportedRun:
+    return ExportedRun(
+        run_id=run["run_id"],
+        run_name=run["run_name"],
+        files=len(run["files"]),
+        bytes=sum(file["size"] for file in run["files"]),
+        left_out=tuple(LeftOut(path=item["path"], why=item["why"]) for item in run["left_out"]),
+        redacted=tuple(run["redacted"]),
+    )
 
 
 def _copy(chunks: Iterable[pb.ArchiveChunk], file: BinaryIO) -> tuple[dict[str, Any], int, str]:

@@ -249,13 +249,13 @@ class SweepRunner:
         values: list[float] = []
         tag = self._plan.objective.curve_tag
         for batch in self._trainer.metrics(run_id, tags=[tag]):
-            steps += batch["steps"]
-            values += batch["values"]
+            steps += batch.steps
+            values += batch.values
         return Curve(steps, values)
 
     def _why_no_value(self, run_id: str) -> str:
         tag = self._plan.objective.tag
-        written = sorted({batch["tag"] for batch in self._trainer.metrics(run_id, max_points=2)})
+        written = sorted({batch.tag for batch in self._trainer.metrics(run_id, max_points=2)})
         hint = did_you_mean(tag, written)
         return f"run {run_id} has no finite {tag}{hint}; it wrote {', '.join(written) or 'nothing'}"
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from mosaic.errors import MosaicError
+from mosaic.records import EpisodeBatch, StepBatch, StepRecord
 from mosaic.telemetry.pictures import draw_grid, encode_png
 from mosaic.telemetry.records import Kind
 from mosaic.telemetry.schema import store_path
@@ -25,8 +26,8 @@ class NotRecordedError(MosaicError):
 class Recordings(Protocol):
     """The part of the SDK's client that gives records back."""
 
-    def steps(self, run_id: str, **options: Any) -> Iterator[pb.StepBatch]: ...
-    def episodes(self, run_id: str, **options: Any) -> Iterator[pb.EpisodeBatch]: ...
+    def steps(self, run_id: str, *, episode: int | None = None) -> Iterator[StepBatch]: ...
+    def episodes(self, run_id: str) -> Iterator[EpisodeBatch]: ...
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class ReplayStep:
     at: float
 
 
-def replay(steps: Iterable[pb.Step]) -> Iterator[ReplayStep]:
+def replay(steps: Iterable[pb.Step | StepRecord]) -> Iterator[ReplayStep]:
     """Steps from the wire or the store, as values."""
     for step in steps:
         info = _read(step.info_json)

@@ -225,10 +225,10 @@ def _completion(bench: _Bench) -> str:
 
 def _event_order(bench: _Bench) -> str:
     events = bench.trainer.events(bench.record.run_id)
-    numbers = [event["seq"] for event in events]
+    numbers = [event.seq for event in events]
     if numbers != list(range(1, len(numbers) + 1)):
         raise WorkerContractError(f"its events are not dense: {numbers}")
-    kinds = [event["kind"] for event in events]
+    kinds = [event.kind for event in events]
     order = ("spawned", "worker_registered", "run_started", "completion_reported", "settled")
     places = [kinds.index(kind) for kind in order]
     if places != sorted(places):

@@ -123,7 +123,7 @@ def test_the_same_run_again_is_no_work_and_another_one_is_refused(
     before = place.tree(run_id)
     again = place.mosaic.json("import", str(file))["runs"][0]
     assert not again["created"]
-    assert "nothing done" in place.mosaic("import", str(file))
+    assert "nothing to do" in place.mosaic("import", str(file))
 
     place.trainer.client.update(run_id, notes="changed since")
     text = place.mosaic("import", str(file), code=2)
@@ -199,7 +199,7 @@ def test_a_file_that_changes_meanwhile_is_noticed(
     growing.write_bytes(os.urandom(64 * 2**20))
     target = tmp_path / "broken.tar.gz"
     request = pb.ExportRunsRequest(run_ids=[run_id])
-    chunks = place.trainer.client._stream("ExportRuns", request)
+    chunks = place.trainer.client._calls.stream("ExportRuns", request)
     next(chunks)
     with growing.open("r+b") as file:
         file.seek(-10, os.SEEK_END)

@@ -21,6 +21,7 @@ from mosaic.client.connection import read_token
 from mosaic.config.settings import Settings
 from mosaic.connect.endpoint import find_endpoint
 from mosaic.errors import InvalidConfigError, MosaicError, NotOurDaemonError
+from mosaic.records import ChangesMissed, SnapshotEnd
 from mosaic.runs import ids
 from mosaic.runs.directory import RunDirectory
 from mosaic.system.processes import ProcessKey, boot_id, start_time
@@ -130,7 +131,7 @@ def test_n03_slow_watcher_gets_a_gap(trainer: Trainer) -> None:
     slow = trainer.client.watch()
     while True:
         message = next(slow)
-        if message["kind"] == "snapshot_end":
+        if isinstance(message, SnapshotEnd):
             break
     before = _memory_mb(trainer.pid)
     for number in range(1300):
@@ -139,10 +140,10 @@ def test_n03_slow_watcher_gets_a_gap(trainer: Trainer) -> None:
     fast = trainer.client.watch()
     assert next(fast)["run"]["notes"].startswith("1299")
     fast.close()
-    gap = next(message for message in slow if message["kind"] == "gap")
+    gap = next(message for message in slow if isinstance(message, ChangesMissed))
     slow.close()
-    assert gap["from"] < gap["to"]
-    refetched = trainer.client.watch(gap["generation"], gap["from"])
+    assert gap.since < gap.until
+    refetched = trainer.client.watch(gap.generation, gap.since)
     assert next(refetched)["run"]["notes"].startswith("1299")
     refetched.close()
 

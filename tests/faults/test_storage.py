@@ -411,13 +411,13 @@ def test_d10_a_log_with_everything_in_it(trainer: Trainer, tmp_path: Path) -> No
     assert end["outcome"] == "completed"
     assert end["metrics"] == {"still_here": 1.0}
     assert end["quarantined_lines"] == 1
-    text = "".join(chunk for _, chunk in trainer.client.logs(end["run_id"], stream="stdout"))
+    text = "".join(chunk.text for chunk in trainer.client.logs(end["run_id"], stream="stdout"))
     assert "red and a NUL  and \ufffd\ufffd no UTF-8" in text
     assert "[a line of 50,000,000 bytes]" in text
     assert len(text) < 100_000
     found = list(trainer.client.logs(end["run_id"], stream="stdout", grep="needle"))
-    assert found == [("stdout", "needle in the hay\n")]
-    tail = "".join(chunk for _, chunk in trainer.client.logs(end["run_id"], tail_lines=1))
+    assert [(chunk.stream, chunk.text) for chunk in found] == [("stdout", "needle in the hay\n")]
+    tail = "".join(chunk.text for chunk in trainer.client.logs(end["run_id"], tail_lines=1))
     assert tail == "needle in the hay\n"
 
 

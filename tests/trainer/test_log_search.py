@@ -44,10 +44,10 @@ def test_a_hit_says_where_it_stands(trainer: Trainer) -> None:
     before = "filler\n" * 300_000
     path = trainer.directory(run_id).stdout
     path.write_text(before + "needle one\nnext line\nneedle two\n")
-    (chunk,) = trainer.client.log_chunks(run_id, grep="needle", stream="stdout")
+    (chunk,) = trainer.client.logs(run_id, grep="needle", stream="stdout")
     assert chunk.text == "needle one\nneedle two\n"
     assert (chunk.first, chunk.size) == (len(before), path.stat().st_size)
-    (rest,) = trainer.client.log_chunks(run_id, stream="stdout", offset=chunk.first)
+    (rest,) = trainer.client.logs(run_id, stream="stdout", offset=chunk.first)
     assert rest.text == "needle one\nnext line\nneedle two\n"
-    pages = trainer.client.log_chunks(run_id, stream="stdout", chunk_bytes=70_000)
+    pages = trainer.client.logs(run_id, stream="stdout", chunk_bytes=70_000)
     assert len(next(pages).text) <= 70_000

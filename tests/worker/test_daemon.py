@@ -179,7 +179,7 @@ def test_a_script_is_paused_and_cancelled_as_a_whole(
     stopped = trainer.client.get(run_id)["progress"]["step"]
     trainer.client.resume(run_id)
     _progress(trainer, run_id, beyond=stopped)
-    assert "phase_started" in json.dumps(trainer.client.events(run_id))
+    assert "phase_started" in str(trainer.client.events(run_id))
     trainer.client.cancel(run_id)
     assert trainer.wait_for(run_id, "TERM")["outcome"] == "cancelled"
     assert harness.newest_state(trainer.home.run_dir(run_id) / "one")["step"] > 0
