@@ -62,12 +62,20 @@ class RunFileError(MosaicError):
     """A file of a run cannot be read: missing, not a regular file, or outside the run."""
 
 
+class InvalidArgumentError(MosaicError):
+    """A request has a value that is not allowed, such as a bad regular expression."""
+
+
 class AmbiguousRunError(MosaicError):
     """A prefix fits several runs."""
 
 
 class RunDamagedError(MosaicError):
     """A run's event log cannot be understood; the text names the run, the event and the field."""
+
+
+class EventError(MosaicError, ValueError):
+    """A line of a run's log is no event; the text names the field."""
 
 
 class InvalidTransitionError(MosaicError):
@@ -84,6 +92,10 @@ class DaemonNotRunningError(MosaicError):
 
 class NotOurDaemonError(MosaicError):
     """Something answers on the daemon's address, but it does not know this home's token."""
+
+
+class AccessDeniedError(MosaicError):
+    """The daemon refused the caller's token."""
 
 
 class BindRefusedError(MosaicError):
@@ -108,6 +120,58 @@ class ArchiveError(MosaicError):
 
 class RunExistsError(ArchiveError):
     """An archive holds a run whose id another run of this home has."""
+
+
+class HoldsSecretError(MosaicError):
+    """A file cannot go into an archive: it is binary and holds a secret."""
+
+
+class StoreVersionError(MosaicError):
+    """A telemetry store was written by a newer MOSAIC."""
+
+
+class StoreDamagedError(MosaicError):
+    """A telemetry store cannot be read."""
+
+
+class SpoolBusyError(MosaicError):
+    """Another process writes a run's spool of telemetry."""
+
+
+class NotRecordedError(MosaicError):
+    """A run has no such episode in its telemetry store."""
+
+
+class NoPicturesError(MosaicError):
+    """An episode was recorded without pictures."""
+
+
+class VideoToolMissingError(MosaicError):
+    """A package that writes videos is not installed."""
+
+
+class PlayConnectionError(MosaicError):
+    """The connection to a game that a person plays was lost."""
+
+
+class FastLaneError(MosaicError):
+    """Base of what can go wrong with shared frames."""
+
+
+class LaneTakenError(FastLaneError):
+    """Another live process already writes this lane."""
+
+
+class NoRoomForFramesError(FastLaneError):
+    """Neither shared memory nor the run directory can hold the frames."""
+
+
+class BadFrameError(FastLaneError):
+    """A picture whose shape or type is not a frame."""
+
+
+class NoFramesError(FastLaneError):
+    """Nothing could be recorded because no frame came."""
 
 
 class SweepBusyError(MosaicError):

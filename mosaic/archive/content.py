@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from mosaic.config.redaction import HIDDEN, may_hold_secret, redact, redact_text
+from mosaic.errors import HoldsSecretError
 
 PIECE = 2**20
 _LARGEST_DOCUMENT = 16 * 2**20
@@ -16,10 +17,6 @@ _TEXT = (
 )  # fmt: skip
 # A shorter value would hide ordinary words and numbers of a log.
 _SHORTEST_SECRET = 6
-
-
-class HoldsSecretError(Exception):
-    """A file that cannot be changed without breaking it holds a secret of the home."""
 
 
 def plain_pieces(path: Path) -> Iterator[bytes]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mosaic.archive.content import Cleaner, HoldsSecretError, plain_pieces
+from mosaic.archive.content import Cleaner, plain_pieces
 from mosaic.archive.gzip_writer import GzipWriter
 from mosaic.archive.manifest import (
     FILE_NAME,
@@ -18,7 +18,7 @@ from mosaic.archive.manifest import (
     Manifest,
     safe_path,
 )
-from mosaic.errors import ArchiveError
+from mosaic.errors import ArchiveError, HoldsSecretError
 
 _SENT_AT_ONCE = 2**20
 _CHECKPOINTS = "checkpoints"

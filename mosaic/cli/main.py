@@ -14,10 +14,12 @@ from mosaic.errors import (
     BindRefusedError,
     DaemonNotRunningError,
     DaemonRunningError,
+    InvalidArgumentError,
     InvalidConfigError,
     InvalidRunIdError,
     MosaicError,
     NotOurDaemonError,
+    RunFileError,
     RunNotFoundError,
     SweepBusyError,
 )
@@ -122,7 +124,9 @@ def exit_code(error: MosaicError) -> int:
         return EXIT_NO_DAEMON
     refused = (
         InvalidConfigError,
+        InvalidArgumentError,
         InvalidRunIdError,
+        RunFileError,
         RunNotFoundError,
         AmbiguousRunError,
         ArchiveError,

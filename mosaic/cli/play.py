@@ -123,7 +123,8 @@ def _first_episode(trainer: TrainerClient, run_id: str) -> int:
 
 def _at_the_keys(trainer: TrainerClient, record: RunRecord) -> None:
     """Show the game in the terminal and send it the keys that are pressed."""
-    from mosaic.client.play import PlayClient, PlayConnectionError
+    from mosaic.client.play import PlayClient
+    from mosaic.errors import PlayConnectionError
 
     with PlayClient(Path(record.run_dir)) as game, _raw_keyboard() as keyboard:
         legend = "  ".join(f"{key}: {meaning}" for key, meaning in game.keys.items())

@@ -5,20 +5,7 @@ from typing import Any
 
 import grpc
 
-from mosaic.errors import (
-    AmbiguousRunError,
-    ArchiveError,
-    DaemonNotRunningError,
-    InvalidConfigError,
-    InvalidTransitionError,
-    MosaicError,
-    Problem,
-    RunExistsError,
-    RunFileError,
-    RunNotFoundError,
-    StorageError,
-)
-from mosaic.wire import trainer_pb2 as pb
+from mosaic.connect.failures import from_failure
 from mosaic.wire import trainer_pb2_grpc
 
 # Long enough for a daemon that is busy recovering thousands of runs; a call that takes longer
@@ -48,7 +35,7 @@ class Calls:
         try:
             return getattr(self._stub, method)(request, metadata=self._metadata, timeout=timeout_s)
         except grpc.RpcError as error:
-            raise translate(error) from None
+            raise from_failure(error) from None
 
     def stream(self, method: str, request: Any) -> Iterator[Any]:
         """Call a method that has many replies; ends with the daemon's stream or its reader.
@@ -60,34 +47,7 @@ class Calls:
         try:
             yield from call
         except grpc.RpcError as error:
-            raise translate(error) from None
+            raise from_failure(error) from None
         finally:
             # A reader that stops early leaves the call open on the daemon's side otherwise.
             call.cancel()
-
-
-def translate(error: grpc.RpcError) -> MosaicError:
-    """The daemon's status as one of our own errors, its text unchanged."""
-    code, text = error.code(), error.details() or ""
-    for key, value in error.trailing_metadata() or ():
-        if key == "mosaic-problems-bin":
-            reply = pb.ValidateRunReply.FromString(value)
-            return InvalidConfigError(
-                [Problem(item.pointer, item.code, item.message) for item in reply.problems]
-            )
-    if code is grpc.StatusCode.NOT_FOUND:
-        return RunNotFoundError(text)
-    if code is grpc.StatusCode.OUT_OF_RANGE:
-        return RunFileError(text)
-    if code is grpc.StatusCode.INVALID_ARGUMENT:
-        return AmbiguousRunError(text)
-    if code is grpc.StatusCode.FAILED_PRECONDITION:
-        return InvalidTransitionError(text)
-    if code is grpc.StatusCode.ALREADY_EXISTS:
-        return RunExistsError(text)
-    if code is grpc.StatusCode.DATA_LOSS:
-        return ArchiveError(text)
-    if code is grpc.StatusCode.UNAVAILABLE:
-        gone = "connect" in text.lower() or "socket" in text.lower()
-        return DaemonNotRunningError(f"the daemon is gone: {text}") if gone else StorageError(text)
-    return MosaicError(f"{code.name}: {text}")

@@ -9,12 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from mosaic.errors import MosaicError
+from mosaic.errors import PlayConnectionError
 from mosaic.runs.directory import RunDirectory
-
-
-class PlayConnectionError(MosaicError):
-    """The game cannot be reached."""
 
 
 @dataclass(frozen=True)

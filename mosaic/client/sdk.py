@@ -21,6 +21,7 @@ from mosaic.client.content import RunContent
 from mosaic.config.paths import Home
 from mosaic.connect.channel import open_channel
 from mosaic.connect.endpoint import find_endpoint
+from mosaic.connect.failures import LIST_IS_CUT, read_problems
 from mosaic.errors import DaemonNotRunningError, InvalidConfigError, Problem
 from mosaic.records import ExportResult, ImportedRun, RunChange, RunEvent, RunRecord
 from mosaic.records.daemon import Health, Resources, WorkerInfo
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
 # A checked configuration (`mosaic.config.build`); a document or JSON text from anyone else.
 Config = Union["TrainRunConfig", Mapping[str, Any], str]
 
-# The last problem of a refusal whose list did not fit; validating gives it whole.
-_LIST_IS_CUT = "CFG199"
 _SHUTDOWN = {
     "leave": pb.ShutdownRequest.LEAVE,
     "stop": pb.ShutdownRequest.STOP,
@@ -124,7 +123,7 @@ class TrainerClient(RunContent):
     def validate(self, config: Config) -> list[Problem]:
         """Every problem of a configuration; nothing is started."""
         reply = self._calls.unary("ValidateRun", pb.SubmitRunRequest(config_json=_as_json(config)))
-        return [Problem(item.pointer, item.code, item.message) for item in reply.problems]
+        return read_problems(reply)
 
     def submit(
         self,
@@ -158,7 +157,7 @@ class TrainerClient(RunContent):
         try:
             return read_run(self._calls.unary("SubmitRun", request).run)
         except InvalidConfigError as error:
-            if error.problems[-1].code != _LIST_IS_CUT:
+            if error.problems[-1].code != LIST_IS_CUT:
                 raise
         raise InvalidConfigError(self.validate(config))
 

@@ -6,7 +6,7 @@ Names are loaded when they are used: a daemon that only sweeps leftovers needs n
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from mosaic.fastlane.errors import (
+from mosaic.errors import (
     BadFrameError,
     FastLaneError,
     LaneTakenError,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mosaic.fastlane.errors import BadFrameError
+from mosaic.errors import BadFrameError
 from mosaic.fastlane.frame import Frame, Pixels
 
 

@@ -7,7 +7,7 @@ import re
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from mosaic.fastlane.errors import LaneTakenError
+from mosaic.errors import LaneTakenError
 from mosaic.fastlane.identity import ProcessIdentity, is_running
 from mosaic.fastlane.segment import (
     MAGIC,

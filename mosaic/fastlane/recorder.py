@@ -7,7 +7,7 @@ from typing import NamedTuple, TextIO
 
 import numpy as np
 
-from mosaic.fastlane.errors import NoFramesError
+from mosaic.errors import NoFramesError
 from mosaic.fastlane.frame import Frame, FrameMetrics, Pixels
 from mosaic.fastlane.images import encode_jpeg, shrink
 from mosaic.fastlane.reader import FrameReader

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mosaic.fastlane.errors import BadFrameError, NoRoomForFramesError
+from mosaic.errors import BadFrameError, NoRoomForFramesError
 from mosaic.fastlane.frame import FrameMetrics, Pixels
 from mosaic.fastlane.identity import ProcessIdentity, this_process
 from mosaic.fastlane.ownership import lock_control_page, remove_stores

@@ -12,12 +12,13 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+from mosaic.errors import SpoolBusyError
 from mosaic.telemetry.frames import FrameCache
 from mosaic.telemetry.lane import Lane, Session
 from mosaic.telemetry.records import Batch, Kind, Record, make_batch, records_of
 from mosaic.telemetry.ring import VIEW_RECORDS
 from mosaic.telemetry.schema import store_path
-from mosaic.telemetry.spool import Spool, SpoolBusyError, spool_path
+from mosaic.telemetry.spool import Spool, spool_path
 from mosaic.telemetry.store import Committed, StoreReader, StoreWriter
 from mosaic.wire import trainer_pb2 as pb
 

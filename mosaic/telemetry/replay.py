@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from mosaic.errors import MosaicError
+from mosaic.errors import NotRecordedError
 from mosaic.records import EpisodeBatch, StepBatch, StepRecord
 from mosaic.telemetry.pictures import draw_grid, encode_png
 from mosaic.telemetry.records import Kind
@@ -17,10 +17,6 @@ from mosaic.telemetry.store import StoreReader
 from mosaic.wire import trainer_pb2 as pb
 
 PAGE = 512
-
-
-class NotRecordedError(MosaicError):
-    """The run has no such episode in its store."""
 
 
 class Recordings(Protocol):

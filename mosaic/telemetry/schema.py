@@ -8,19 +8,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from mosaic.errors import MosaicError
+from mosaic.errors import StoreVersionError
 from mosaic.telemetry.records import Kind, Record
 from mosaic.wire import trainer_pb2 as pb
 
 SCHEMA_VERSION = 1
-
-
-class StoreVersionError(MosaicError):
-    """A store was written by a newer MOSAIC."""
-
-
-class StoreDamagedError(MosaicError):
-    """A store cannot be read."""
 
 
 STORE_FOLDER = "telemetry"

@@ -10,10 +10,11 @@ from typing import Any, Protocol
 
 import grpc
 
+from mosaic.connect.failures import abort
+from mosaic.errors import RunNotFoundError, StoreDamagedError, StoreVersionError
 from mosaic.telemetry.hub import TelemetryHub
 from mosaic.telemetry.lane import Session
 from mosaic.telemetry.records import Batch, Kind, records_of
-from mosaic.telemetry.schema import StoreDamagedError, StoreVersionError
 from mosaic.wire import trainer_pb2 as pb
 
 
@@ -79,7 +80,7 @@ class TelemetryService:
         try:
             session = await self._hub.publish(opening.run_id, kind, run_dir)
         except StoreVersionError as error:
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+            await abort(context, error)
             raise
         sender = asyncio.create_task(_send_credits(session, context))
         reader = asyncio.create_task(_take(session, opening, requests))
@@ -107,16 +108,15 @@ class TelemetryService:
                 async for batch in batches:
                     yield batch
             except (StoreDamagedError, StoreVersionError) as error:
-                await context.abort(grpc.StatusCode.DATA_LOSS, str(error))
+                await abort(context, error)
 
     async def _enter(self, context: Context, run_id: str, publishing: bool) -> Path:
         await self._authorise(context, run_id, publishing)
         try:
             return self._run_dir_of(run_id)
         except KeyError:
-            await context.abort(
-                grpc.StatusCode.NOT_FOUND, f"there is no run {run_id[:40]!r}: see `mosaic runs`"
-            )
+            text = f"there is no run {run_id[:40]!r}: see `mosaic runs`"
+            await abort(context, RunNotFoundError(text))
             raise AssertionError("abort returns never") from None
 
 

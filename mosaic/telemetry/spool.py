@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from mosaic.errors import SpoolBusyError
 from mosaic.telemetry.records import Kind, Record
 from mosaic.telemetry.schema import STORE_FOLDER
 from mosaic.wire import trainer_pb2 as pb
@@ -25,10 +26,6 @@ _HEAD = struct.Struct("<II")
 SPOOL_LIMIT_BYTES = 256 * 1024 * 1024
 TAKE_BYTES = 4 * 1024 * 1024
 _BLOCK = 1 << 20
-
-
-class SpoolBusyError(Exception):
-    """Another process holds the spool."""
 
 
 def spool_path(run_dir: Path, kind: Kind) -> Path:

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mosaic.errors import StoreDamagedError
 from mosaic.telemetry.records import Kind, Reason, Record, Rejection
 from mosaic.telemetry.schema import (
     COLUMNS,
-    StoreDamagedError,
     create_tables,
     frame_name,
     insert_rows,

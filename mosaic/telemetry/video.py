@@ -7,16 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from mosaic.errors import MosaicError
+from mosaic.errors import NoPicturesError, VideoToolMissingError
 from mosaic.telemetry.replay import ReplayStep, picture_of
-
-
-class NoPicturesError(MosaicError):
-    """The episode was recorded without anything that can be shown."""
-
-
-class VideoToolMissingError(MosaicError):
-    """The packages that encode video are not installed."""
 
 
 def write_video(steps: Iterable[ReplayStep], path: Path, fps: float = 10.0) -> int:

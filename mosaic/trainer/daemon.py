@@ -31,7 +31,8 @@ from mosaic.errors import (
 from mosaic.runs.directory import read_json
 from mosaic.system import processes
 from mosaic.trainer.api.gate import Gate
-from mosaic.trainer.api.service import ErrorTranslator, TrainerService
+from mosaic.trainer.api.service import TrainerService
+from mosaic.trainer.api.translator import ErrorTranslator
 from mosaic.trainer.launch.executor import LocalExecutor
 from mosaic.trainer.loop.engine import Engine
 from mosaic.trainer.storage.registry import Registry

@@ -13,8 +13,8 @@ from support.trainer import Trainer, until
 from human_worker.keys import KeyScriptError, UnknownKeyError, key_map, parse_script
 from mosaic.client.play import PlayClient
 from mosaic.config import build
-from mosaic.errors import InvalidConfigError, MosaicError
-from mosaic.telemetry.replay import NotRecordedError, fetch_episode, read_episode
+from mosaic.errors import InvalidConfigError, MosaicError, NotRecordedError
+from mosaic.telemetry.replay import fetch_episode, read_episode
 from mosaic.telemetry.video import write_video
 
 KEYS = Path(__file__).parents[1] / "data" / "keys.txt"

@@ -12,9 +12,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from mosaic.errors import SpoolBusyError
 from mosaic.telemetry.outbox import Outbox, Policy
 from mosaic.telemetry.records import MAX_FRAME_BYTES, MAX_TEXT_BYTES, Kind
-from mosaic.telemetry.spool import Spool, SpoolBusyError, spool_path
+from mosaic.telemetry.spool import Spool, spool_path
 from mosaic.wire import trainer_pb2 as pb
 
 CAPACITY = 5

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from mosaic.errors import NoPicturesError, NotRecordedError
 from mosaic.telemetry.pictures import CELL, draw_grid, encode_png
-from mosaic.telemetry.replay import NotRecordedError, picture_of, read_episode, replay
-from mosaic.telemetry.video import NoPicturesError, write_video
+from mosaic.telemetry.replay import picture_of, read_episode, replay
+from mosaic.telemetry.video import write_video
 from mosaic.wire import trainer_pb2 as pb
 
 

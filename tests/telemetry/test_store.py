@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from mosaic.errors import StoreVersionError
 from mosaic.telemetry.records import Kind, Reason, Rejection
-from mosaic.telemetry.schema import SCHEMA_VERSION, StoreVersionError, store_path
+from mosaic.telemetry.schema import SCHEMA_VERSION, store_path
 from mosaic.telemetry.store import StoreReader, StoreWriter
 from mosaic.wire import trainer_pb2 as pb
 

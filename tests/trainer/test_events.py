@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.trainer import Trainer
 
-from mosaic.errors import RunDamagedError
+from mosaic.errors import EventError, RunDamagedError
 from mosaic.runs import eventlog
 from mosaic.runs.eventlog import LogLine
 from mosaic.trainer.core.decisions import Now, decide
-from mosaic.trainer.core.eventcodec import EventError, decode, encode
+from mosaic.trainer.core.eventcodec import decode, encode
 from mosaic.trainer.core.events import Annotated, CheckpointSaved, Copied, RunEvent
 from mosaic.trainer.core.states import Run, State, evolve
 from mosaic.trainer.core.stimuli import AnnotateRequested

@@ -19,7 +19,7 @@ from mosaic.archive.reader import ArchiveReader
 from mosaic.archive.unpack import check_size, read_manifest, rename_run, sync, unpack
 from mosaic.config.secrets import SecretStore
 from mosaic.connect import auth
-from mosaic.errors import ArchiveError, RunExistsError
+from mosaic.errors import ArchiveError, InvalidArgumentError, RunExistsError
 from mosaic.runs.directory import remove_tree
 from mosaic.runs.ids import new_run_id
 from mosaic.system import atomic
@@ -71,7 +71,7 @@ class ArchiveHandlers:
         """Everything is received and proven out of sight; then the runs appear."""
         first = await anext(requests, pb.ImportChunk())
         if first.WhichOneof("part") != "options":
-            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the options come first")
+            raise InvalidArgumentError("the options come first")
         loop = asyncio.get_running_loop()
         upload = _Upload(requests, loop)
         # A thread of its own: a client that sends nothing must not keep those of others waiting.

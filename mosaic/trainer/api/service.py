@@ -4,25 +4,17 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import grpc
 
 from mosaic import __version__
 from mosaic.connect import auth
+from mosaic.connect.failures import problem_messages
 from mosaic.errors import (
-    AmbiguousRunError,
-    ArchiveError,
+    InvalidArgumentError,
     InvalidConfigError,
-    InvalidRunIdError,
-    InvalidTransitionError,
-    MosaicError,
-    RunDamagedError,
-    RunExistsError,
-    RunFileError,
-    RunNotFoundError,
-    StorageError,
 )
 from mosaic.runs import eventlog
 from mosaic.trainer.api.archive_service import ArchiveHandlers
@@ -53,103 +45,11 @@ from mosaic.wire import trainer_pb2 as pb
 from mosaic.wire import trainer_pb2_grpc
 from mosaic.workers.capabilities import PROTOCOL_VERSION
 
-_CODES: tuple[tuple[type[MosaicError], grpc.StatusCode], ...] = (
-    (InvalidConfigError, grpc.StatusCode.INVALID_ARGUMENT),
-    (InvalidRunIdError, grpc.StatusCode.INVALID_ARGUMENT),
-    (AmbiguousRunError, grpc.StatusCode.INVALID_ARGUMENT),
-    (RunNotFoundError, grpc.StatusCode.NOT_FOUND),
-    (RunFileError, grpc.StatusCode.OUT_OF_RANGE),
-    (InvalidTransitionError, grpc.StatusCode.FAILED_PRECONDITION),
-    (StorageError, grpc.StatusCode.UNAVAILABLE),
-    (RunExistsError, grpc.StatusCode.ALREADY_EXISTS),
-    (ArchiveError, grpc.StatusCode.DATA_LOSS),
-    (RunDamagedError, grpc.StatusCode.FAILED_PRECONDITION),
-)
-PROBLEMS_TRAILER = "mosaic-problems-bin"
-# gRPC carries both in headers, whose sum must stay below 8 KB; text is percent-encoded there.
-_MAX_DETAILS, _MAX_TRAILER = 1000, 3500
-_RETRY_AFTER = ("retry-after", "1")
 _MAX_PAGE = 500
 _MAX_GRACE_S = 86_400.0
 _MAX_KEY = 200
 
 Shutdown = Callable[["pb.ShutdownRequest.Runs"], None]
-
-
-class ErrorTranslator(grpc.aio.ServerInterceptor):  # type: ignore[misc]
-    """Turns our own errors into status codes whose text is the error's."""
-
-    async def intercept_service(
-        self, continuation: Callable[[Any], Awaitable[Any]], details: Any
-    ) -> Any:
-        handler = await continuation(details)
-        if handler is None:
-            return None
-        inner = handler.unary_unary or handler.stream_unary
-        if inner:
-
-            async def call(request: Any, context: grpc.aio.ServicerContext) -> Any:
-                try:
-                    return await inner(request, context)
-                except (MosaicError, OSError) as error:
-                    await _abort(context, error)
-
-            make = (
-                grpc.unary_unary_rpc_method_handler
-                if handler.unary_unary
-                else grpc.stream_unary_rpc_method_handler
-            )
-            return make(call, handler.request_deserializer, handler.response_serializer)
-        if handler.unary_stream:
-            source = handler.unary_stream
-
-            async def stream(request: Any, context: grpc.aio.ServicerContext) -> Any:
-                try:
-                    async for item in source(request, context):
-                        yield item
-                except (MosaicError, OSError) as error:
-                    await _abort(context, error)
-
-            return grpc.unary_stream_rpc_method_handler(
-                stream, handler.request_deserializer, handler.response_serializer
-            )
-        return handler
-
-
-async def _abort(context: grpc.aio.ServicerContext, error: Exception) -> None:
-    code = next(
-        (code for kind, code in _CODES if isinstance(error, kind)),
-        grpc.StatusCode.UNAVAILABLE if isinstance(error, OSError) else grpc.StatusCode.INTERNAL,
-    )
-    text = str(error).encode()[:_MAX_DETAILS].decode(errors="ignore")
-    trailers: list[tuple[str, str | bytes]] = []
-    if code is grpc.StatusCode.UNAVAILABLE:
-        trailers.append(_RETRY_AFTER)
-    if isinstance(error, InvalidConfigError):
-        trailers.append((PROBLEMS_TRAILER, _as_trailer(error)))
-    await context.abort(code, text, tuple(trailers))
-
-
-def _as_trailer(error: InvalidConfigError) -> bytes:
-    """As many problems as fit into a trailer; the last one says when there are more."""
-    problems = _problem_messages(error)
-    shown = len(problems)
-    while True:
-        reply = pb.ValidateRunReply(problems=problems[:shown])
-        if shown < len(problems):
-            text = f"{len(problems) - shown} more problems; ValidateRun lists them all"
-            reply.problems.append(pb.Problem(code="CFG199", message=text))
-        content = reply.SerializeToString()
-        if len(content) <= _MAX_TRAILER:
-            return content
-        shown = shown * 3 // 4
-
-
-def _problem_messages(error: InvalidConfigError) -> list[pb.Problem]:
-    return [
-        pb.Problem(pointer=item.pointer, code=item.code, message=item.message)
-        for item in error.problems
-    ]
 
 
 class TrainerService(
@@ -240,17 +140,14 @@ class TrainerService(
                 intake.validate, request.config_json, self.engine.workers, capacity
             )
         except InvalidConfigError as error:
-            return pb.ValidateRunReply(problems=_problem_messages(error))
+            return pb.ValidateRunReply(problems=problem_messages(error.problems))
         return pb.ValidateRunReply()
 
     async def SubmitRun(  # noqa: N802
         self, request: pb.SubmitRunRequest, context: grpc.aio.ServicerContext
     ) -> pb.SubmitRunReply:
         if len(request.idempotency_key) > _MAX_KEY:
-            await context.abort(
-                grpc.StatusCode.INVALID_ARGUMENT,
-                f"an idempotency key has at most {_MAX_KEY} characters",
-            )
+            raise InvalidArgumentError(f"an idempotency key has at most {_MAX_KEY} characters")
         parent = request.parent_run_id
         if parent:
             parent = (await resolve_run(self.engine, parent)).run.run_id
@@ -272,9 +169,8 @@ class TrainerService(
     ) -> pb.ListRunsReply:
         sort = request.sort or "-created_at"
         if sort.lstrip("-") not in SORTABLE:
-            await context.abort(
-                grpc.StatusCode.INVALID_ARGUMENT,
-                f"runs cannot be sorted by {sort!r}; allowed: {', '.join(SORTABLE)}",
+            raise InvalidArgumentError(
+                f"runs cannot be sorted by {sort!r}; allowed: {', '.join(SORTABLE)}"
             )
         query = Query(
             page_size=min(request.page_size or 50, _MAX_PAGE),

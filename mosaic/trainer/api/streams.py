@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 
 import grpc
 
+from mosaic.errors import InvalidArgumentError
 from mosaic.runs import logs
 from mosaic.runs.log_filter import LineFilter
 from mosaic.trainer.api.resolve import resolve_run
@@ -35,11 +36,9 @@ class StreamHandlers:
         try:
             wanted = LineFilter(request.grep, hidden)
         except re.error as error:
-            await context.abort(
-                grpc.StatusCode.INVALID_ARGUMENT,
-                f"{request.grep!r} is not a regular expression: {error}",
-            )
-            return
+            raise InvalidArgumentError(
+                f"{request.grep!r} is not a regular expression: {error}"
+            ) from None
         directory = self.engine.run_dir(stored)
         paths = {"stdout": directory.stdout, "stderr": directory.stderr}
         names = [request.stream] if request.stream in paths else list(paths)

@@ -11,16 +11,13 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from mosaic.errors import EventError
 from mosaic.records.run import Outcome
 from mosaic.trainer.core.events import Copied, Json, RunEvent
 
 _Reader = Callable[[object], object]
 # What SQLite and protobuf can hold.
 _LARGEST = 2**63
-
-
-class EventError(ValueError):
-    """A log line is no event; the text names the field."""
 
 
 @dataclass(frozen=True)

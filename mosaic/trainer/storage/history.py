@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from mosaic.errors import InvalidTransitionError, RunDamagedError
+from mosaic.errors import EventError, InvalidTransitionError, RunDamagedError
 from mosaic.runs import eventlog
 from mosaic.runs.eventlog import LogLine
-from mosaic.trainer.core.eventcodec import EventError, decode, encode, number
+from mosaic.trainer.core.eventcodec import decode, encode, number
 from mosaic.trainer.core.states import Event, Run, replay
 
 

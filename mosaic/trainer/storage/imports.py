@@ -4,9 +4,9 @@ import hashlib
 import time
 from pathlib import Path
 
-from mosaic.archive.content import Cleaner, HoldsSecretError
+from mosaic.archive.content import Cleaner
 from mosaic.archive.manifest import ArchivedRun
-from mosaic.errors import ArchiveError, RunDamagedError
+from mosaic.errors import ArchiveError, HoldsSecretError, RunDamagedError
 from mosaic.runs import eventlog
 from mosaic.runs.directory import RunDirectory, read_json
 from mosaic.trainer.api.messages import run_message
