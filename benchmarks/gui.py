@@ -88,7 +88,7 @@ def live_view(rounds: int, seconds: float = 5.0) -> dict[str, float]:
         view = FrameView(services.themes)
         view.resize(800, 600)
         view.show()
-        feed = FrameFeed(run_id, folder, 30)
+        feed = FrameFeed(run_id, 30)
         frames = 0
 
         def show(image: Any, frame: Any) -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 # With PySide6 the process has been seen to die in the embedded browser.
 os.environ["QT_API"] = "pyqt6"
@@ -16,6 +17,7 @@ from qtpy.QtWidgets import QApplication
 
 from gym_gui.background.daemon_link import DaemonLink
 from gym_gui.background.metric_feed import FeedPool
+from gym_gui.background.run_cache import RunCache
 from gym_gui.background.run_settings import RunSettings
 from gym_gui.background.streams import StreamKeeper
 from gym_gui.background.worker_hooks import WorkerHooks
@@ -27,6 +29,8 @@ from gym_gui.resources.theming import ThemeManager
 from gym_gui.services import Selection, Services
 from gym_gui.widgets.chart import ChartClock
 from mosaic.config.paths import Home
+from mosaic.connect.invitation import Invitation
+from mosaic.errors import SecretError
 
 _SIGNAL_CHECK_MS = 200
 
@@ -48,10 +52,12 @@ def make_application() -> QApplication:
     return application
 
 
-def make_services(home: Home, start_daemon: bool = True) -> Services:
+def make_services(
+    home: Home, start_daemon: bool = True, invitation: Invitation | None = None
+) -> Services:
     """Everything the window leans on."""
     settings, notice = load_window_settings(home)
-    link = DaemonLink(home, start=start_daemon)
+    link = DaemonLink(home, start_daemon, invitation)
     streams = StreamKeeper()
     notices = Notices()
     store = RunStore()
@@ -67,16 +73,19 @@ def make_services(home: Home, start_daemon: bool = True) -> Services:
         feeds=FeedPool(link, streams, store),
         clock=ChartClock(settings.chart_hz),
         hooks=hooks,
-        run_settings=RunSettings(link.calls, hooks),
+        cache=RunCache(),
+        run_settings=RunSettings(link, hooks),
     )
     if notice:
         notices.problem(notice)
     return services
 
 
-def open_window(home: Home, start_daemon: bool = True) -> MainWindow:
-    """A window on the daemon of a home; it starts one when none runs."""
-    window = MainWindow(make_services(home, start_daemon))
+def open_window(
+    home: Home, start_daemon: bool = True, invitation: Invitation | None = None
+) -> MainWindow:
+    """A window on the daemon of a home, which is started when none runs, or on an invited one."""
+    window = MainWindow(make_services(home, start_daemon, invitation))
     window.show()
     window.services.link.open()
     return window
@@ -85,13 +94,26 @@ def open_window(home: Home, start_daemon: bool = True) -> MainWindow:
 def main(arguments: Sequence[str] | None = None) -> int:
     """`python -m gym_gui`: open the workbench; returns the exit status."""
     parser = argparse.ArgumentParser(prog="mosaic gui", description="The MOSAIC workbench.")
-    parser.add_argument("--home", help="the home to work on (MOSAIC_HOME or var/ by default)")
+    parser.add_argument(
+        "--home", help="home to work on; default: MOSAIC_HOME, else var/ of the project"
+    )
     parser.add_argument(
         "--no-daemon", action="store_true", help="start no daemon when none runs; only look"
     )
+    parser.add_argument(
+        "--connect",
+        metavar="FILE",
+        type=Path,
+        help="connect with an invitation (made by: mosaic invite FILE) to a daemon whose home "
+        "this user or this machine cannot read",
+    )
     options = parser.parse_args(arguments)
+    try:
+        invitation = Invitation.load(options.connect) if options.connect else None
+    except SecretError as error:
+        parser.error(str(error))
     application = make_application()
-    window = open_window(Home.locate(options.home), not options.no_daemon)
+    window = open_window(Home.locate(options.home), not options.no_daemon, invitation)
     signal.signal(signal.SIGINT, lambda *_: window.close())
     signal.signal(signal.SIGTERM, lambda *_: window.close())
     # Python sees a signal only when it runs; Qt's loop alone would never let it.

@@ -39,7 +39,9 @@ from gym_gui.services import Services
 from gym_gui.widgets.command_palette import CommandPalette
 from gym_gui.widgets.layouts import as_panel, column
 from gym_gui.widgets.messages import Banner
+from gym_gui.widgets.qt_types import sure
 from gym_gui.widgets.toast import ToastStack
+from mosaic.client import TrainerClient
 
 _LAYOUT_ACTIONS = tuple(f"view.{name}" for name in LAYOUTS)
 
@@ -61,7 +63,7 @@ class MainWindow(QMainWindow):
         self._build()
         self._bind_actions()
         self._notifier = Notifier(services, self)
-        self.binder.fill(self.menuBar())
+        self.binder.fill(sure(self.menuBar()))
         self._make_tool_bar()
         self._connect()
         self.apply_settings(services.settings)
@@ -123,7 +125,12 @@ class MainWindow(QMainWindow):
             self.show_layout,
         )
         finder = Finder(
-            services, palette, self.binder, self.runs_panel, self.launch, self.forms.new_run_in
+            services,
+            palette,
+            self.binder,
+            self.runs_panel,
+            self.forms.environments,
+            self.forms.new_run_in,
         )
         window = WindowCommands(self, services, self.docks, dialogs, self.binder)
         for group in (self.forms, selection, table, finder, window):
@@ -184,10 +191,10 @@ class MainWindow(QMainWindow):
         else:
             self.banner.say("info", "")
         if state.name == CONNECTED:
-            self.services.link.call(
-                "workers",
-                done=self.launch.set_workers,
-                failed=lambda error: self.services.notices.error("Workers not listed", error),
+            self.services.link.ask(
+                TrainerClient.workers,
+                self.launch.set_workers,
+                lambda error: self.services.notices.error("Workers not listed", error),
             )
             self.services.feeds.reconnect()
             self.run_panel.reopen()
@@ -268,12 +275,14 @@ class MainWindow(QMainWindow):
 
     # ------------------------------------------------------------ files dropped, state kept
 
-    def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802
-        if any(url.isLocalFile() for url in event.mimeData().urls()):
+    def dragEnterEvent(self, event: QDragEnterEvent | None) -> None:  # noqa: N802
+        if event is not None and any(url.isLocalFile() for url in sure(event.mimeData()).urls()):
             event.acceptProposedAction()
 
-    def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802
-        for url in event.mimeData().urls():
+    def dropEvent(self, event: QDropEvent | None) -> None:  # noqa: N802
+        if event is None:
+            return
+        for url in sure(event.mimeData()).urls():
             if url.isLocalFile():
                 self.open_file(Path(url.toLocalFile()))
         event.acceptProposedAction()
@@ -315,7 +324,7 @@ class MainWindow(QMainWindow):
         """Remember how the window looks."""
         state = WindowState(
             self.docks.current,
-            bytes(self.saveGeometry()),
+            self.saveGeometry().data(),
             self.docks.states(),
             self.runs_panel.look(),
         )
@@ -324,7 +333,7 @@ class MainWindow(QMainWindow):
         except OSError as error:
             self.services.notices.error("The layout could not be stored", error)
 
-    def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802
+    def closeEvent(self, event: QCloseEvent | None) -> None:  # noqa: N802
         if not self._closed:
             self._closed = True
             self.save_state()

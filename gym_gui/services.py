@@ -6,15 +6,16 @@ from qtpy.QtCore import QObject, Signal
 
 from gym_gui.background.daemon_link import DaemonLink
 from gym_gui.background.metric_feed import FeedPool
+from gym_gui.background.run_cache import RunCache
 from gym_gui.background.run_settings import RunSettings
 from gym_gui.background.streams import StreamKeeper
 from gym_gui.background.worker_hooks import WorkerHooks
 from gym_gui.models.notices import Notices
-from gym_gui.models.run_status import Record
 from gym_gui.models.run_store import RunStore
 from gym_gui.models.window_settings import WindowSettings
 from gym_gui.resources.theming import ThemeManager
 from gym_gui.widgets.chart import ChartClock
+from mosaic.records import RunRecord
 
 
 class Selection(QObject):
@@ -58,14 +59,15 @@ class Services:
     feeds: FeedPool
     clock: ChartClock
     hooks: WorkerHooks
+    cache: RunCache
     run_settings: RunSettings
 
-    def selected_runs(self) -> tuple[Record, ...]:
+    def selected_runs(self) -> tuple[RunRecord, ...]:
         """The selected runs that still exist."""
         runs = (self.store.get(run_id) for run_id in self.selection.ids)
         return tuple(run for run in runs if run is not None)
 
-    def current_run(self) -> Record | None:
+    def current_run(self) -> RunRecord | None:
         """The only selected run; when several are, the one that the run panel shows."""
         runs = self.selected_runs()
         return runs[0] if len(runs) == 1 else self.store.get(self.selection.current)
@@ -78,4 +80,5 @@ class Services:
         self.run_settings.close()
         self.streams.close()
         self.link.close()
+        self.cache.close()
         self.themes.close()

@@ -121,18 +121,18 @@ class Photographer:
     def submit(self, config: dict[str, Any]) -> str:
         """Send a run and wait until it is listed."""
         sent: list[Any] = []
-        self.services.link.call("submit", config, done=sent.append, failed=sent.append)
+        self.services.link.ask(lambda client: client.submit(config), sent.append, sent.append)
         self.until(lambda: sent, "an answer")
         if not isinstance(sent[0], dict):
             raise sent[0]
-        run_id = str(sent[0]["run_id"])
+        run_id = str(sent[0].run_id)
         self.until(lambda: run_id in self.services.store.runs, "the run is listed")
         return run_id
 
     def reach(self, run_id: str, *states: str) -> dict[str, Any]:
         """Wait for a run."""
         store = self.services.store
-        self.until(lambda: store.runs[run_id]["state"] in states, f"{run_id} in {states}")
+        self.until(lambda: store.runs[run_id].state in states, f"{run_id} in {states}")
         return store.runs[run_id]
 
     def show(self, run_id: str, tab: str, layout: str = "watch") -> Any:

@@ -81,16 +81,16 @@ def train(camera: Photographer, checkout: Path) -> dict[str, str]:
     ids["spade"] = camera.submit(config("spade_bdi", "FrozenLake-v1", None, **spade))
     for name, run_id in ids.items():
         ended = camera.reach(run_id, "TERM")
-        print(f"{name}: {ended['outcome']} {ended['reason'] or ''}", flush=True)
+        print(f"{name}: {ended.outcome} {ended.reason or ''}", flush=True)
         expected = "failed" if name == "failed" else "completed"
-        if ended["outcome"] != expected:
-            raise RuntimeError(f"{name} should have {expected}: {ended['reason']}")
+        if ended.outcome != expected:
+            raise RuntimeError(f"{name} should have {expected}: {ended.reason}")
     return ids
 
 
 def evaluate(camera: Photographer, ids: dict[str, str]) -> None:
     """Let a trained policy act."""
-    trained = Path(camera.services.store.runs[ids["seed1"]]["run_dir"])
+    trained = Path(camera.services.store.runs[ids["seed1"]].run_dir)
     wanted = {
         "mode": "policy_eval",
         "policy_path": str(trained / "checkpoints"),
@@ -127,6 +127,4 @@ def sweep(camera: Photographer, ids: dict[str, str]) -> None:
         raise RuntimeError("the sweep failed")
     runs = camera.services.store.runs
     trials = [run_id for run_id in runs if run_id not in known]
-    ids["sweep"] = next(
-        one for one in trials if (Path(runs[one]["run_dir"]) / "optuna.db").exists()
-    )
+    ids["sweep"] = next(one for one in trials if (Path(runs[one].run_dir) / "optuna.db").exists())

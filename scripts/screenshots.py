@@ -179,7 +179,7 @@ def the_table(camera: Photographer, ids: dict[str, str]) -> None:
 def play(camera: Photographer, waiting: str) -> None:
     """A game, and its end; the run that waits for the whole machine must not stand before it."""
     window = camera.window
-    camera.services.link.call("cancel", waiting)
+    camera.services.link.ask(lambda client: client.cancel(waiting))
     camera.reach(waiting, "TERM")
     window.show_layout("play")
     window.play.env.set_text("LunarLander-v3")

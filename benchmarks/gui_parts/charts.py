@@ -109,8 +109,8 @@ def _run_with_points(place: Any, points: int) -> str:
 
     with TrainerClient.connect(place) as client:
         asked = {"worker": "example", "algo": "darts", "env_id": "", "total_timesteps": 1}
-        run = client.wait(client.submit(asked)["run_id"], 60)
-    folder = Path(run["run_dir"]) / "metrics"
+        run = client.wait(client.submit(asked).run_id, 60)
+    folder = Path(run.run_dir) / "metrics"
     folder.mkdir(exist_ok=True)
     for path in folder.iterdir():
         path.unlink()
@@ -118,4 +118,4 @@ def _run_with_points(place: Any, points: int) -> str:
     data["step"] = np.arange(points)
     data["value"] = np.cumsum(np.random.default_rng(1).normal(size=points))
     data.tofile(folder / "charts%2Fepisodic_return.points")
-    return str(run["run_id"])
+    return str(run.run_id)

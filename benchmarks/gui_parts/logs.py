@@ -32,10 +32,10 @@ class LogBench:
         place = Home.locate(home)
         with TrainerClient.connect(place) as client:
             asked = {"worker": "example", "algo": "darts", "env_id": "", "total_timesteps": 10**9}
-            self._run_id = str(client.submit({**asked, "extras": {"step_ms": 500}})["run_id"])
-            while client.get(self._run_id)["state"] != "EXEC":
+            self._run_id = str(client.submit({**asked, "extras": {"step_ms": 500}}).run_id)
+            while client.get(self._run_id).state != "EXEC":
                 time.sleep(0.1)
-            folder = Path(client.get(self._run_id)["run_dir"]) / "logs"
+            folder = Path(client.get(self._run_id).run_dir) / "logs"
         self._path = folder / "stderr.log"
         self._write(gigabytes)
         self._window = open_window(place, start_daemon=False)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gym_gui.models.run_status import Record
+from mosaic.records import RunRecord
 
 
 @dataclass(frozen=True)
@@ -11,12 +11,12 @@ class Context:
     """What the user is looking at, as far as actions care."""
 
     connected: bool = False
-    selected: tuple[Record, ...] = ()
+    selected: tuple[RunRecord, ...] = ()
     can_undo: bool = False
     view: str = ""
 
     @property
-    def one(self) -> Record | None:
+    def one(self) -> RunRecord | None:
         """The only selected run, if there is exactly one."""
         return self.selected[0] if len(self.selected) == 1 else None
 

@@ -8,6 +8,7 @@ from qtpy.QtWidgets import QMenuBar, QWidget
 
 from gym_gui.actions.action import Action, Context
 from gym_gui.resources.theming import ThemeManager
+from gym_gui.widgets.qt_types import sure
 
 MENUS = ("Run", "View", "Analyse", "Play", "Daemon", "Help")
 _KEEP_RECENT = 8
@@ -56,7 +57,7 @@ class ActionBinder:
     def fill(self, bar: QMenuBar) -> None:
         """Make the menus."""
         for title in MENUS:
-            menu = bar.addMenu(title)
+            menu = sure(bar.addMenu(title))
             for action in self.catalog.values():
                 if action.menu == title:
                     if action.separated:

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 
 from gym_gui.actions.action import Context
-from gym_gui.models import run_status
-from gym_gui.models.run_status import Record
+from mosaic.records import RunRecord
 
 Rule = Callable[[Context], bool]
 
@@ -14,24 +13,24 @@ def connected(context: Context) -> bool:
     return context.connected
 
 
-def any_run(fits: Callable[[Record], bool]) -> Rule:
+def any_run(fits: Callable[[RunRecord], bool]) -> Rule:
     """At least one selected run fits."""
     return lambda context: context.connected and any(map(fits, context.selected))
 
 
-def one_run(fits: Callable[[Record], bool]) -> Rule:
+def one_run(fits: Callable[[RunRecord], bool]) -> Rule:
     """Exactly one run is selected, and it fits."""
     return lambda context: context.connected and context.one is not None and fits(context.one)
 
 
-def has_full_checkpoint(run: Record) -> bool:
+def has_full_checkpoint(run: RunRecord) -> bool:
     """Training can continue from the run."""
-    return run_status.newest_checkpoint(run, "full") is not None
+    return run.newest_checkpoint("full") is not None
 
 
-def has_policy(run: Record) -> bool:
+def has_policy(run: RunRecord) -> bool:
     """The run has a checkpoint that can act."""
-    return run_status.newest_checkpoint(run) is not None
+    return run.newest_checkpoint() is not None
 
 
 def has_selection(context: Context) -> bool:

@@ -4,22 +4,31 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from qtpy.QtCore import QObject, Qt, Signal
 
+T = TypeVar("T")
+Failed = Callable[[Exception], object]
 _THREADS = 6
+# A call to the daemon ends within a second; what takes longer is dropped with the process.
 _CLOSE_S = 3.0
+
+
+class _Connectable(Protocol):
+    def connect(self, slot: Callable[..., object], type: Qt.ConnectionType) -> object: ...
+
+
+def connect_queued(signal: Any, slot: Callable[..., object]) -> None:
+    """Deliver a signal on its receiver's thread, later, even when it was sent from there."""
+    connectable: _Connectable = signal  # PyQt's own stubs leave the second argument out
+    connectable.connect(slot, Qt.ConnectionType.QueuedConnection)
 
 
 class Call:
     """One piece of work under way; `cancel` means that nobody wants the result any more."""
 
-    def __init__(
-        self,
-        done: Callable[[Any], None] | None,
-        failed: Callable[[Exception], None] | None,
-    ) -> None:
+    def __init__(self, done: Callable[[Any], object] | None, failed: Failed | None) -> None:
         self._done = done
         self._failed = failed
         self.cancelled = False
@@ -28,8 +37,8 @@ class Call:
         """Drop the result when it comes."""
         self.cancelled = True
 
-    def settle(self, result: Any, error: Exception | None) -> None:
-        """Hand the outcome to whoever asked; on the GUI thread."""
+    def settle(self, result: object, error: Exception | None) -> None:
+        """Hand the outcome to the one who asked; on the GUI thread."""
         if self.cancelled:
             return
         if error is None:
@@ -43,7 +52,7 @@ class Calls(QObject):
     """Runs functions in a few threads and delivers their outcome on the GUI thread.
 
     Signals:
-        unexpected: An error that nobody asked to hear about.
+        unexpected: An error that no caller handles.
     """
 
     unexpected = Signal(str)
@@ -54,13 +63,13 @@ class Calls(QObject):
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._closed = False
-        self._settled.connect(self._settle, Qt.ConnectionType.QueuedConnection)
+        connect_queued(self._settled, self._settle)
 
     def run(
         self,
-        work: Callable[[], Any],
-        done: Callable[[Any], None] | None = None,
-        failed: Callable[[Exception], None] | None = None,
+        work: Callable[[], T],
+        done: Callable[[T], object] | None = None,
+        failed: Failed | None = None,
     ) -> Call:
         """Run `work` in a thread; `done(result)` or `failed(error)` follow on the GUI thread."""
         call = Call(done, failed or self._report)
@@ -71,12 +80,14 @@ class Calls(QObject):
         def job() -> None:
             if call.cancelled:
                 return
+            result: T | None = None
+            problem: Exception | None = None
             try:
-                result, error = work(), None
-            except Exception as problem:
-                result, error = None, problem
+                result = work()
+            except Exception as error:
+                problem = error
             if not self._closed:
-                self._settled.emit(call, result, error)
+                self._settled.emit(call, result, problem)
 
         if len(self._threads) < _THREADS:
             # Daemon threads: a long job must not keep a closed window's process alive.
@@ -100,7 +111,7 @@ class Calls(QObject):
             if not self._closed:
                 job()
 
-    def _settle(self, call: Call, result: Any, error: Exception | None) -> None:
+    def _settle(self, call: Call, result: object, error: Exception | None) -> None:
         if not self._closed:
             call.settle(result, error)
 

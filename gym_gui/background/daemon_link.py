@@ -8,17 +8,20 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
-from qtpy.QtCore import QObject, Qt, QTimer, Signal
+from qtpy.QtCore import QObject, QTimer, Signal
 
-from gym_gui.background.calls import Call, Calls
+from gym_gui.background.calls import Call, Calls, Failed, connect_queued
 from gym_gui.models import formatting
 from mosaic.client import TrainerClient
 from mosaic.config.paths import Home
+from mosaic.connect.invitation import Invitation
 from mosaic.errors import DaemonNotRunningError, MosaicError
-from mosaic.records import ChangesMissed
+from mosaic.records import ChangesMissed, RunChange
+from mosaic.records.daemon import Health, Resources
 
+T = TypeVar("T")
 CONNECTING, CONNECTED, SLOW, LOST = "connecting", "connected", "slow", "lost"
 _PULSE_S = 2.0
 _SLOW_AFTER_S = 3.0
@@ -39,32 +42,54 @@ class LinkState:
         return self.name in (CONNECTED, SLOW)
 
 
+@dataclass(frozen=True)
+class Pulse:
+    """How the daemon and its machine are doing right now."""
+
+    health: Health
+    resources: Resources
+    latency_ms: float
+
+
 class DaemonLink(QObject):
     """Connects to the daemon of a home and tells the window what happens there.
+
+    Args:
+        home: The daemon's home; with an invitation only the window's own files are in it.
+        start: Start a daemon when none runs.
+        invitation: How to reach a daemon whose home this window cannot read.
+        parent: Qt's parent.
 
     Signals:
         state_changed: A `LinkState`.
         changes: A list of WatchRuns records, at most a few hundred at a time.
-        pulse: Health, resources and `latency_ms` every two seconds.
+        pulse: A `Pulse` every two seconds.
     """
 
     state_changed = Signal(object)
     changes = Signal(list)
-    pulse = Signal(dict)
+    pulse = Signal(object)
     _news = Signal()
     _said = Signal(object)
-    _beat = Signal(dict)
+    _beat = Signal(object)
 
-    def __init__(self, home: Home, start: bool = True, parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        home: Home,
+        start: bool = True,
+        invitation: Invitation | None = None,
+        parent: QObject | None = None,
+    ) -> None:
         super().__init__(parent)
         self.home = home
+        self._invitation = invitation
         self.calls = Calls(self)
         self.state = LinkState(CONNECTING, "Connecting to the trainer daemon …")
-        self._start_daemon = start
+        self._start_daemon = start and invitation is None
         self._client: TrainerClient | None = None
         self._clients: set[TrainerClient] = set()
         self._lock = threading.Lock()
-        self._pending: list[dict[str, Any]] = []
+        self._pending: list[RunChange] = []
         self._announced = False
         self._stopping = threading.Event()
         self._wake = threading.Event()
@@ -73,13 +98,17 @@ class DaemonLink(QObject):
             threading.Thread(target=self._follow, name="gui-watch", daemon=True),
             threading.Thread(target=self._take_pulse, name="gui-pulse", daemon=True),
         ]
-        queued = Qt.ConnectionType.QueuedConnection
-        self._news.connect(self._deliver, queued)
-        self._said.connect(self._take_state, queued)
-        self._beat.connect(self._take_beat, queued)
+        connect_queued(self._news, self._deliver)
+        connect_queued(self._said, self._take_state)
+        connect_queued(self._beat, self._take_beat)
         self._slow_timer = QTimer(self)
         self._slow_timer.setInterval(500)
         self._slow_timer.timeout.connect(self._check_slow)
+
+    @property
+    def local(self) -> bool:
+        """Whether the daemon runs on this machine, for this user: its memory can be shared."""
+        return self._invitation is None
 
     def open(self) -> None:
         """Begin connecting."""
@@ -102,31 +131,29 @@ class DaemonLink(QObject):
         self.calls.close()
 
     def start_daemon(self) -> None:
-        """Start a daemon at the next attempt, which is now."""
-        self._start_daemon = True
+        """Start a daemon at the next attempt, which is now; one elsewhere can only be awaited."""
+        self._start_daemon = self.local
         self._wake.set()
 
-    def call(
+    def ask(
         self,
-        method: str,
-        *args: Any,
-        done: Callable[[Any], None] | None = None,
-        failed: Callable[[Exception], None] | None = None,
-        **options: Any,
+        question: Callable[[TrainerClient], T],
+        done: Callable[[T], object] | None = None,
+        failed: Failed | None = None,
     ) -> Call:
-        """Call a method of the client in the background."""
+        """Ask the daemon something in the background; the answer comes on the GUI thread."""
 
-        def work() -> Any:
+        def work() -> T:
             client = self._client
             if client is None:
                 raise DaemonNotRunningError("the trainer daemon is not connected yet")
-            return getattr(client, method)(*args, **options)
+            return question(client)
 
         return self.calls.run(work, done, failed)
 
     def new_client(self) -> TrainerClient:
         """A connection of its own, for a stream that is ended by closing it; not on this thread."""
-        client = TrainerClient.connect(self.home)
+        client = self._new_connection(start=False)
         with self._lock:
             self._clients.add(client)
             late = self._stopping.is_set()
@@ -155,9 +182,9 @@ class DaemonLink(QObject):
                     if isinstance(change, ChangesMissed):
                         since = change.since
                         break
-                    generation, since = change["generation"], change["sequence"]
+                    generation, since = change.generation, change.sequence
                     self._queue(change)
-            except (MosaicError, OSError, ValueError, KeyError) as error:
+            except (MosaicError, OSError, ValueError) as error:
                 self._say(LOST, _first_line(error))
             finally:
                 self._drop(client)
@@ -168,17 +195,22 @@ class DaemonLink(QObject):
 
     def _connect(self) -> TrainerClient:
         start, self._start_daemon = self._start_daemon, False
-        client = TrainerClient.connect(self.home, start=start)
+        client = self._new_connection(start)
         with self._lock:
             self._clients.add(client)
         return client
+
+    def _new_connection(self, start: bool) -> TrainerClient:
+        if self._invitation is not None:
+            return TrainerClient.accept(self._invitation, self.home)
+        return TrainerClient.connect(self.home, start=start)
 
     def _drop(self, client: TrainerClient | None) -> None:
         self._client = None
         if client is not None:
             self.release(client)
 
-    def _queue(self, change: dict[str, Any]) -> None:
+    def _queue(self, change: RunChange) -> None:
         with self._lock:
             self._pending.append(change)
             tell = not self._announced
@@ -205,7 +237,7 @@ class DaemonLink(QObject):
                 try:
                     health = client.health()
                     latency = (time.monotonic() - begun) * 1000
-                    self._beat.emit({**health, **client.resources(), "latency_ms": latency})
+                    self._beat.emit(Pulse(health, client.resources(), latency))
                 except (MosaicError, ValueError):
                     pass  # the watching thread says what is wrong
                 self._asked_at = 0.0
@@ -217,7 +249,7 @@ class DaemonLink(QObject):
         if self.state.name == CONNECTED and waiting > _SLOW_AFTER_S:
             self._take_state(LinkState(SLOW, "The trainer daemon is not answering; waiting for it"))
 
-    def _take_beat(self, beat: dict[str, Any]) -> None:
+    def _take_beat(self, beat: Pulse) -> None:
         if self._stopping.is_set():
             return
         if self.state.name == SLOW:

@@ -1,7 +1,5 @@
 """Where a run's frames come from: shared memory on this machine, the daemon's stream otherwise."""
 
-from pathlib import Path
-
 from qtpy.QtCore import QObject, QTimer, Signal
 from qtpy.QtGui import QImage
 
@@ -17,8 +15,8 @@ _LOCAL_PATIENCE_MS = 6000
 class FrameSource(QObject):
     """The frames of one run by the best way there is.
 
-    Automatically: shared memory, and when that brings nothing for a while, because the daemon is
-    on another machine or in another container, the network as well, until it does.
+    Automatically: shared memory when the daemon is on this machine, and when that brings nothing
+    for a while (another container, no shared memory) the network as well, until it does.
 
     Signals:
         frame: A QImage and its `FrameMetrics`.
@@ -28,7 +26,7 @@ class FrameSource(QObject):
     frame = Signal(object, object)
     status = Signal(bool, str)
 
-    def __init__(self, link: DaemonLink, run_id: str, run_dir: str, hertz: int, way: str) -> None:
+    def __init__(self, link: DaemonLink, run_id: str, hertz: int, way: str) -> None:
         super().__init__()
         self._link, self._run_id, self._hertz = link, run_id, hertz
         self._local: FrameFeed | None = None
@@ -37,12 +35,11 @@ class FrameSource(QObject):
         self._patience.setSingleShot(True)
         self._patience.setInterval(_LOCAL_PATIENCE_MS)
         self._patience.timeout.connect(self._open_remote)
-        here = Path(run_dir).is_dir()
-        self._wants_local = way == SHARED or (way == AUTOMATIC and here)
-        self._wants_remote = way == NETWORK or (way == AUTOMATIC and not here)
+        self._wants_local = way == SHARED or (way == AUTOMATIC and link.local)
+        self._wants_remote = way == NETWORK or (way == AUTOMATIC and not link.local)
         self._automatic = way == AUTOMATIC
         if self._wants_local:
-            self._local = FrameFeed(run_id, run_dir, hertz, self)
+            self._local = FrameFeed(run_id, hertz, self)
             self._local.frame.connect(self._on_local)
             self._local.status.connect(self.status)
 

@@ -4,9 +4,11 @@ import threading
 import time
 
 import numpy as np
-from qtpy.QtCore import QObject, Qt, Signal
+from numpy.typing import NDArray
+from qtpy.QtCore import QObject, Signal
 from qtpy.QtGui import QImage
 
+from gym_gui.background.calls import connect_queued
 from mosaic.errors import MosaicError
 from mosaic.fastlane import Frame, FrameReader
 
@@ -26,17 +28,15 @@ class FrameFeed(QObject):
     status = Signal(bool, str)
     _ready = Signal()
 
-    def __init__(
-        self, run_id: str, run_dir: str, hertz: int, parent: QObject | None = None
-    ) -> None:
+    def __init__(self, run_id: str, hertz: int, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._run_id, self._run_dir = run_id, run_dir
+        self._run_id = run_id
         self._pause_s = 1.0 / max(1, hertz)
         self._stopping = threading.Event()
         self._taken = threading.Event()
         self._taken.set()
         self._newest: tuple[QImage, Frame] | None = None
-        self._ready.connect(self._deliver, Qt.ConnectionType.QueuedConnection)
+        connect_queued(self._ready, self._deliver)
         self._thread = threading.Thread(target=self._read, name="gui-frames", daemon=True)
 
     def start(self) -> None:
@@ -52,7 +52,7 @@ class FrameFeed(QObject):
     def _read(self) -> None:
         told: tuple[bool, str] | None = None
         try:
-            reader = FrameReader(self._run_id, run_dir=self._run_dir or None)
+            reader = FrameReader(self._run_id)
         except (MosaicError, OSError) as error:
             self._tell(False, str(error))
             return
@@ -82,7 +82,7 @@ class FrameFeed(QObject):
             self.frame.emit(*newest)
 
 
-def as_image(pixels: np.ndarray) -> QImage:
+def as_image(pixels: NDArray[np.uint8]) -> QImage:
     """RGB pixels as a picture that owns its memory."""
     height, width = pixels.shape[:2]
     data = np.ascontiguousarray(pixels)

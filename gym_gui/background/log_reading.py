@@ -5,9 +5,9 @@ These generators run on a stream's thread.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from mosaic.client import TrainerClient
+from mosaic.records import LogChunk
 
 TAIL_LINES = 3000
 _PAGE_LINES = 3000
@@ -35,11 +35,18 @@ class Place:
 
 def newest_or_fitting(
     run_id: str, pattern: str, lifecycle: bool, client: TrainerClient
-) -> Iterator[Any]:
+) -> Iterator[LogChunk]:
     """The last lines and then new ones; with a pattern, all lines that fit it."""
-    options = {"grep": pattern, "progress": True} if pattern else {"tail_lines": TAIL_LINES}
     hits = 0
-    for chunk in client.logs(run_id, follow=True, lifecycle=lifecycle, **options):
+    chunks = client.logs(
+        run_id,
+        follow=True,
+        lifecycle=lifecycle,
+        grep=pattern,
+        progress=bool(pattern),
+        tail_lines=0 if pattern else TAIL_LINES,
+    )
+    for chunk in chunks:
         hits += chunk.text.count("\n")
         yield chunk
         if pattern and hits >= _MAX_HITS:
@@ -50,7 +57,7 @@ def newest_or_fitting(
 
 def page(
     run_id: str, stream: str, offset: int, lifecycle: bool, cut: bool, client: TrainerClient
-) -> Iterator[Any]:
+) -> Iterator[LogChunk]:
     """Some lines of one stream from a byte on; `cut` drops what is left of a line there."""
     lines = 0
     chunks = client.logs(
@@ -65,7 +72,9 @@ def page(
             return
 
 
-def first_error(run_id: str, errors: str, lifecycle: bool, client: TrainerClient) -> Iterator[Any]:
+def first_error(
+    run_id: str, errors: str, lifecycle: bool, client: TrainerClient
+) -> Iterator[LogChunk | Place]:
     """How far the search is, then the place of the first error."""
     for chunk in client.logs(run_id, grep=errors, lifecycle=lifecycle, progress=True):
         if chunk.text:

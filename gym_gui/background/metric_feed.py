@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator
-from typing import Any
 
 from qtpy.QtCore import QObject, QTimer, Signal
 
@@ -11,6 +10,7 @@ from gym_gui.background.streams import Stream, StreamKeeper
 from gym_gui.models.run_store import RunStore
 from gym_gui.models.series import Series
 from mosaic.client import TrainerClient
+from mosaic.records import MetricBatch
 
 # More than a chart draws at once: the rest is there for zooming in.
 _MAX_POINTS = 16_000
@@ -34,7 +34,7 @@ class MetricFeed(QObject):
         self.run_id = run_id
         self.curves: dict[str, Series] = {}
 
-        def follow(client: TrainerClient) -> Iterator[dict[str, Any]]:
+        def follow(client: TrainerClient) -> Iterator[MetricBatch]:
             return client.metrics(run_id, follow=True, max_points=_MAX_POINTS)
 
         self._stream = keeper.keep(Stream(link, follow))
@@ -45,12 +45,12 @@ class MetricFeed(QObject):
         """Follow no longer."""
         self._stream.stop()
 
-    def _take(self, batches: list[dict[str, Any]]) -> None:
+    def _take(self, batches: list[MetricBatch]) -> None:
         for batch in batches:
-            series = self.curves.setdefault(batch["tag"], Series())
-            series.extend(batch["steps"], batch["values"], batch["wall_times"])
-            series.total_points = batch["total_points"]
-        self.grown.emit({batch["tag"] for batch in batches})
+            series = self.curves.setdefault(batch.tag, Series())
+            series.extend(batch.steps, batch.values, batch.wall_times)
+            series.total_points = batch.total_points
+        self.grown.emit({batch.tag for batch in batches})
 
 
 class FeedPool(QObject):

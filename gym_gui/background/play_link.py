@@ -3,14 +3,16 @@
 import base64
 import binascii
 import json
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from qtpy.QtCore import QObject, QTimer, Signal
 from qtpy.QtGui import QImage
 from qtpy.QtNetwork import QLocalSocket
 
+from gym_gui.background.calls import Call
+from gym_gui.background.daemon_link import DaemonLink
+
+_ADDRESS_FILE = "play.json"
 _LOOK_MS = 100
 _LONGEST_LINE = 32 * 2**20
 
@@ -22,19 +24,25 @@ class PlayLink(QObject):
         ready: The game's keys and rate are known.
         scene: A picture and how the game stands.
         gone: The game has ended.
+        unreachable: The game runs where this window cannot reach it, and why.
     """
 
     ready = Signal(dict)
     scene = Signal(object, dict)
     gone = Signal()
+    unreachable = Signal(str)
 
-    def __init__(self, run_dir: str, parent: QObject | None = None) -> None:
+    def __init__(self, link: DaemonLink, run_id: str, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._address = Path(run_dir) / "play.json"
+        self._link, self._run_id = link, run_id
+        self._asking: Call | None = None
         self._unread = b""
         self._socket = QLocalSocket(self)
         self._socket.readyRead.connect(self._on_data)
+        self._was_connected = False
+        self._socket.connected.connect(self._on_connected)
         self._socket.disconnected.connect(self.gone)
+        self._socket.errorOccurred.connect(lambda _error: self._on_error())
         self._timer = QTimer(self)
         self._timer.setInterval(_LOOK_MS)
         self._timer.timeout.connect(self._look)
@@ -60,24 +68,40 @@ class PlayLink(QObject):
     def close(self) -> None:
         """Hang up."""
         self._timer.stop()
+        if self._asking is not None:
+            self._asking.cancel()
         self._socket.blockSignals(True)
         self._socket.abort()
 
-    def _say(self, message: dict[str, Any]) -> None:
+    def _say(self, message: dict[str, object]) -> None:
         if self.connected:
             self._socket.write(json.dumps(message).encode() + b"\n")
 
     def _look(self) -> None:
         """The worker names its socket in a small file as soon as it can be played."""
-        try:
-            path = str(json.loads(self._address.read_text(encoding="utf-8"))["socket"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return
-        self._timer.stop()
-        self._socket.connectToServer(path)
+        if self._asking is None:
+            self._asking = self._link.ask(
+                lambda client: client.read_file(self._run_id, _ADDRESS_FILE).document(),
+                self._connect,
+                lambda _error: self._connect({}),
+            )
+
+    def _connect(self, address: Mapping[str, object]) -> None:
+        self._asking = None
+        path = address.get("socket")
+        if isinstance(path, str) and self._timer.isActive():
+            self._timer.stop()
+            self._socket.connectToServer(path)
+
+    def _on_connected(self) -> None:
+        self._was_connected = True
+
+    def _on_error(self) -> None:
+        if not self._was_connected:
+            self.unreachable.emit(self._socket.errorString())
 
     def _on_data(self) -> None:
-        self._unread += bytes(self._socket.readAll())
+        self._unread += self._socket.readAll().data()
         *lines, self._unread = self._unread.split(b"\n")
         if len(self._unread) > _LONGEST_LINE:
             self._socket.abort()
@@ -90,9 +114,9 @@ class PlayLink(QObject):
         if documents:
             self._show(documents[-1])
 
-    def _show(self, document: dict[str, Any]) -> None:
+    def _show(self, document: dict[str, object]) -> None:
         try:
-            data = base64.b64decode(document.get("frame") or "")
+            data = base64.b64decode(str(document.get("frame") or ""))
         except (binascii.Error, ValueError):
             return
         image = QImage.fromData(data)
@@ -100,7 +124,7 @@ class PlayLink(QObject):
             self.scene.emit(image, document)
 
 
-def _read(line: bytes) -> dict[str, Any] | None:
+def _read(line: bytes) -> dict[str, object] | None:
     try:
         document = json.loads(line)
     except ValueError:

@@ -5,9 +5,9 @@ import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from mosaic.client import TrainerClient
+from mosaic.records import StepRecord
 
 MOST_FRAMES = 6000
 _DECODE_LIMIT_S = 120
@@ -73,7 +73,7 @@ def read_episode(client: TrainerClient, run_id: str, episode: int) -> list[Pictu
     return pictures
 
 
-def step_picture(step: Any, total: float = 0.0) -> Picture:
+def step_picture(step: StepRecord, total: float = 0.0) -> Picture:
     """One recorded step as a picture with a caption."""
     end = " · terminated" if step.terminated else " · truncated" if step.truncated else ""
     caption = (
@@ -81,7 +81,7 @@ def step_picture(step: Any, total: float = 0.0) -> Picture:
         f"reward {step.reward:g} · return {total:g}{end}"
     )
     rows, agent = _grid(step.info_json)
-    return Picture(bytes(step.frame), caption, rows, agent)
+    return Picture(step.frame, caption, rows, agent)
 
 
 def _grid(text: str) -> tuple[tuple[str, ...], tuple[int, int] | None]:

@@ -1,19 +1,19 @@
 """A run's frames over the daemon's connection, for a window that cannot share its memory."""
 
 import threading
-from typing import Any
 
-from qtpy.QtCore import QObject, Qt, Signal
+from qtpy.QtCore import QObject, Signal
 from qtpy.QtGui import QImage
 
+from gym_gui.background.calls import connect_queued
 from gym_gui.background.daemon_link import DaemonLink
 from mosaic.client import TrainerClient
 from mosaic.errors import MosaicError
 from mosaic.fastlane.frame import FrameMetrics
+from mosaic.records import FrameRecord
 
 _RETRY_S = 1.0
 _MAX_DIM = 640
-_NUMBERS = ("last_reward", "rolling_return", "step_rate_hz", "capped")
 
 
 class RemoteFrameFeed(QObject):
@@ -38,7 +38,7 @@ class RemoteFrameFeed(QObject):
         self._lock = threading.Lock()
         self._client: TrainerClient | None = None
         self._newest: tuple[QImage, FrameMetrics] | None = None
-        self._ready.connect(self._deliver, Qt.ConnectionType.QueuedConnection)
+        connect_queued(self._ready, self._deliver)
         self._thread = threading.Thread(target=self._read, name="gui-frames", daemon=True)
 
     def start(self) -> None:
@@ -80,12 +80,20 @@ class RemoteFrameFeed(QObject):
                 self._link.release(client)
         return ""
 
-    def _take(self, message: dict[str, Any]) -> None:
-        image = QImage.fromData(message["jpeg"])
+    def _take(self, message: FrameRecord) -> None:
+        image = QImage.fromData(message.jpeg)
         if image.isNull():
             return
         first = self._newest is None
-        self._newest = (image, FrameMetrics(**{name: message[name] for name in _NUMBERS}))
+        self._newest = (
+            image,
+            FrameMetrics(
+                last_reward=message.last_reward,
+                rolling_return=message.rolling_return,
+                step_rate_hz=message.step_rate_hz,
+                capped=message.capped,
+            ),
+        )
         if first:
             self._ready.emit()
 

@@ -1,21 +1,25 @@
 """The settings of runs, read from their configs in the background when somebody wants them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from qtpy.QtCore import QObject, QTimer, Signal
 
-from gym_gui.background.calls import Calls
+from gym_gui.background.daemon_link import DaemonLink
 from gym_gui.background.worker_hooks import WorkerHooks
 from gym_gui.models.actors import Actor
 from gym_gui.models.flat_config import defaults_of, fingerprint, flat_settings
-from gym_gui.models.json_files import read_object
-from gym_gui.models.run_status import Record, is_real
+from gym_gui.models.run_status import is_real
+from mosaic.client import TrainerClient
+from mosaic.errors import RunFileError, RunNotFoundError
+from mosaic.records import RunRecord
 
+Settings = Mapping[str, Any]
+# Short enough to show the first rows soon, long enough that the thread is not asked too often.
 _AT_ONCE = 250
 _COALESCE_MS = 120
-_NOTHING: Mapping[str, Any] = {}
+_NOTHING: Settings = {}
 
 
 class RunSettings(QObject):
@@ -27,18 +31,20 @@ class RunSettings(QObject):
 
     arrived = Signal()
 
-    def __init__(self, calls: Calls, hooks: WorkerHooks) -> None:
+    def __init__(self, link: DaemonLink, hooks: WorkerHooks) -> None:
         super().__init__()
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(_COALESCE_MS)
         self._timer.timeout.connect(self.arrived)
-        self._calls = calls
+        self._link = link
+        self._waiting: list[str] = []
+        self._reading = False
         self._hooks = hooks
-        self._known: dict[str, Mapping[str, Any]] = {}
+        self._known: dict[str, Settings] = {}
         self._prints: dict[str, str] = {}
         self._asked: set[str] = set()
-        self._defaults: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self._defaults: dict[tuple[str, str], Settings] = {}
         self._scripts: set[tuple[str, str]] = set()
         self._described: set[tuple[str, str]] = set()
         self._actors: dict[str, Actor] = {}
@@ -48,18 +54,18 @@ class RunSettings(QObject):
         self._actors = {actor.worker_type: actor for actor in actors}
         self._want_defaults(set(self._scripts))
 
-    def value(self, run: Record, name: str) -> Any:
+    def value(self, run: RunRecord, name: str) -> Any:
         """A setting of a run, its script's default when it was not given, or None."""
-        given = self._known.get(run["run_id"])
+        given = self._known.get(run.run_id)
         if given is None:
             return None
         if name in given:
             return given[name]
-        return self._defaults.get((run["worker"], run["algo"]), _NOTHING).get(name)
+        return self._defaults.get((run.worker, run.algo), _NOTHING).get(name)
 
-    def fingerprint(self, run: Record) -> str:
+    def fingerprint(self, run: RunRecord) -> str:
         """The same for runs that were asked for the same thing; empty while not read."""
-        return self._prints.get(run["run_id"], "")
+        return self._prints.get(run.run_id, "")
 
     def names(self) -> list[str]:
         """Every setting that a run read so far has."""
@@ -70,15 +76,13 @@ class RunSettings(QObject):
             found.update(defaults)
         return sorted(found)
 
-    def want(self, runs: Sequence[Record]) -> None:
+    def want(self, runs: Sequence[RunRecord]) -> None:
         """Read the settings of these runs, a few hundred at a time; what is known is not read."""
-        new = [run for run in runs if run["run_id"] not in self._asked and run["run_dir"]]
-        missing = [(run["run_id"], run["run_dir"]) for run in new if is_real(run)]
-        self._asked.update(run_id for run_id, _ in missing)
-        self._want_defaults({(run["worker"], run["algo"]) for run in new})
-        for start in range(0, len(missing), _AT_ONCE):
-            part = missing[start : start + _AT_ONCE]
-            self._calls.run(lambda part=part: _read_all(part), self._take)
+        new = [run for run in runs if run.run_id not in self._asked and is_real(run)]
+        self._asked.update(run.run_id for run in new)
+        self._want_defaults({(run.worker, run.algo) for run in new})
+        self._waiting += [run.run_id for run in new]
+        self._read_more()
 
     def close(self) -> None:
         """Announce nothing more."""
@@ -96,28 +100,44 @@ class RunSettings(QObject):
             self._hooks.describe(
                 actor.capabilities,
                 algo,
-                lambda description, key=(worker, algo): self._take_defaults(key, description),
+                partial(self._take_defaults, (worker, algo)),
                 lambda _error: None,  # an algorithm of another version has no defaults to show
             )
 
-    def _take(self, found: dict[str, tuple[Mapping[str, Any], str]]) -> None:
+    def _read_more(self) -> None:
+        # One part at a time: thousands of questions in a row must not keep a click waiting.
+        if self._reading or not self._waiting:
+            return
+        part, self._waiting = self._waiting[:_AT_ONCE], self._waiting[_AT_ONCE:]
+        self._reading = True
+        self._link.ask(partial(_read_all, part), self._take, lambda _error: self._forget(part))
+
+    def _forget(self, part: list[str]) -> None:
+        """The daemon is away; these runs are asked for again when somebody wants them."""
+        self._reading = False
+        self._asked.difference_update(part, self._waiting)
+        self._waiting = []
+
+    def _take(self, found: dict[str, tuple[Settings, str]]) -> None:
+        self._reading = False
         for run_id, (settings, mark) in found.items():
             self._known[run_id] = settings
             self._prints[run_id] = mark
         self._timer.start()
+        self._read_more()
 
-    def _take_defaults(self, key: tuple[str, str], description: Mapping[str, Any]) -> None:
+    def _take_defaults(self, key: tuple[str, str], description: Settings) -> None:
         self._defaults[key] = defaults_of(description)
         self._timer.start()
 
 
-def _read_all(folders: list[tuple[str, str]]) -> dict[str, tuple[Mapping[str, Any], str]]:
+def _read_all(run_ids: list[str], client: TrainerClient) -> dict[str, tuple[Settings, str]]:
     """Runs on a thread; a config that cannot be read has no settings."""
-    found: dict[str, tuple[Mapping[str, Any], str]] = {}
-    for run_id, folder in folders:
+    found: dict[str, tuple[Settings, str]] = {}
+    for run_id in run_ids:
         try:
-            settings = flat_settings(read_object(Path(folder) / "config.json"))
-        except (KeyError, TypeError, AttributeError, ValueError):
+            settings = flat_settings(client.config(run_id))
+        except (KeyError, TypeError, AttributeError, ValueError, RunFileError, RunNotFoundError):
             settings = {}
         found[run_id] = (settings, fingerprint(settings))
     return found

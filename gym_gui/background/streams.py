@@ -3,10 +3,10 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
-from qtpy.QtCore import QObject, Qt, Signal
+from qtpy.QtCore import QObject, Signal
 
+from gym_gui.background.calls import connect_queued
 from gym_gui.background.daemon_link import DaemonLink
 from mosaic.client import TrainerClient
 from mosaic.errors import MosaicError
@@ -34,7 +34,7 @@ class Stream(QObject):
     def __init__(
         self,
         link: DaemonLink,
-        open_stream: Callable[[TrainerClient], Iterator[Any]],
+        open_stream: Callable[[TrainerClient], Iterator[object]],
         retry: bool = False,
         parent: QObject | None = None,
     ) -> None:
@@ -42,13 +42,12 @@ class Stream(QObject):
         self._link = link
         self._open = open_stream
         self._retry = retry
-        self._waiting: list[Any] = []
+        self._waiting: list[object] = []
         self._room = threading.Condition()
         self._stopping = threading.Event()
         self._client: TrainerClient | None = None
-        queued = Qt.ConnectionType.QueuedConnection
-        self._news.connect(self._deliver, queued)
-        self._over.connect(self._end, queued)
+        connect_queued(self._news, self._deliver)
+        connect_queued(self._over, self._end)
         self._thread = threading.Thread(target=self._read, name="gui-stream", daemon=True)
         self._thread.start()
 
@@ -93,7 +92,7 @@ class Stream(QObject):
                 self._link.release(client)
         return ""
 
-    def _put(self, item: Any) -> None:
+    def _put(self, item: object) -> None:
         with self._room:
             while len(self._waiting) >= _MAX_WAITING and not self._stopping.is_set():
                 self._room.wait(0.5)

@@ -87,7 +87,7 @@ class TensorBoardServer(QObject):
     def _on_output(self) -> None:
         if self._process is None:
             return
-        self._said = (self._said + bytes(self._process.readAll()).decode(errors="replace"))[-4000:]
+        self._said = (self._said + self._process.readAll().data().decode(errors="replace"))[-4000:]
         match = _ADDRESS.search(self._said)
         if match and not self.address:
             self.address = match[1]

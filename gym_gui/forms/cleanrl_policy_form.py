@@ -113,7 +113,7 @@ class CleanRlPolicyForm(WorkerForm):
         self.banner.say("danger", "\n".join(map(str, problems)))
 
     def _config(self) -> dict[str, Any]:
-        run = self.source.run or {}
+        run = self.source.run
         extras: dict[str, Any] = {
             "mode": "policy_eval",
             "policy_path": self.source.path(),
@@ -125,8 +125,8 @@ class CleanRlPolicyForm(WorkerForm):
             extras["gamma"] = float(self.gamma.value() or 0.0)
         name = f"eval of {title_of(run)}" if run else "eval of a file"
         config = {
-            "algo": self.algo.text().strip() or run.get("algo", ""),
-            "env_id": self.env.text().strip() or run.get("env_id", ""),
+            "algo": self.algo.text().strip() or (run.algo if run else ""),
+            "env_id": self.env.text().strip() or (run.env_id if run else ""),
             "seed": int(self.seed.value() or 0),
             "extras": extras,
         }
@@ -138,6 +138,6 @@ class CleanRlPolicyForm(WorkerForm):
 
     def _on_source(self) -> None:
         run = self.source.run
-        self.env.setPlaceholderText(run["env_id"] if run else "the one it was trained in")
-        self.algo.setPlaceholderText(run["algo"] if run else "needed for a file of your own")
+        self.env.setPlaceholderText(run.env_id if run else "the one it was trained in")
+        self.algo.setPlaceholderText(run.algo if run else "needed for a file of your own")
         self.edited.emit()

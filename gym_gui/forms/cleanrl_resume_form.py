@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from qtpy.QtWidgets import QLineEdit
@@ -12,7 +11,6 @@ from qtpy.QtWidgets import QLineEdit
 from gym_gui.forms.base import NumberLine, WorkerForm, form_layout, texts_of, type_texts
 from gym_gui.forms.run_source import RunSource
 from gym_gui.models.actors import Actor
-from gym_gui.presenters.run_commands import read_config
 from gym_gui.services import Services
 from gym_gui.widgets.basics import Banner, button, column, label, row
 
@@ -81,10 +79,9 @@ class CleanRlResumeForm(WorkerForm):
         if run is None or self.steps.problem:
             self.banner.say("danger", self.steps.problem or "Choose a run to continue from.")
             return
-        path = Path(run["run_dir"]) / "config.json"
-        self._services.link.calls.run(
-            lambda: read_config(path),
-            lambda config: self._send(config, run["run_id"]),
+        self._services.link.ask(
+            lambda client: client.config(run.run_id),
+            lambda config: self._send(config, run.run_id),
             lambda error: self.banner.say("danger", f"The run's config cannot be read: {error}"),
         )
 
@@ -112,9 +109,9 @@ class CleanRlResumeForm(WorkerForm):
         if run is None:
             self._facts.setText("")
         else:
-            progress = run["progress"]
+            progress = run.progress
             self._facts.setText(
-                f"{run['algo']} in {run['env_id']}: {progress['step']:,} of "
-                f"{progress['total']:,} steps done. To train longer, give a larger total."
+                f"{run.algo} in {run.env_id}: {progress.step:,} of "
+                f"{progress.total:,} steps done. To train longer, give a larger total."
             )
         self.edited.emit()

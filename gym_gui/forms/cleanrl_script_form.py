@@ -15,6 +15,7 @@ from gym_gui.models.actors import Actor
 from gym_gui.models.script_header import ScriptHeader, read_header, scripts_in
 from gym_gui.services import Services
 from gym_gui.widgets.basics import Banner, button, column, label, row
+from gym_gui.widgets.qt_types import sure
 from mosaic.config.paths import project_root
 
 _SHOWN_CHARACTERS = 40_000
@@ -115,7 +116,7 @@ class CleanRlScriptForm(WorkerForm):
         self.list.addItems([str(path) for path in paths])
         if not paths:
             self.list.addItem("None found; put *.sh files into the home's scripts folder")
-            self.list.item(0).setFlags(Qt.ItemFlag.NoItemFlags)
+            sure(self.list.item(0)).setFlags(Qt.ItemFlag.NoItemFlags)
 
     def _on_listed(self, text: str) -> None:
         if text.endswith(".sh"):

@@ -9,6 +9,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QLineEdit, QSplitter, QTabWidget, QTextBrowser, QWidget
 
 from gym_gui.algo_docs import library
+from gym_gui.background.daemon_link import Pulse
 from gym_gui.background.probes import probe_wandb
 from gym_gui.forms.base import NumberLine, WorkerForm, form_layout
 from gym_gui.forms.notes_panel import NotesPanel
@@ -29,6 +30,7 @@ from gym_gui.models.tags import split_tags
 from gym_gui.models.train_draft import TrainDraft
 from gym_gui.services import Services
 from gym_gui.widgets.basics import Banner, column, label, row, scrolled, tab_chain
+from gym_gui.widgets.qt_types import sure
 
 
 class CleanRlTrainForm(WorkerForm):
@@ -51,8 +53,7 @@ class CleanRlTrainForm(WorkerForm):
         split.setStretchFactor(1, 1)
         split.setChildrenCollapsible(False)
         self.bar = TrainBar(services, self.draft, self._shipped)
-        self.setLayout(column(self.banner, split, self.bar, margin=8, spacing=8))
-        self.layout().setStretch(1, 1)
+        self.setLayout(column(self.banner, split, self.bar, margin=8, spacing=8, stretch={1: 1}))
         self._connect()
         self._chain()
         self._services.link.calls.run(all_sets, self.extras.set_sets)
@@ -110,7 +111,7 @@ class CleanRlTrainForm(WorkerForm):
         """The Tab key goes as the eye does: down the left column, the tabs, the buttons."""
         top = (self.algo, self.env, self.steps, self.seed, self.seeds, self.name)
         left = [*top, self.tags, *self.parameters.tab_stops()]
-        tab_chain(*left, self.tabs.tabBar(), self.help)
+        tab_chain(*left, sure(self.tabs.tabBar()), self.help)
         tab_chain(*self.bar.tab_stops())
 
     def _option_sections(self) -> list[Section]:
@@ -303,8 +304,8 @@ class CleanRlTrainForm(WorkerForm):
         show = self.wandb.probe_result.setText
         self._services.link.calls.run(lambda: probe_wandb(proxy), show, lambda e: show(str(e)))
 
-    def _on_pulse(self, beat: dict[str, Any]) -> None:
-        self.machine.set_gpus(sum(slot["id"].startswith("gpu") for slot in beat["slots"]))
+    def _on_pulse(self, pulse: Pulse) -> None:
+        self.machine.set_gpus(sum(slot.is_gpu for slot in pulse.resources.slots))
 
     def _on_edit(self) -> None:
         if self._filling:

@@ -71,7 +71,9 @@ class GenericForm(WorkerForm):
         except ValueError as error:
             self.banner.say("danger", f"This is not valid JSON: {error}")
             return
-        self._services.link.call("validate", document, done=self._on_checked, failed=self._failed)
+        self._services.link.ask(
+            lambda client: client.validate(document), self._on_checked, self._failed
+        )
 
     def show_refusal(self, problems: list[Any]) -> None:
         self._on_checked(problems)

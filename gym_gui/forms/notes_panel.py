@@ -10,6 +10,7 @@ from qtpy.QtWidgets import QPlainTextEdit, QWidget
 
 from gym_gui.models import formatting
 from gym_gui.widgets.basics import column, label
+from gym_gui.widgets.qt_types import sure
 
 
 class NotesPanel(QWidget):
@@ -55,5 +56,5 @@ class NotesPanel(QWidget):
 
     def _append(self, text: str) -> None:
         self.results.appendPlainText(f"[{time.strftime('%Y-%m-%d %H:%M:%S')}] {text}")
-        bar = self.results.verticalScrollBar()
+        bar = sure(self.results.verticalScrollBar())
         bar.setValue(bar.maximum())

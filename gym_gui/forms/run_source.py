@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QComboBox, QFileDialog, QLineEdit, QWidget
 
 from gym_gui.forms.base import form_layout
 from gym_gui.models import formatting
-from gym_gui.models.run_status import newest_checkpoint, title_of
+from gym_gui.models.run_status import title_of
 from gym_gui.services import Services
 from gym_gui.widgets.basics import button, column, label, modest, row
+from mosaic.records import RunRecord
 
 NEWEST = "newest"
 
@@ -61,19 +60,19 @@ class RunSource(QWidget):
         usable = [
             run
             for run in self._services.store.runs.values()
-            if run["worker"] == self._worker and newest_checkpoint(run, self._kind) is not None
+            if run.worker == self._worker and run.newest_checkpoint(self._kind) is not None
         ]
-        usable.sort(key=lambda run: run["created_at"], reverse=True)
-        ids = [run["run_id"] for run in usable]
+        usable.sort(key=lambda run: run.created_at, reverse=True)
+        ids = [run.run_id for run in usable]
         if ids == [self.runs.itemData(place) for place in range(self.runs.count())]:
             return
         before = self.run_id
         self.runs.blockSignals(True)
         self.runs.clear()
         for run in usable[:500]:
-            seed = "" if run["seed"] is None else f" · seed {run['seed']}"
-            when = formatting.ago(run["created_at"])
-            self.runs.addItem(f"{title_of(run)}{seed} · {when}", run["run_id"])
+            seed = "" if run.seed is None else f" · seed {run.seed}"
+            when = formatting.ago(run.created_at)
+            self.runs.addItem(f"{title_of(run)}{seed} · {when}", run.run_id)
         self.runs.blockSignals(False)
         self.choose(before)
         self._hint.setText("" if usable else "No run has saved a checkpoint of this kind yet.")
@@ -91,7 +90,7 @@ class RunSource(QWidget):
         return str(self.runs.currentData() or "")
 
     @property
-    def run(self) -> dict[str, Any] | None:
+    def run(self) -> RunRecord | None:
         """The chosen run."""
         return self._services.store.get(self.run_id)
 
@@ -103,7 +102,7 @@ class RunSource(QWidget):
             return ""
         chosen = self.checkpoints.currentData()
         inside = "checkpoints" if chosen in (None, NEWEST) else chosen
-        return f"{self.run['run_dir']}/{inside}"
+        return f"{self.run.run_dir}/{inside}"
 
     def _on_run(self) -> None:
         self.checkpoints.blockSignals(True)
@@ -111,10 +110,10 @@ class RunSource(QWidget):
         run = self.run
         if run is not None:
             self.checkpoints.addItem("Newest", NEWEST)
-            fitting = [item for item in run["checkpoints"] if item["kind"] == self._kind]
-            for item in sorted(fitting, key=lambda one: -one["step"]):
-                text = f"step {item['step']:,} · {formatting.ago(item['saved_at'])}"
-                self.checkpoints.addItem(text, item["path"])
+            fitting = [item for item in run.checkpoints if item.kind == self._kind]
+            for item in sorted(fitting, key=lambda one: -one.step):
+                text = f"step {item.step:,} · {formatting.ago(item.saved_at)}"
+                self.checkpoints.addItem(text, item.path)
         self.checkpoints.blockSignals(False)
         self.changed.emit()
 

@@ -16,6 +16,7 @@ from gym_gui.models.train_draft import TrainDraft
 from gym_gui.services import Services
 from gym_gui.widgets.ask import ask_name
 from gym_gui.widgets.basics import button, row
+from gym_gui.widgets.qt_types import sure
 from mosaic.config.paths import Home
 
 
@@ -89,17 +90,17 @@ class TrainBar(QWidget):
         menu.setToolTipsVisible(True)
         own = []
         for preset in self.presets():
-            entry = menu.addAction(preset.name.replace("&", "&&"))
+            entry = sure(menu.addAction(preset.name.replace("&", "&&")))
             entry.setToolTip(preset.hint)
             entry.triggered.connect(lambda _on=False, one=preset: self.preset_chosen.emit(one))
             if not preset.shipped:
                 own.append(preset.name)
         menu.addSeparator()
-        menu.addAction("Save as preset …").triggered.connect(lambda: self.ask_preset_name())
+        sure(menu.addAction("Save as preset …")).triggered.connect(lambda: self.ask_preset_name())
         if own:
-            less = menu.addMenu("Delete")
+            less = sure(menu.addMenu("Delete"))
             for name in own:
-                entry = less.addAction(name.replace("&", "&&"))
+                entry = sure(less.addAction(name.replace("&", "&&")))
                 entry.triggered.connect(lambda _on=False, one=name: self.delete_preset(one))
 
     def _load(self) -> PresetBook:
@@ -133,13 +134,15 @@ class TrainBar(QWidget):
             "Python": lambda: copied.as_python(draft, place),
             "JSON": lambda: copied.as_json(draft),
         }
-        QGuiApplication.clipboard().setText(texts[what]())
+        sure(QGuiApplication.clipboard()).setText(texts[what]())
         self._services.notices.info(f"Copied as {what}")
 
     def _fill_copy(self, menu: QMenu) -> None:
         for what in ("command", "Python", "JSON"):
             title = what[0].upper() + what[1:]
-            menu.addAction(title).triggered.connect(lambda _on=False, one=what: self.copy(one))
+            sure(menu.addAction(title)).triggered.connect(
+                lambda _on=False, one=what: self.copy(one)
+            )
 
     def _menu_button(self, text: str, fill: Callable[[QMenu], None]) -> QPushButton:
         made = QPushButton(f"{text}  ▾")

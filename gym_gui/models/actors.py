@@ -1,9 +1,9 @@
 """The actor roster: who can act, in which lane, and what is missing when one cannot."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
+from mosaic.records.daemon import WorkerInfo
 from mosaic.workers.capabilities import WorkerCapabilities
 
 HUMAN = "human"
@@ -61,14 +61,14 @@ class Actor:
         )
 
 
-def roster(workers: Iterable[Mapping[str, Any]]) -> list[Actor]:
+def roster(workers: Iterable[WorkerInfo]) -> list[Actor]:
     """The roster from the daemon's list of workers."""
     found = {
-        worker["type"]: Actor(
-            worker["type"],
-            worker["display_name"] or worker["type"],
-            worker["capabilities"],
-            "" if worker["available"] else worker["problem"] or "not available",
+        worker.type: Actor(
+            worker.type,
+            worker.display_name or worker.type,
+            worker.capabilities,
+            "" if worker.available else worker.problem or "not available",
         )
         for worker in workers
     }

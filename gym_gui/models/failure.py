@@ -3,14 +3,11 @@
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from gym_gui.models.config_diff import flatten
-from gym_gui.models.json_files import read_object
 from gym_gui.models.log_folding import TracebackFolder
 
-_TAIL_BYTES = 24_000
+Document = Mapping[str, object]
 _TAIL_LINES = 60
 
 
@@ -33,19 +30,27 @@ class Failure:
     changes: tuple[str, ...]
 
 
-def read_failure(run_dir: Path, good_dir: Path | None) -> Failure:
-    """Collect it; every part may be missing."""
-    supervisor = read_object(run_dir / "supervisor.json")
+def explain(
+    *,
+    supervisor: Document,
+    exited: Document,
+    log: str,
+    now: Document,
+    then: Document,
+) -> Failure:
+    """Put together what a run left; every part may be empty.
+
+    Args:
+        supervisor: What was started.
+        exited: How it ended.
+        log: The end of its log.
+        now: Packages and platform of the run.
+        then: Those of the last run that worked.
+    """
     argv = supervisor.get("argv")
     command = shlex.join(map(str, argv)) if isinstance(argv, list) else ""
-    lines = _tail(run_dir / "logs" / "stderr.log") or _tail(run_dir / "logs" / "stdout.log")
-    return Failure(
-        last_exception(lines),
-        command,
-        lines,
-        _exit_text(read_object(run_dir / "exit.json")),
-        _changes(run_dir, good_dir),
-    )
+    lines = "\n".join(log.splitlines()[-_TAIL_LINES:])
+    return Failure(last_exception(lines), command, lines, _exit_text(exited), _changes(now, then))
 
 
 def last_exception(lines: str) -> str:
@@ -56,7 +61,7 @@ def last_exception(lines: str) -> str:
     return folded[-1].folded[-1] if folded else ""
 
 
-def _exit_text(document: Mapping[str, Any]) -> str:
+def _exit_text(document: Document) -> str:
     parts = []
     for key in ("code", "exit_code", "signal"):
         if document.get(key) is not None:
@@ -64,13 +69,8 @@ def _exit_text(document: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _changes(run_dir: Path, good_dir: Path | None) -> tuple[str, ...]:
-    if good_dir is None:
-        return ()
-    now, then = (
-        {key: text[:120] for key, text in flatten(read_object(folder / "provenance.json"))}
-        for folder in (run_dir, good_dir)
-    )
+def _changes(run: Document, good: Document) -> tuple[str, ...]:
+    now, then = ({key: text[:120] for key, text in flatten(one)} for one in (run, good))
     if len(now) < 2 or len(then) < 2:
         return ()
     keys = sorted(set(now) | set(then))
@@ -84,14 +84,3 @@ def _changes(run_dir: Path, good_dir: Path | None) -> tuple[str, ...]:
 def _always_differs(key: str) -> bool:
     words = ("diff", "time", "_at", "seed", "run_id", "pid", "argv", "command", "boot")
     return any(word in key for word in words)
-
-
-def _tail(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - _TAIL_BYTES))
-            text = file.read().decode(errors="replace")
-    except OSError:
-        return ""
-    return "\n".join(text.splitlines()[-_TAIL_LINES:])

@@ -1,4 +1,4 @@
-"""Numbers, durations and times as people read them."""
+"""Numbers, durations, times and tags as people read and type them."""
 
 import math
 import time
@@ -91,3 +91,8 @@ def tilde(text: str) -> str:
 def megabytes(value: float) -> str:
     """A size given in megabytes."""
     return f"{value / 1024:.1f} GB" if value >= 1024 else f"{value:.0f} MB"
+
+
+def split_tags(text: str) -> list[str]:
+    """Tags as people type them: words with commas between, each once, in order."""
+    return list(dict.fromkeys(word for part in text.split(",") if (word := part.strip())))

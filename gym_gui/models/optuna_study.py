@@ -47,10 +47,10 @@ class Study:
 
     def importances(self) -> dict[str, float]:
         """How much of the value's variation each parameter explains by itself, most first."""
-        done = [trial for trial in self.trials if trial.value is not None]
+        done = [(one.params, one.value) for one in self.trials if one.value is not None]
         found: dict[str, float] = {}
         for name in self.parameters:
-            both = [(t.params[name], t.value) for t in done if name in t.params]
+            both = [(params[name], value) for params, value in done if name in params]
             found[name] = _explained([a for a, _ in both], [float(b) for _, b in both])
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 

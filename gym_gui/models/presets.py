@@ -56,7 +56,7 @@ def shipped_presets(description: Mapping[str, Any], recommended: int | None) -> 
                 fields[name] = smoke.pop(name)
         hint = "The script's own short settings: does it run at all?"
         presets.append(Preset("Quick check", {**fields, "params": smoke}, hint, True))
-    defaults = {"params": {}, "total_timesteps": recommended}
+    defaults: dict[str, Any] = {"params": {}, "total_timesteps": recommended}
     presets.append(
         Preset("Usual training", {**defaults, "seeds": 1}, "Default values, the usual length", True)
     )

@@ -3,13 +3,18 @@
 import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeGuard
 
 from gym_gui.models import formatting
-from gym_gui.models.run_status import Record, newest_checkpoint, one_line, status_of, title_of
+from gym_gui.models.run_status import one_line, status_of, title_of
+from mosaic.records import RunRecord
+from mosaic.records.fields import fields_of
 
 METRIC, SETTING = "metric:", "setting:"
-SettingOf = Callable[[Record, str], Any]
+Value = object
+SettingOf = Callable[[RunRecord, str], Value]
+# What each field of the record is, in its own words: the tips of the columns that show one.
+_DESCRIPTIONS = {info.name: info.description for info in fields_of(RunRecord)}
 
 
 @dataclass(frozen=True)
@@ -32,9 +37,9 @@ class Column:
 
     key: str
     title: str
-    value: Callable[[Record], Any]
-    text: Callable[[Record], str] | None = None
-    order: Callable[[Record], Any] | None = None
+    value: Callable[[RunRecord], Value]
+    text: Callable[[RunRecord], str] | None = None
+    order: Callable[[RunRecord], Value] | None = None
     numeric: bool = False
     width: int = 100
     tip: str = ""
@@ -42,13 +47,13 @@ class Column:
     editable: bool = False
     shown: bool = True
 
-    def show(self, run: Record) -> str:
+    def show(self, run: RunRecord) -> str:
         """What a cell says."""
         if self.text is not None:
             return self.text(run)
         return _shown(self.value(run))
 
-    def sort(self, run: Record) -> Any:
+    def sort(self, run: RunRecord) -> tuple[int, float | str]:
         """What a row sorts by: nothing first, then numbers, then words."""
         value = self.order(run) if self.order is not None else self.value(run)
         if isinstance(value, (int, float)):
@@ -58,7 +63,7 @@ class Column:
         return (2, value if isinstance(value, str) else str(value))
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Value) -> str:
     if value is None:
         return "—"
     if isinstance(value, bool):
@@ -66,23 +71,55 @@ def _shown(value: Any) -> str:
     return formatting.number(value) if isinstance(value, (int, float)) else str(value)
 
 
-def _eta(run: Record) -> float | None:
-    running = run["state"] in ("EXEC", "PAUSE")
-    return run["progress"]["eta_s"] if running and run["progress"]["eta_s"] > 0 else None
+def _eta(run: RunRecord) -> float | None:
+    running = run.is_running or run.is_paused
+    return run.progress.eta_s if running and run.progress.eta_s > 0 else None
 
 
-def _saved_at(run: Record) -> float | None:
-    newest = newest_checkpoint(run)
-    return newest["saved_at"] if newest else None
+def _saved_at(run: RunRecord) -> float | None:
+    newest = run.newest_checkpoint()
+    return newest.saved_at if newest else None
 
 
-def _spent(run: Record) -> float | None:
-    if not run["started_at"] or not run["finished_at"]:
+def _spent(run: RunRecord) -> float | None:
+    if not run.started_at or not run.finished_at:
         return None
-    return float(run["finished_at"] - run["started_at"])
+    return float(run.finished_at - run.started_at)
 
 
-COLUMNS: tuple[Column, ...] = (
+def _field(
+    name: str,
+    title: str,
+    *,
+    key: str = "",
+    text: Callable[[RunRecord], str] | None = None,
+    numeric: bool = False,
+    width: int = 100,
+    editable: bool = False,
+    shown: bool = True,
+) -> Column:
+    """A column that shows a field of the record and explains it in the record's own words."""
+    return Column(
+        key or name,
+        title,
+        lambda run: _plain(getattr(run, name)),
+        text,
+        numeric=numeric,
+        width=width,
+        tip=_DESCRIPTIONS[name],
+        editable=editable,
+        shown=shown,
+    )
+
+
+def _plain(value: Value) -> Value:
+    """A field's value for a cell or a spreadsheet: nothing for an empty one."""
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or None
+    return None if value == "" else value
+
+
+_FIRST: tuple[Column, ...] = (
     Column(
         "state",
         "State",
@@ -95,15 +132,15 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "progress",
         "Progress",
-        lambda r: r["progress"]["fraction"],
-        lambda r: f"{r['progress']['fraction'] * 100:.0f} %",
+        lambda r: r.progress.fraction,
+        lambda r: f"{r.progress.fraction * 100:.0f} %",
         width=120,
         lively=True,
     ),
     Column(
         "return",
         "Return",
-        lambda r: r["metrics"].get("episodic_return"),
+        lambda r: r.metrics.get("episodic_return"),
         numeric=True,
         width=104,
         tip="Newest mean episodic return",
@@ -112,8 +149,8 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "sps",
         "Steps/s",
-        lambda r: r["progress"]["sps"] or None,
-        lambda r: formatting.number(round(r["progress"]["sps"])) if r["progress"]["sps"] else "—",
+        lambda r: r.progress.sps or None,
+        lambda r: formatting.number(round(r.progress.sps)) if r.progress.sps else "—",
         numeric=True,
         width=76,
         lively=True,
@@ -128,9 +165,9 @@ COLUMNS: tuple[Column, ...] = (
         tip="Estimated from the speed so far",
         lively=True,
     ),
-    Column("algo", "Algorithm", lambda r: r["algo"] or None, width=140),
-    Column("env", "Environment", lambda r: r["env_id"] or None, width=150),
-    Column("seed", "Seed", lambda r: r["seed"], numeric=True, width=56),
+    _field("algo", "Algorithm", width=140),
+    _field("env_id", "Environment", key="env", width=150),
+    _field("seed", "Seed", numeric=True, width=56),
     Column(
         "checkpoint",
         "Checkpoint",
@@ -140,29 +177,15 @@ COLUMNS: tuple[Column, ...] = (
         tip="Age of the newest checkpoint; a run with one can be continued",
         lively=True,
     ),
-    Column(
-        "created",
+    _field(
+        "created_at",
         "Created",
-        lambda r: r["created_at"],
-        lambda r: formatting.ago(r["created_at"]),
+        key="created",
+        text=lambda r: formatting.ago(r.created_at),
         width=96,
     ),
-    Column(
-        "tags",
-        "Tags",
-        lambda r: ", ".join(r["tags"]) or None,
-        lambda r: ", ".join(r["tags"]),
-        width=110,
-        editable=True,
-    ),
-    Column(
-        "notes",
-        "Notes",
-        lambda r: r["notes"] or None,
-        lambda r: " ".join((r["notes"] or "").split()),
-        width=180,
-        editable=True,
-    ),
+    _field("tags", "Tags", text=lambda r: ", ".join(r.tags), width=110, editable=True),
+    _field("notes", "Notes", text=lambda r: " ".join(r.notes.split()), width=180, editable=True),
     Column(
         "why",
         "Waiting for / reason",
@@ -174,7 +197,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "steps",
         "Steps",
-        lambda r: r["progress"]["step"],
+        lambda r: r.progress.step,
         numeric=True,
         width=90,
         lively=True,
@@ -191,14 +214,41 @@ COLUMNS: tuple[Column, ...] = (
         lively=True,
         shown=False,
     ),
-    Column("worker", "Worker", lambda r: r["worker"], width=110, shown=False),
-    Column("mode", "Mode", lambda r: r["mode"] or None, width=100, shown=False),
-    Column("id", "Run id", lambda r: r["run_id"], width=230, shown=False),
+    _field("worker", "Worker", width=110, shown=False),
+    _field("mode", "Mode", width=100, shown=False),
+    _field("run_id", "Run id", key="id", width=230, shown=False),
 )
-BY_KEY = {column.key: index for index, column in enumerate(COLUMNS)}
-_MOMENTS = frozenset({"checkpoint", "created"})
-_DURATIONS = frozenset({"eta", "spent"})
-_SPEEDS = frozenset({"sps", "steps"})
+# Fields that a column above shows, alone or with others, and those that are no single value.
+_SHOWN_ABOVE = frozenset(
+    {
+        "run_id", "run_name", "worker", "algo", "env_id", "seed", "state", "progress", "metrics",
+        "created_at", "checkpoints", "tags", "notes", "mode", "wait_reason", "reason",
+        "capabilities", "version",
+    }
+)  # fmt: skip
+
+
+def _others() -> tuple[Column, ...]:
+    """Every other field of the record, so that a new one can be chosen without a line here."""
+    columns = []
+    for name in _DESCRIPTIONS:
+        if name not in _SHOWN_ABOVE:
+            title = name.removesuffix("_at").removesuffix("_id").replace("_", " ").capitalize()
+            moment = name.endswith("_at") or name == "last_heartbeat"
+            columns.append(
+                _field(
+                    name,
+                    title,
+                    text=_moment_of(name) if moment else None,
+                    width=_wide_enough(title),
+                    shown=False,
+                )
+            )
+    return tuple(columns)
+
+
+def _moment_of(name: str) -> Callable[[RunRecord], str]:
+    return lambda run: formatting.ago(getattr(run, name))
 
 
 def _wide_enough(title: str) -> int:
@@ -206,12 +256,19 @@ def _wide_enough(title: str) -> int:
     return min(210, max(100, 28 + 8 * len(title)))
 
 
+COLUMNS: tuple[Column, ...] = (*_FIRST, *_others())
+BY_KEY = {column.key: index for index, column in enumerate(COLUMNS)}
+_MOMENTS = frozenset({"checkpoint", "created", "started_at", "finished_at", "last_heartbeat"})
+_DURATIONS = frozenset({"eta", "spent"})
+_SPEEDS = frozenset({"sps", "steps"})
+
+
 def metric_column(name: str) -> Column:
     """The newest value of a metric."""
     return Column(
         METRIC + name,
         name,
-        lambda run: run["metrics"].get(name),
+        lambda run: run.metrics.get(name),
         numeric=True,
         width=_wide_enough(name),
         tip=f"Newest value of {name}",
@@ -244,25 +301,26 @@ def column_of(key: str, setting_of: SettingOf) -> Column | None:
     return None
 
 
-def group_text(column: Column, runs: Iterable[Record]) -> str:
+def group_text(column: Column, runs: Iterable[RunRecord]) -> str:
     """What a column says about several runs: mean and spread, or what they have in common."""
     members = list(runs)
     values = [column.value(run) for run in members]
     if column.key == "seed":
-        return _seeds([value for value in values if value is not None])
+        return _seeds([value for value in values if isinstance(value, int)])
     given = [value for value in values if value is not None]
     if not given or column.key in _MOMENTS:
         return ""
     if len(given) == len(values) and all(value == given[0] for value in given):
         return column.show(members[0])
-    if not column.numeric or not all(_is_number(value) for value in given):
+    numbers = [value for value in given if _is_number(value)]
+    if not column.numeric or len(numbers) < len(given):
         return ""
-    mean = statistics.fmean(given)
+    mean = statistics.fmean(numbers)
     if column.key in _DURATIONS:
         return formatting.duration(mean)
     if column.key in _SPEEDS:
         return formatting.number(round(mean))
-    return f"{_rounded(mean, 4)} ± {_rounded(statistics.pstdev(given), 2)}"
+    return f"{_rounded(mean, 4)} ± {_rounded(statistics.pstdev(numbers), 2)}"
 
 
 def _seeds(seeds: list[int]) -> str:
@@ -276,13 +334,15 @@ def _rounded(value: float, digits: int) -> str:
     return f"{rounded:,.0f}" if abs(rounded) >= 1000 else f"{rounded:g}"
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Value) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def cell_for_file(column: Column, run: Record) -> str:
+def cell_for_file(column: Column, run: RunRecord) -> str:
     """A cell for a spreadsheet: whole numbers and moments, nothing shortened."""
     value = column.value(run)
     if value is None:
         return ""
-    return formatting.moment(value) if column.key in _MOMENTS else str(value)
+    if column.key in _MOMENTS and _is_number(value):
+        return formatting.moment(value)
+    return str(value)

@@ -5,20 +5,20 @@ import io
 from collections.abc import Iterable, Sequence
 
 from gym_gui.models.run_columns import Column, cell_for_file
-from gym_gui.models.run_status import Record
+from mosaic.records import RunRecord
 
 # A spreadsheet would run a cell that begins with one of these as a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def table_csv(columns: Sequence[Column], runs: Iterable[Record]) -> str:
+def table_csv(columns: Sequence[Column], runs: Iterable[RunRecord]) -> str:
     """Rows and columns as CSV, with the run's id first so that every row can be found again."""
     text = io.StringIO()
     writer = csv.writer(text)
     rest = [column for column in columns if column.key != "id"]
     writer.writerow(["run_id", *(column.key.partition(":")[2] or column.key for column in rest)])
     for run in runs:
-        writer.writerow([run["run_id"], *(_harmless(cell_for_file(c, run)) for c in rest)])
+        writer.writerow([run.run_id, *(_harmless(cell_for_file(c, run)) for c in rest)])
     return text.getvalue()
 
 

@@ -12,47 +12,48 @@ import shlex
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from gym_gui.models.run_status import Record, status_of
+from gym_gui.models.run_status import status_of
 from mosaic.config.suggest import did_you_mean
+from mosaic.records import RunRecord
 
-Predicate = Callable[[Record], bool]
+Predicate = Callable[[RunRecord], bool]
 # The value of a run's setting or metric by name, and the names there are.
-Lookup = Callable[[Record, str], Any]
+Lookup = Callable[[RunRecord, str], Any]
 
 
 class FilterError(ValueError):
     """The filter cannot be understood; the text says which part."""
 
 
-def _text(run: Record) -> str:
-    parts = (run["run_name"], run["run_id"], run["algo"], run["env_id"], run["worker"])
-    return " ".join((*map(str, parts), *run["tags"], run["notes"] or "")).lower()
+def _text(run: RunRecord) -> str:
+    parts = (run.run_name, run.run_id, run.algo, run.env_id, run.worker)
+    return " ".join((*map(str, parts), *run.tags, run.notes or "")).lower()
 
 
-def _metric(name: str) -> Callable[[Record], float | None]:
-    return lambda run: run["metrics"].get(name)
+def _metric(name: str) -> Callable[[RunRecord], float | None]:
+    return lambda run: run.metrics.get(name)
 
 
-_WORDS: Mapping[str, Callable[[Record], str]] = {
-    "algo": lambda run: run["algo"],
-    "env": lambda run: run["env_id"],
-    "id": lambda run: run["run_id"],
-    "mode": lambda run: run["mode"] or "",
-    "name": lambda run: run["run_name"],
-    "notes": lambda run: run["notes"] or "",
-    "outcome": lambda run: run["outcome"] or "",
-    "parent": lambda run: run["parent_run_id"] or "",
-    "state": lambda run: f"{run['state']} {status_of(run).label}",
-    "tag": lambda run: " ".join(run["tags"]),
-    "worker": lambda run: run["worker"],
+_WORDS: Mapping[str, Callable[[RunRecord], str]] = {
+    "algo": lambda run: run.algo,
+    "env": lambda run: run.env_id,
+    "id": lambda run: run.run_id,
+    "mode": lambda run: run.mode or "",
+    "name": lambda run: run.run_name,
+    "notes": lambda run: run.notes or "",
+    "outcome": lambda run: run.outcome or "",
+    "parent": lambda run: run.parent_run_id or "",
+    "state": lambda run: f"{run.state} {status_of(run).label}",
+    "tag": lambda run: " ".join(run.tags),
+    "worker": lambda run: run.worker,
 }
-_NUMBERS: Mapping[str, Callable[[Record], float | None]] = {
-    "progress": lambda run: run["progress"]["fraction"] * 100,
+_NUMBERS: Mapping[str, Callable[[RunRecord], float | None]] = {
+    "progress": lambda run: run.progress.fraction * 100,
     "return": _metric("episodic_return"),
     "length": _metric("episodic_length"),
-    "seed": lambda run: run["seed"],
-    "sps": lambda run: run["progress"]["sps"],
-    "step": lambda run: run["progress"]["step"],
+    "seed": lambda run: run.seed,
+    "sps": lambda run: run.progress.sps,
+    "step": lambda run: run.progress.step,
 }
 FIELDS = tuple(sorted({*_WORDS, *_NUMBERS}))
 _COMPARE: Mapping[str, Callable[[float, float], bool]] = {
@@ -125,7 +126,7 @@ def _named(key: str, operator: str, value: str, value_of: Lookup) -> Predicate:
             raise FilterError(f"{key}{operator} needs a number, not {value!r}") from None
     compare, word = _COMPARE[operator], value.lower()
 
-    def fits(run: Record) -> bool:
+    def fits(run: RunRecord) -> bool:
         given = value_of(run, key)
         if wanted is not None and isinstance(given, (int, float)):
             return compare(float(given), wanted)
@@ -156,7 +157,7 @@ def _numeric(key: str, operator: str, value: str) -> Predicate:
         raise FilterError(f"{key}{operator} needs a number, not {value!r}") from None
     get, compare = _NUMBERS[key], _COMPARE[operator]
 
-    def fits(run: Record) -> bool:
+    def fits(run: RunRecord) -> bool:
         given: Any = get(run)
         return given is not None and compare(float(given), wanted)
 

@@ -4,11 +4,10 @@ import itertools
 import statistics
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from gym_gui.models.run_columns import BY_KEY, COLUMNS, Column
 from gym_gui.models.run_filter import Predicate
-from gym_gui.models.run_status import Record, is_live
+from mosaic.records import RunRecord, State
 
 GroupKey = tuple[str, ...]
 
@@ -29,12 +28,12 @@ class Group:
     """Runs that differ only in their seed."""
 
     key: GroupKey
-    runs: tuple[Record, ...] = field(repr=False)
+    runs: tuple[RunRecord, ...] = field(repr=False)
 
     @property
     def title(self) -> str:
         """What the group's row says."""
-        names = [run["run_name"] or "" for run in self.runs]
+        names = [run.run_name or "" for run in self.runs]
         shared = _common_start(names).removesuffix("-s").rstrip(" -_.·0123456789")
         what = shared or " · ".join(filter(None, self.key[:3]))
         return f"{len(self.runs)} × {what}"
@@ -42,15 +41,15 @@ class Group:
     @property
     def live(self) -> int:
         """How many have not ended."""
-        return sum(map(is_live, self.runs))
+        return sum(run.live for run in self.runs)
 
     @property
     def progress(self) -> float:
         """Mean progress."""
-        return statistics.fmean(run["progress"]["fraction"] for run in self.runs)
+        return statistics.fmean(run.progress.fraction for run in self.runs)
 
 
-Row = Record | Group
+Row = RunRecord | Group
 
 
 def _common_start(names: list[str]) -> str:
@@ -59,36 +58,38 @@ def _common_start(names: list[str]) -> str:
     return "".join(column[0] for column in letters)
 
 
-def group_key(run: Record) -> GroupKey:
+def group_key(run: RunRecord) -> GroupKey:
     """What runs have in common that differ only in their seed."""
     return (
-        run["algo"] or run["worker"],
-        run["env_id"],
-        run["mode"] if run["mode"] not in ("", "train", None) else "",
-        str(run["progress"]["total"]),
-        run["worker"],
+        run.algo or run.worker,
+        run.env_id,
+        run.mode if run.mode != "train" else "",
+        str(run.progress.total),
+        run.worker,
     )
 
 
 def arrange(
-    runs: Iterable[Record],
+    runs: Iterable[RunRecord],
     fits: Predicate | None,
     view: View,
     column: Column = COLUMNS[BY_KEY["created"]],
-    group_of: Callable[[Record], GroupKey] = group_key,
+    group_of: Callable[[RunRecord], GroupKey] = group_key,
 ) -> list[Row]:
     """The rows to show, sorted by a column; runs of the same `group_of` differ in their seed."""
     chosen = [run for run in runs if fits is None or fits(run)]
-    chosen.sort(key=lambda run: run["created_at"], reverse=True)
+    chosen.sort(key=lambda run: run.created_at, reverse=True)
     if column.key != "created" or not view.descending:
         chosen.sort(key=column.sort, reverse=view.descending)
     if view.pinned:
-        chosen.sort(key=lambda run: run["run_id"] != view.pinned)
+        chosen.sort(key=lambda run: run.run_id != view.pinned)
     return _grouped(chosen, view, group_of) if view.grouped else list(chosen)
 
 
-def _grouped(runs: list[Record], view: View, group_of: Callable[[Record], GroupKey]) -> list[Row]:
-    groups: dict[GroupKey, list[Record]] = {}
+def _grouped(
+    runs: list[RunRecord], view: View, group_of: Callable[[RunRecord], GroupKey]
+) -> list[Row]:
+    groups: dict[GroupKey, list[RunRecord]] = {}
     for run in runs:
         groups.setdefault(group_of(run), []).append(run)
     rows: list[Row] = []
@@ -100,13 +101,13 @@ def _grouped(runs: list[Record], view: View, group_of: Callable[[Record], GroupK
     return rows
 
 
-def summary(runs: Mapping[str, Record]) -> dict[str, int]:
+def summary(runs: Mapping[str, RunRecord]) -> dict[str, int]:
     """How many runs are running, queued and ended."""
-    counts: dict[str, Any] = {"running": 0, "queued": 0, "ended": 0}
+    counts = {"running": 0, "queued": 0, "ended": 0}
     for run in runs.values():
-        if not is_live(run):
+        if run.ended:
             counts["ended"] += 1
-        elif run["state"] == "INIT":
+        elif run.state is State.INIT:
             counts["queued"] += 1
         else:
             counts["running"] += 1

@@ -1,10 +1,10 @@
 """What a run's state is called, which icon and colour it has, and what may be done with it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-Record = Mapping[str, Any]
+from mosaic.records import Outcome, RunRecord, State
+
+_PENDING_MARK = "pending-"
 
 
 @dataclass(frozen=True)
@@ -25,89 +25,91 @@ class Status:
 
 
 _LIVE = {
-    "INIT": Status("Queued", "clock", "muted", 3),
-    "HSHK": Status("Starting", "clock", "info", 2),
-    "RDY": Status("Starting", "clock", "info", 2),
-    "EXEC": Status("Running", "play", "accent", 1),
-    "PAUSE": Status("Paused", "pause", "warning", 4),
-    "FAULT": Status("Ending", "warning", "danger", 0),
+    State.INIT: Status("Queued", "clock", "muted", 3),
+    State.HSHK: Status("Starting", "clock", "info", 2),
+    State.RDY: Status("Starting", "clock", "info", 2),
+    State.EXEC: Status("Running", "play", "accent", 1),
+    State.PAUSE: Status("Paused", "pause", "warning", 4),
+    State.FAULT: Status("Ending", "warning", "danger", 0),
 }
 _ENDED = {
-    "completed": Status("Completed", "check", "success", 6),
-    "failed": Status("Failed", "cross", "danger", 5),
-    "cancelled": Status("Cancelled", "stop", "muted", 7),
-    "time_limit": Status("Time limit", "clock", "warning", 7),
-    "lost": Status("Lost", "question", "danger", 5),
-    "interrupted": Status("Interrupted", "stop", "warning", 7),
+    Outcome.COMPLETED: Status("Completed", "check", "success", 6),
+    Outcome.FAILED: Status("Failed", "cross", "danger", 5),
+    Outcome.CANCELLED: Status("Cancelled", "stop", "muted", 7),
+    Outcome.TIME_LIMIT: Status("Time limit", "clock", "warning", 7),
+    Outcome.LOST: Status("Lost", "question", "danger", 5),
+    Outcome.INTERRUPTED: Status("Interrupted", "stop", "warning", 7),
 }
+_UNKNOWN = Status("Ended", "stop", "muted", 8)
 _PENDING = Status("Sending …", "clock", "muted", 0)
 _STALLED = Status("Stalled", "warning", "warning", 0)
+_STOPPING = Status("Stopping", "stop", "warning", 0)
+_GONE_WRONG = (Outcome.FAILED, Outcome.LOST, Outcome.TIME_LIMIT)
 
 
-def status_of(run: Record) -> Status:
+def status_of(run: RunRecord) -> Status:
     """How to show a run's state."""
-    if run.get("pending"):
+    if not is_real(run):
         return _PENDING
-    if run["state"] == "TERM":
-        return _ENDED.get(run["outcome"] or "", Status("Ended", "stop", "muted", 8))
-    if run.get("stopping"):
-        return Status("Stopping", "stop", "warning", 0)
-    if run.get("stalled"):
+    if run.outcome is not None:
+        return _ENDED[run.outcome]
+    if run.stopping:
+        return _STOPPING
+    if run.stalled:
         return _STALLED
-    return _LIVE.get(run["state"], Status(run["state"], "question", "muted", 8))
+    return _LIVE.get(run.state, _UNKNOWN)
 
 
-def is_live(run: Record) -> bool:
-    """Whether the run has not ended."""
-    return bool(run["state"] != "TERM")
+def pending_id(number: int) -> str:
+    """The id of a row for a run that the daemon has not confirmed yet."""
+    return f"{_PENDING_MARK}{number}"
 
 
-def is_real(run: Record) -> bool:
+def is_real(run: RunRecord) -> bool:
     """Whether the daemon knows the run; a row just sent is not there yet."""
-    return not run.get("pending")
+    return not run.run_id.startswith(_PENDING_MARK)
 
 
-def can_pause(run: Record) -> bool:
+def can_pause(run: RunRecord) -> bool:
     """Whether pausing makes sense."""
-    return is_real(run) and run["state"] == "EXEC" and not run.get("stopping")
+    return is_real(run) and run.is_running and not run.stopping
 
 
-def can_resume(run: Record) -> bool:
+def can_resume(run: RunRecord) -> bool:
     """Whether the run is paused."""
-    return is_real(run) and run["state"] == "PAUSE" and not run.get("stopping")
+    return is_real(run) and run.is_paused and not run.stopping
 
 
-def can_cancel(run: Record) -> bool:
+def can_cancel(run: RunRecord) -> bool:
     """Whether there is something to stop."""
-    return is_real(run) and is_live(run) and run.get("stopping") != "cancelled"
+    return is_real(run) and run.live and run.stopping != "cancelled"
 
 
-def can_delete(run: Record) -> bool:
+def can_save(run: RunRecord) -> bool:
+    """Whether the run can be asked for a checkpoint now."""
+    return is_real(run) and run.is_running and run.capabilities.supports_checkpoint
+
+
+def can_delete(run: RunRecord) -> bool:
     """Whether the run has ended, so that it may go to the trash."""
-    return is_real(run) and not is_live(run)
+    return is_real(run) and run.ended
 
 
-def newest_checkpoint(run: Record, kind: str | None = None) -> Mapping[str, Any] | None:
-    """The checkpoint with the highest step, of one kind or any."""
-    fitting = [item for item in run["checkpoints"] if kind is None or item["kind"] == kind]
-    return max(fitting, key=lambda item: item["step"], default=None)
-
-
-def has_failed(run: Record) -> bool:
+def has_failed(run: RunRecord) -> bool:
     """Whether the run ended in a way that wants an explanation."""
-    return run["state"] == "TERM" and run["outcome"] in ("failed", "lost", "time_limit")
+    return run.outcome in _GONE_WRONG
 
 
-def one_line(run: Record) -> str:
+def one_line(run: RunRecord) -> str:
     """The sentence beside the state: why it waits, or why it ended."""
-    if run.get("wait_reason") and is_live(run):
-        return str(run["wait_reason"])
-    return str(run.get("reason") or "").splitlines()[0] if run.get("reason") else ""
+    if run.wait_reason and run.live:
+        return run.wait_reason
+    return run.reason.splitlines()[0] if run.reason else ""
 
 
-def title_of(run: Record) -> str:
+def title_of(run: RunRecord) -> str:
     """The name people see."""
-    if run["run_name"]:
-        return str(run["run_name"])
-    parts = [run["algo"] or run["worker"], run["env_id"]]
-    return " · ".join(part for part in parts if part) or str(run["run_id"])
+    if run.run_name:
+        return run.run_name
+    parts = [run.algo or run.worker, run.env_id]
+    return " · ".join(part for part in parts if part) or run.run_id

@@ -1,19 +1,21 @@
 """Every run the window knows of, kept up to date by WatchRuns and by what it just asked for."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from qtpy.QtCore import QObject, QTimer, Signal
 
-from gym_gui.models.run_status import Record
+from gym_gui.models.run_status import is_real
+from mosaic.records import RunChange, RunRecord, RunRemoved, RunUpdated, SnapshotEnd
 
+# Several changes of one moment are shown together; below what the eye notices.
 _COALESCE_MS = 60
 
 
 class RunStore(QObject):
     """The runs by id.
 
-    A run that was just submitted is shown at once, marked pending, until the daemon names it.
+    A run that was just submitted is shown at once, under an id of the window's own, until the
+    daemon names it.
 
     Signals:
         changed: The ids that changed, at most every few hundredths of a second.
@@ -27,7 +29,7 @@ class RunStore(QObject):
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.runs: dict[str, dict[str, Any]] = {}
+        self.runs: dict[str, RunRecord] = {}
         self.complete = False
         self._generation = ""
         self._unseen: set[str] = set()
@@ -37,32 +39,29 @@ class RunStore(QObject):
         self._timer.setInterval(_COALESCE_MS)
         self._timer.timeout.connect(self._announce)
 
-    def get(self, run_id: str) -> dict[str, Any] | None:
+    def get(self, run_id: str) -> RunRecord | None:
         """A run, or None when it is not known (any more)."""
         return self.runs.get(run_id)
 
-    def apply(self, changes: Iterable[dict[str, Any]]) -> None:
-        """Take in a batch of WatchRuns records."""
+    def apply(self, changes: Iterable[RunChange]) -> None:
+        """Apply a batch of WatchRuns records."""
         for change in changes:
-            if change["generation"] != self._generation:
-                self._generation = change["generation"]
-                self._unseen = {key for key, run in self.runs.items() if not run.get("pending")}
+            if change.generation != self._generation:
+                # Another daemon, or the same one restarted: what its snapshot does not name is
+                # gone. Pending rows stay, because no snapshot can name them.
+                self._generation = change.generation
+                self._unseen = {key for key, run in self.runs.items() if is_real(run)}
             self._apply_one(change)
         if self._dirty and not self._timer.isActive():
             self._timer.start()
 
-    def put(self, run: dict[str, Any]) -> None:
-        """Take in the answer of a call, unless something newer is known."""
-        known = self.runs.get(run["run_id"])
-        if known is None or known["version"] <= run["version"]:
+    def put(self, run: RunRecord) -> None:
+        """Keep the answer of a call, unless something newer is known."""
+        # The watch stream may have been faster than the answer.
+        known = self.runs.get(run.run_id)
+        if known is None or known.version <= run.version:
             self._store(run)
             self._timer.start()
-
-    def add_pending(self, run: dict[str, Any]) -> None:
-        """Show a run that has been sent and not yet answered."""
-        self.runs[run["run_id"]] = {**run, "pending": True}
-        self._dirty.add(run["run_id"])
-        self._timer.start()
 
     def drop(self, run_id: str) -> None:
         """Forget a run."""
@@ -75,15 +74,14 @@ class RunStore(QObject):
         self._timer.stop()
         self.blockSignals(True)
 
-    def _apply_one(self, change: dict[str, Any]) -> None:
-        kind = change["kind"]
-        if kind == "run":
-            self._unseen.discard(change["run"]["run_id"])
-            self._store(change["run"])
-        elif kind == "removed":
-            if self.runs.pop(change["run_id"], None) is not None:
-                self._dirty.add(change["run_id"])
-        elif kind == "snapshot_end":
+    def _apply_one(self, change: RunChange) -> None:
+        if isinstance(change, RunUpdated):
+            self._unseen.discard(change.run.run_id)
+            self._store(change.run)
+        elif isinstance(change, RunRemoved):
+            if self.runs.pop(change.run_id, None) is not None:
+                self._dirty.add(change.run_id)
+        elif isinstance(change, SnapshotEnd):
             for run_id in self._unseen:
                 self.runs.pop(run_id, None)
             self._dirty |= self._unseen
@@ -92,11 +90,11 @@ class RunStore(QObject):
                 self.complete = True
                 self.settled.emit()
 
-    def _store(self, run: dict[str, Any]) -> None:
-        before: Record | None = self.runs.get(run["run_id"])
-        self.runs[run["run_id"]] = run
-        self._dirty.add(run["run_id"])
-        if before is not None and before["state"] != "TERM" and run["state"] == "TERM":
+    def _store(self, run: RunRecord) -> None:
+        before = self.runs.get(run.run_id)
+        self.runs[run.run_id] = run
+        self._dirty.add(run.run_id)
+        if before is not None and before.live and run.ended:
             self.ended.emit(run)
 
     def _announce(self) -> None:

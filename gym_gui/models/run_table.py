@@ -18,8 +18,9 @@ from gym_gui.models.run_columns import (
 )
 from gym_gui.models.run_filter import FilterError, Predicate, compile_filter, named_fields
 from gym_gui.models.run_order import Group, GroupKey, Row, View, arrange, group_key
-from gym_gui.models.run_status import Record, is_real, one_line, status_of
+from gym_gui.models.run_status import is_real, one_line, status_of
 from gym_gui.models.run_store import RunStore
+from mosaic.records import RunRecord
 
 ROW_ROLE = Qt.ItemDataRole.UserRole + 1
 
@@ -114,12 +115,12 @@ class RunTableModel(QAbstractTableModel):
         """Where a run is, -1 when it is not shown."""
         return self._places.get(run_id, -1)
 
-    def runs_shown(self) -> list[Record]:
+    def runs_shown(self) -> list[RunRecord]:
         """The runs of the rows, without the groups; of a folded group too."""
-        found: dict[str, Record] = {}
+        found: dict[str, RunRecord] = {}
         for row in self._rows:
             for run in row.runs if isinstance(row, Group) else (row,):
-                found.setdefault(run["run_id"], run)
+                found.setdefault(run.run_id, run)
         return list(found.values())
 
     # ------------------------------------------------------------ Qt's questions
@@ -150,7 +151,7 @@ class RunTableModel(QAbstractTableModel):
         if row is None or isinstance(row, Group) or not self.columns[index.column()].editable:
             return flags
         # A note of several lines would be flattened by a one-line editor.
-        several_lines = "\n" in (row["notes"] or "") and self.columns[index.column()].key == "notes"
+        several_lines = "\n" in (row.notes or "") and self.columns[index.column()].key == "notes"
         return flags | Qt.ItemFlag.ItemIsEditable if is_real(row) and not several_lines else flags
 
     def data(self, index: QModelIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
@@ -167,7 +168,7 @@ class RunTableModel(QAbstractTableModel):
         if role == Qt.ItemDataRole.DisplayRole:
             return column.show(row)
         if role == Qt.ItemDataRole.EditRole:
-            return row["run_name"] if column.key == "name" else column.show(row)
+            return row.run_name if column.key == "name" else column.show(row)
         if role == Qt.ItemDataRole.ToolTipRole:
             return _tip(row, column)
         if role == Qt.ItemDataRole.AccessibleTextRole:
@@ -182,7 +183,7 @@ class RunTableModel(QAbstractTableModel):
             return False
         text = str(value).strip()
         if text != self.data(index, role):
-            self.edited.emit(row["run_id"], self.columns[index.column()].key, text)
+            self.edited.emit(row.run_id, self.columns[index.column()].key, text)
         return True
 
     # ------------------------------------------------------------ changes
@@ -223,7 +224,7 @@ class RunTableModel(QAbstractTableModel):
         kept = [(index, _identity(self._rows[index.row()])) for index in self.persistentIndexList()]
         self._rows = rows
         self._places = {
-            row["run_id"]: place for place, row in enumerate(rows) if not isinstance(row, Group)
+            row.run_id: place for place, row in enumerate(rows) if not isinstance(row, Group)
         }
         for index, identity in kept:
             place = self._places.get(identity, -1)
@@ -234,7 +235,7 @@ class RunTableModel(QAbstractTableModel):
 
     # ------------------------------------------------------------ settings of runs
 
-    def _group_of(self, run: Record) -> GroupKey:
+    def _group_of(self, run: RunRecord) -> GroupKey:
         return (*group_key(run), self._settings.fingerprint(run))
 
     def _names(self) -> set[str]:
@@ -242,15 +243,15 @@ class RunTableModel(QAbstractTableModel):
             return set()
         return {*self._settings.names(), *metric_names(self._store)}
 
-    def _value_of(self, run: Record, name: str) -> Any:
-        value = run["metrics"].get(name)
+    def _value_of(self, run: RunRecord, name: str) -> Any:
+        value = run.metrics.get(name)
         return self._settings.value(run, name) if value is None else value
 
     def _needs_settings(self) -> bool:
         chosen = any(column.key.startswith(SETTING) for column in self.columns)
         return chosen or self.view.grouped or bool(named_fields(self._filter))
 
-    def _want_settings(self, runs: Iterable[Record] | None = None) -> None:
+    def _want_settings(self, runs: Iterable[RunRecord] | None = None) -> None:
         """Settings are read when a column, the grouping or the filter looks at them."""
         if self._needs_settings():
             self._settings.want(list(self._store.runs.values() if runs is None else runs))
@@ -267,11 +268,11 @@ _TEXTS = (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole)
 
 def metric_names(store: RunStore) -> list[str]:
     """Every metric that a run has reported."""
-    return sorted({name for run in store.runs.values() for name in run["metrics"]})
+    return sorted({name for run in store.runs.values() for name in run.metrics})
 
 
 def _identity(row: Row) -> str:
-    return "group:" + "|".join(row.key) if isinstance(row, Group) else str(row["run_id"])
+    return "group:" + "|".join(row.key) if isinstance(row, Group) else str(row.run_id)
 
 
 def _alignment(numeric: bool) -> int:
@@ -289,15 +290,15 @@ def _group_cell(group: Group, column: Column) -> str:
     return group_text(column, group.runs)
 
 
-def _tip(run: Record, column: Column) -> str:
+def _tip(run: RunRecord, column: Column) -> str:
     if column.key in ("state", "why"):
         return one_line(run) or status_of(run).label
     if column.key == "created":
-        return formatting.moment(run["created_at"])
+        return formatting.moment(run.created_at)
     if column.key == "progress":
-        progress = run["progress"]
-        return f"{progress['step']:,} of {progress['total']:,} steps"
-    text = str(run["notes"] or "") if column.key == "notes" else column.show(run)
+        progress = run.progress
+        return f"{progress.step:,} of {progress.total:,} steps"
+    text = str(run.notes or "") if column.key == "notes" else column.show(run)
     if column.editable and column.key != "name":
         return f"{text}\n\nDouble-click to edit (F2)".strip()
     return text

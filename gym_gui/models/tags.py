@@ -1,6 +1,5 @@
-"""Tags as people type them."""
+"""Moved; the train form still imports it from here."""
 
+from gym_gui.models.formatting import split_tags
 
-def split_tags(text: str) -> list[str]:
-    """Words with commas between, each once, in order."""
-    return list(dict.fromkeys(word for part in text.split(",") if (word := part.strip())))
+__all__ = ["split_tags"]

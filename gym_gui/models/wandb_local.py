@@ -1,15 +1,14 @@
-"""What W&B keeps of a run on this disk: enough for a summary without a network."""
+"""What W&B keeps of a run in its folder: enough for a summary without a network."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from gym_gui.models.json_files import read_object
+from gym_gui.models.artifacts import WandbFolder
 from gym_gui.models.wandb_proxy import may_be_shown, proxy_for
 
 _METADATA = ("host", "python", "startedAt")
+Document = Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -19,9 +18,9 @@ class WandbSummary:
     Attributes:
         mode: online or offline.
         url: The hosted page, when there is one.
-        folder: Where it lies.
+        folder: The folder's name.
         facts: Names and values to show.
-        sync_command: What sends an offline run to W&B.
+        sync_command: What sends an offline run to W&B, on the daemon's machine.
         proxy: Through which the hosted page is reached; empty for none.
     """
 
@@ -33,41 +32,34 @@ class WandbSummary:
     proxy: str = ""
 
 
-def read_wandb(
-    described: Mapping[str, Any], config: Mapping[str, Any] | None = None
-) -> WandbSummary | None:
-    """The summary of a run's W&B folder; None when there is none.
+def summarise(
+    folder: WandbFolder, *, summary: Document, metadata: Document, config: Document, shown_at: str
+) -> WandbSummary:
+    """The summary of a run's W&B folder.
 
     Args:
-        described: What the run's manifest says about W&B.
+        folder: The folder.
+        summary: W&B's own last numbers.
+        metadata: What W&B notes about the machine.
         config: The run's config, which knows the proxy.
+        shown_at: The folder's path on the daemon's machine.
     """
-    folder = described.get("dir")
-    if not isinstance(folder, Path) or not folder.is_dir():
-        return None
-    mode = str(described.get("mode") or "offline")
-    facts: list[tuple[str, str]] = []
-    for name in ("project", "entity", "run_id"):
-        if described.get(name):
-            facts.append((name.replace("_", " "), str(described[name])))
-    summary = read_object(folder / "files" / "wandb-summary.json")
+    facts = list(folder.facts)
     facts += [(key, _short(value)) for key, value in sorted(summary.items()) if key[0] != "_"]
-    metadata = read_object(folder / "files" / "wandb-metadata.json")
     facts += [(key, str(metadata[key])) for key in _METADATA if key in metadata]
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    facts.append(("size on disk", f"{size / 1024:,.0f} kB"))
-    url = str(described.get("url") or "")
+    facts.append(("size on disk", f"{sum(folder.files.values()) / 1024:,.0f} kB"))
+    shows_page = not folder.offline and may_be_shown(folder.url)
     return WandbSummary(
-        mode,
-        url if mode == "online" and may_be_shown(url) else "",
-        folder.name,
+        "offline" if folder.offline else "online",
+        folder.url if shows_page else "",
+        folder.path.rpartition("/")[2],
         tuple(facts),
-        f"wandb sync {folder}" if mode == "offline" else "",
-        proxy_for(config or {}, url),
+        f"wandb sync {shown_at}" if folder.offline else "",
+        proxy_for(config, folder.url),
     )
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     text = value if isinstance(value, str) else json.dumps(value)

@@ -15,6 +15,7 @@ from gym_gui.models.run_table import metric_names
 from gym_gui.services import Services
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column
+from gym_gui.widgets.qt_types import sure
 from gym_gui.widgets.run_table_view import RunTableView
 
 _KEY_ROLE = Qt.ItemDataRole.UserRole
@@ -53,14 +54,14 @@ class ColumnDialog(QDialog):
     def tick(self, key: str, shown: bool = True) -> None:
         """Show or hide a column."""
         for place in range(self.list.count()):
-            item = self.list.item(place)
+            item = sure(self.list.item(place))
             if item.data(_KEY_ROLE) == key:
                 state = Qt.CheckState.Checked if shown else Qt.CheckState.Unchecked
                 item.setCheckState(state)
 
     def offered(self) -> list[str]:
         """Every column that can be chosen."""
-        found = (self.list.item(place).data(_KEY_ROLE) for place in range(self.list.count()))
+        found = (sure(self.list.item(place)).data(_KEY_ROLE) for place in range(self.list.count()))
         return [key for key in found if key]
 
     def _fill(self) -> None:
@@ -103,7 +104,7 @@ class ColumnDialog(QDialog):
     def _narrow(self) -> None:
         wanted = self.search.text().strip().lower().replace(" ", "_")
         for place in range(self.list.count()):
-            item = self.list.item(place)
+            item = sure(self.list.item(place))
             heading = item.data(_KEY_ROLE) is None
             fits = wanted in item.text().lower().replace(" ", "_")
             item.setHidden(bool(wanted) and (heading or not fits))

@@ -1,11 +1,9 @@
 """The analyse dock: curves of several runs over each other, and what set them apart."""
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from qtpy.QtCore import Qt
-from qtpy.QtGui import QColor
+from qtpy.QtGui import QColor, QHideEvent, QIcon, QShowEvent
 from qtpy.QtWidgets import (
     QCheckBox,
     QColorDialog,
@@ -20,8 +18,7 @@ from qtpy.QtWidgets import (
 )
 
 from gym_gui.models.config_diff import diff
-from gym_gui.models.json_files import read_object
-from gym_gui.models.run_status import title_of
+from gym_gui.models.run_status import is_real, title_of
 from gym_gui.resources import icons
 from gym_gui.services import Services
 from gym_gui.widgets.chart import Line
@@ -30,7 +27,11 @@ from gym_gui.widgets.controls import button, plain_table
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import as_panel, column, row
 from gym_gui.widgets.messages import EmptyState
+from gym_gui.widgets.qt_types import sure
+from mosaic.client import TrainerClient
+from mosaic.records import RunRecord
 
+Document = Mapping[str, object]
 _MOST = 24
 _ID_ROLE = Qt.ItemDataRole.UserRole
 
@@ -111,14 +112,14 @@ class ComparePanel(QWidget):
             for run_id in self._ids:
                 self._services.feeds.give_back(run_id)
 
-    def showEvent(self, event: object) -> None:  # noqa: N802
+    def showEvent(self, event: QShowEvent | None) -> None:  # noqa: N802
         super().showEvent(event)
         if not self._following:
             self._following = True
             ids, self._ids = (self._ids or self._services.selection.ids), ()
             self.show_runs(ids)
 
-    def hideEvent(self, event: object) -> None:  # noqa: N802
+    def hideEvent(self, event: QHideEvent | None) -> None:  # noqa: N802
         super().hideEvent(event)
         self.rest()
 
@@ -215,7 +216,7 @@ class _DiffPage(QWidget):
         self.table.setAlternatingRowColors(True)
         self.table.setAccessibleName("Configs side by side")
         self._empty = EmptyState("Nothing to compare", "Select two or more runs in the table.")
-        self._documents: list[dict[str, Any]] = []
+        self._documents: list[Document] = []
         self._names: list[str] = []
         self.setLayout(column(row(self.only, 1), self.table, self._empty, margin=8))
         self.table.hide()
@@ -226,16 +227,19 @@ class _DiffPage(QWidget):
         if ids == self._shown:
             return
         self._shown = ids
-        runs = [run for run in map(self._services.store.get, ids) if run is not None]
-        paths = [Path(run["run_dir"]) / "config.json" for run in runs]
-        self._names = [_name(run) for run in runs]
-        self._services.link.calls.run(
-            lambda: [read_object(path) for path in paths], self._take, self._failed
-        )
+        known = map(self._services.store.get, ids)
+        runs = [run for run in known if run is not None and is_real(run)]
+        names = [_name(run) for run in runs]
 
-    def _take(self, documents: list[dict[str, Any]]) -> None:
-        self._documents = documents
-        self._fill()
+        def take(documents: list[Document]) -> None:
+            if self._shown == ids:
+                self._documents, self._names = documents, names
+                self._fill()
+
+        def fetch(client: TrainerClient) -> list[Document]:
+            return [client.config(run.run_id) for run in runs]
+
+        self._services.link.ask(fetch, take, self._failed)
 
     def _failed(self, error: Exception) -> None:
         self._services.notices.error("A config could not be read", error)
@@ -262,14 +266,14 @@ class _DiffPage(QWidget):
                 if one.differs and at:
                     item.setForeground(accent)
                 self.table.setItem(place, at, item)
-        header = self.table.horizontalHeader()
+        header = sure(self.table.horizontalHeader())
         header.setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
 
 
-def _name(run: dict[str, Any]) -> str:
-    seed = f" · seed {run['seed']}" if run["seed"] is not None else ""
+def _name(run: RunRecord) -> str:
+    seed = f" · seed {run.seed}" if run.seed is not None else ""
     return f"{title_of(run)}{seed}"
 
 
-def _swatch(colour: str) -> Any:
+def _swatch(colour: str) -> QIcon:
     return icons.icon("stop", colour, colour)

@@ -21,8 +21,8 @@ from gym_gui.actions.action import Action
 from gym_gui.actions.binding import MENUS
 from gym_gui.forms.base import form_layout
 from gym_gui.models import formatting
-from gym_gui.models.run_status import Record, can_cancel, can_delete, title_of
-from gym_gui.models.tags import split_tags
+from gym_gui.models.formatting import split_tags
+from gym_gui.models.run_status import can_cancel, can_delete, title_of
 from gym_gui.models.window_settings import WindowSettings
 from gym_gui.panels.column_dialog import ColumnDialog
 from gym_gui.panels.settings_dialog import SettingsDialog
@@ -32,8 +32,9 @@ from gym_gui.services import Services
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column, row, scrolled
 from gym_gui.widgets.run_table_view import RunTableView
+from mosaic.records import RunRecord
 
-Cancel = Callable[[Iterable[Record]], None]
+Cancel = Callable[[Iterable[RunRecord]], None]
 Update = Callable[..., None]
 
 
@@ -44,14 +45,14 @@ class Dialogs:
         self._window = window
         self._services = services
 
-    def confirm_cancel(self, runs: Iterable[Record], cancel: Cancel) -> None:
+    def confirm_cancel(self, runs: Iterable[RunRecord], cancel: Cancel) -> None:
         """Ask before work is thrown away, and say how much."""
         chosen = [run for run in runs if can_cancel(run)]
-        started = [run for run in chosen if run["started_at"]]
+        started = [run for run in chosen if run.started_at]
         if not started:
             cancel(chosen)
             return
-        longest = max(time.time() - run["started_at"] for run in started)
+        longest = max(time.time() - (run.started_at or 0.0) for run in started)
         what = title_of(started[0]) if len(started) == 1 else f"{len(started)} runs"
         box = QMessageBox(
             QMessageBox.Icon.Question,
@@ -72,14 +73,14 @@ class Dialogs:
         dialog.fileSelected.connect(lambda path: load(Path(path)))
         _open(dialog)
 
-    def edit_run(self, run: Record, update: Update) -> None:
+    def edit_run(self, run: RunRecord, update: Update) -> None:
         """Change name, tags and notes."""
         dialog = QDialog(self._window)
         dialog.setWindowTitle("Name, tags and notes")
-        name = QLineEdit(run["run_name"])
-        tags = QLineEdit(", ".join(run["tags"]))
+        name = QLineEdit(run.run_name)
+        tags = QLineEdit(", ".join(run.tags))
         tags.setPlaceholderText("baseline, paper")
-        notes = QPlainTextEdit(run["notes"] or "")
+        notes = QPlainTextEdit(run.notes or "")
         notes.setTabChangesFocus(True)
         form = form_layout()
         form.addRow("Name", name)
@@ -88,7 +89,7 @@ class Dialogs:
 
         def store() -> None:
             update(
-                run["run_id"],
+                run.run_id,
                 run_name=name.text().strip(),
                 notes=notes.toPlainText().strip(),
                 tags=split_tags(tags.text()),
@@ -125,7 +126,7 @@ class Dialogs:
         dialog.fileSelected.connect(write)
         _open(dialog)
 
-    def export_runs(self, runs: Iterable[Record], archives: RunArchives) -> None:
+    def export_runs(self, runs: Iterable[RunRecord], archives: RunArchives) -> None:
         """Write ended runs into one file that another home can take in."""
         chosen = [run for run in runs if can_delete(run)]
         dialog = QFileDialog(
@@ -141,18 +142,18 @@ class Dialogs:
         dialog.fileSelected.connect(lambda path: archives.take_in(Path(path)))
         _open(dialog)
 
-    def save_bundle(self, run: Record | None) -> None:
+    def save_bundle(self, run: RunRecord | None) -> None:
         """Write what a maintainer needs to help, without secrets."""
         if run is None:
             return
         services = self._services
         dialog = QFileDialog(
-            self._window, "Save support bundle", f"mosaic-{run['run_id']}.zip", "*.zip"
+            self._window, "Save support bundle", f"mosaic-{run.run_id}.zip", "*.zip"
         )
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.fileSelected.connect(
-            lambda path: services.link.calls.run(
-                lambda: write_bundle(Path(run["run_dir"]), Path(path)),
+            lambda path: services.link.ask(
+                lambda client: write_bundle(client, run.run_id, Path(path)),
                 lambda count: services.notices.info(f"Support bundle with {count} files written"),
                 lambda error: services.notices.error("The bundle was not written", error),
             )

@@ -6,6 +6,7 @@ from qtpy.QtCore import QByteArray, Qt
 from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
 
 from gym_gui.models.dock_layouts import BOTTOM, LAYOUTS, LEFT, RIGHT, STATE_VERSION, Layout
+from gym_gui.widgets.qt_types import sure
 
 _AREAS = {
     LEFT: Qt.DockWidgetArea.LeftDockWidgetArea,
@@ -36,7 +37,7 @@ class DockManager:
 
     def show_layout(self, name: str) -> bool:
         """Switch to a layout; False when its stored form could not be used."""
-        self._states[self.current] = bytes(self._window.saveState(STATE_VERSION))
+        self._states[self.current] = self._window.saveState(STATE_VERSION).data()
         self.current = name
         size = self._window.size()
         # Docks of both layouts side by side, if only for a moment, would widen the window.
@@ -48,7 +49,7 @@ class DockManager:
 
     def _apply(self, stored: bytes | None) -> bool:
         if stored is not None and self._window.restoreState(QByteArray(stored), STATE_VERSION):
-            self._window.centralWidget().setVisible(LAYOUTS[self.current].show_runs)
+            sure(self._window.centralWidget()).setVisible(LAYOUTS[self.current].show_runs)
             return True
         self.reset()
         return stored is None
@@ -61,7 +62,7 @@ class DockManager:
             dock.setFloating(False)
             if name not in wanted:
                 dock.hide()
-        self._window.centralWidget().setVisible(layout.show_runs)
+        sure(self._window.centralWidget()).setVisible(layout.show_runs)
         for name, side, _ in layout.docks:
             self._window.addDockWidget(_AREAS[side], self.docks[name])
             self.docks[name].show()
@@ -86,7 +87,7 @@ class DockManager:
 
     def states(self) -> dict[str, bytes]:
         """Every layout as it is now, for storing."""
-        return {**self._states, self.current: bytes(self._window.saveState(STATE_VERSION))}
+        return {**self._states, self.current: self._window.saveState(STATE_VERSION).data()}
 
     def restore(self, states: Mapping[str, bytes], current: str) -> bool:
         """Take stored layouts; False when the current one could not be used."""

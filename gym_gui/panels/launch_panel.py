@@ -1,6 +1,6 @@
 """The launch dock: the actor roster, and the forms of the chosen actor."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qtpy.QtCore import Qt, QTimer, Signal
@@ -16,6 +16,8 @@ from gym_gui.widgets.controls import NoWheel, button
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import as_panel, column, row
 from gym_gui.widgets.messages import EmptyState
+from gym_gui.widgets.qt_types import sure
+from mosaic.records.daemon import WorkerInfo
 
 _SAVE_DELAY_MS = 800
 DEFAULT_ACTOR = "cleanrl"
@@ -74,7 +76,7 @@ class LaunchPanel(QWidget):
 
     # ------------------------------------------------------------ the roster
 
-    def set_workers(self, workers: list[Mapping[str, Any]]) -> None:
+    def set_workers(self, workers: Sequence[WorkerInfo]) -> None:
         """The daemon's list of workers."""
         actors = roster(workers)
         if actors == self.actors:
@@ -150,7 +152,7 @@ class LaunchPanel(QWidget):
         for kind in self._kinds:
             self._tabs.addTab(QWidget(), FORMS[kind].title)
         self._tabs.blockSignals(False)
-        self._tabs.tabBar().setVisible(self._tabs.count() > 1)
+        sure(self._tabs.tabBar()).setVisible(self._tabs.count() > 1)
         self._fill_tab()
 
     def _fill_tab(self) -> None:
@@ -249,7 +251,7 @@ class _MissingWorker(QWidget):
         self._copy.setVisible(bool(self._command))
 
     def _on_copy(self) -> None:
-        QGuiApplication.clipboard().setText(self._command)
+        sure(QGuiApplication.clipboard()).setText(self._command)
         self._services.notices.info(f"Copied: {self._command}")
 
 

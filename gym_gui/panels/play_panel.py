@@ -14,7 +14,6 @@ from gym_gui.forms.parameters import ParameterList
 from gym_gui.models import environments as env_lists
 from gym_gui.models import formatting
 from gym_gui.models.actors import HUMAN, Actor
-from gym_gui.models.run_status import is_live
 from gym_gui.services import Services
 from gym_gui.widgets.controls import button
 from gym_gui.widgets.game_view import GameView
@@ -22,6 +21,8 @@ from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import as_panel, clear, column, framed, row, scrolled
 from gym_gui.widgets.messages import Banner
 from gym_gui.widgets.picker import Picker
+from gym_gui.widgets.qt_types import sure
+from mosaic.records import RunRecord
 
 _START = "Press Start to play. Every step is recorded; find it again in the run's Replay tab."
 
@@ -56,8 +57,7 @@ class PlayPanel(QWidget):
         split.addWidget(self._right())
         split.setStretchFactor(1, 1)
         split.setSizes([350, 700])
-        self.setLayout(column(self.banner, split, margin=10))
-        self.layout().setStretch(1, 1)
+        self.setLayout(column(self.banner, split, margin=10, stretch={1: 1}))
         self._keys.addWidget(label("Shown when the game starts.", "muted"), 0, 0)
         self._enable(False)
         self.env.picked.connect(self._on_env)
@@ -86,14 +86,13 @@ class PlayPanel(QWidget):
         host.setLayout(
             column(scrolled(inner), row(self.stop, self.again, 1, self.start), spacing=8)
         )
-        host.layout().setContentsMargins(0, 0, 10, 0)
+        sure(host.layout()).setContentsMargins(0, 0, 10, 0)
         host.setMinimumWidth(290)
         return host
 
     def _right(self) -> QWidget:
         host = QWidget()
-        host.setLayout(column(self.game, self._score, spacing=6))
-        host.layout().setStretch(0, 1)
+        host.setLayout(column(self.game, self._score, spacing=6, stretch={0: 1}))
         return host
 
     # ------------------------------------------------------------ what can be played
@@ -173,7 +172,9 @@ class PlayPanel(QWidget):
         }
         self.start.setEnabled(False)
         self.game.view.clear("Starting the environment …")
-        self._services.link.call("submit", config, done=self._on_run, failed=self._on_refused)
+        self._services.link.ask(
+            lambda client: client.submit(config), self._on_run, self._on_refused
+        )
 
     def end(self) -> None:
         """End the game; what was played stays recorded."""
@@ -187,14 +188,15 @@ class PlayPanel(QWidget):
             self._link.deleteLater()
             self._link = None
 
-    def _on_run(self, run: dict[str, Any]) -> None:
-        self.run_id = run["run_id"]
+    def _on_run(self, run: RunRecord) -> None:
+        self.run_id = run.run_id
         self._services.store.put(run)
         self._services.selection.select((self.run_id,))
-        self._link = PlayLink(run["run_dir"], self)
+        self._link = PlayLink(self._services.link, self.run_id, self)
         self._link.ready.connect(self._on_ready)
         self._link.scene.connect(self._on_scene)
         self._link.gone.connect(self._on_gone)
+        self._link.unreachable.connect(self._on_unreachable)
 
     def _on_refused(self, error: Exception) -> None:
         self.start.setEnabled(True)
@@ -221,15 +223,20 @@ class PlayPanel(QWidget):
         if self._link is not None and (keys or not self._turns):
             self._link.hold(keys)
 
+    def _on_unreachable(self, reason: str) -> None:
+        run_id = self.run_id
+        self._finish("Playing needs the trainer daemon on this machine, run by the same user.")
+        self.banner.say("warning", f"The game cannot be reached from here: {reason}")
+        self._services.link.ask(lambda client: client.cancel(run_id))
+
     def _on_gone(self) -> None:
         self._finish("The game is over. Its episodes are in the run's Replay tab.")
 
     def _on_runs(self, ids: set[str]) -> None:
         if self.run_id in ids and self._link is not None:
             run = self._services.store.get(self.run_id)
-            if run is None or not is_live(run):
-                reason = (run or {}).get("reason") or "The game is over."
-                self._finish(str(reason))
+            if run is None or run.ended:
+                self._finish((run.reason if run else "") or "The game is over.")
 
     def _finish(self, words: str) -> None:
         self.leave()

@@ -1,16 +1,16 @@
 """The run dock: the tabs of the run that is selected."""
 
-from pathlib import Path
-
-from qtpy.QtCore import QFileSystemWatcher, Signal
+from qtpy.QtCore import Signal
+from qtpy.QtGui import QHideEvent, QShowEvent
 from qtpy.QtWidgets import QStackedWidget, QTabWidget, QWidget
 
-from gym_gui.models.run_status import Record
+from gym_gui.background.file_watch import FileWatch
 from gym_gui.presenters.tab_registry import TABS, PresenterRegistry
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
 from gym_gui.widgets.layouts import as_panel, column
 from gym_gui.widgets.messages import EmptyState
+from mosaic.records import RunRecord
 
 
 class RunPanel(QWidget):
@@ -30,7 +30,7 @@ class RunPanel(QWidget):
         self._made: dict[str, RunTab] = {}
         self._pages: dict[str, QWidget] = {}
         self._shown: list[str] = []
-        self._run: Record | None = None
+        self._run: RunRecord | None = None
         self._analytics = False
         self._preferred = ""
         self._switching = False
@@ -46,8 +46,8 @@ class RunPanel(QWidget):
         self._stack.addWidget(self.tabs)
         self.setLayout(column(self._stack))
         services.themes.changed.connect(self._recolour)
-        self._watcher = QFileSystemWatcher(self)
-        self._watcher.directoryChanged.connect(lambda _path: self.refresh())
+        self._files = FileWatch(services.link, self)
+        self._files.changed.connect(self.refresh)
         services.selection.current_changed.connect(self._on_current)
         services.store.changed.connect(self._on_changed)
 
@@ -78,22 +78,26 @@ class RunPanel(QWidget):
         """Look again which tabs the run gets."""
         self._on_current(self._services.selection.current)
 
-    def showEvent(self, event: object) -> None:  # noqa: N802
+    def showEvent(self, event: QShowEvent | None) -> None:  # noqa: N802
         super().showEvent(event)
+        self._files.watch(self._run)
         self._on_tab()
 
-    def hideEvent(self, event: object) -> None:  # noqa: N802
+    def hideEvent(self, event: QHideEvent | None) -> None:  # noqa: N802
         super().hideEvent(event)
         self.rest()
 
     def rest(self) -> None:
         """Stop everything the tabs do."""
+        self._files.rest()
         for tab in self._made.values():
             tab.deactivate()
 
     def reopen(self) -> None:
         """The daemon is back: what the tab in front was following is followed anew."""
         self.rest()
+        if self.isVisible():
+            self._files.watch(self._run)
         self._on_tab()
 
     def shut(self) -> None:
@@ -101,15 +105,6 @@ class RunPanel(QWidget):
         self.rest()
         for tab in self._made.values():
             tab.shut()
-
-    def _watch(self, folder: Path) -> None:
-        """Tabs that depend on files appear when the files do."""
-        wanted = {str(path) for path in (folder, folder / "wandb") if path.is_dir()}
-        watched = set(self._watcher.directories())
-        if watched - wanted:
-            self._watcher.removePaths(sorted(watched - wanted))
-        if wanted - watched:
-            self._watcher.addPaths(sorted(wanted - watched))
 
     def _on_current(self, run_id: str) -> None:
         run = self._services.store.get(run_id)
@@ -134,12 +129,12 @@ class RunPanel(QWidget):
         if current in ids:
             self._on_current(current)
 
-    def _show(self, run: Record) -> None:
-        presenter = self._presenters.get(run["worker"])
-        names = presenter.tabs(run)
+    def _show(self, run: RunRecord) -> None:
+        presenter = self._presenters.get(run.worker)
         self._run, self._analytics = run, presenter.analytics
-        if run["run_dir"]:
-            self._watch(Path(run["run_dir"]))
+        if self.isVisible():
+            self._files.watch(run)
+        names = presenter.tabs(run, self._files.names(run))
         if names != self._shown:
             self._set_tabs(names)
         for name in names:

@@ -17,14 +17,18 @@ from gym_gui.widgets.controls import restyle
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import as_panel, column, row
 from gym_gui.widgets.messages import EmptyState
+from gym_gui.widgets.qt_types import sure
 from gym_gui.widgets.run_table_view import RunTableView
 
-_TOOLS = ("run.pause", "run.resume", "run.cancel", "run.clone", "run.retry", "analyse.compare")
+_TOOLS = (
+    "run.pause", "run.resume", "run.save_checkpoint", "run.cancel", "run.clone", "run.retry",
+    "analyse.compare",
+)  # fmt: skip
 _MENU = (
-    "run.pause", "run.resume", "run.cancel", "", "run.clone", "run.retry", "run.continue",
-    "run.evaluate", "", "analyse.compare", "analyse.diff", "analyse.logs",
-    "analyse.tensorboard", "", "run.tags", "run.pin", "run.copy_id", "run.open_folder",
-    "run.export", "run.bundle", "", "run.delete",
+    "run.pause", "run.resume", "run.save_checkpoint", "run.cancel", "", "run.clone",
+    "run.retry", "run.continue", "run.evaluate", "", "analyse.compare", "analyse.diff",
+    "analyse.logs", "analyse.tensorboard", "", "run.tags", "run.pin", "run.copy_id",
+    "run.open_folder", "run.export", "run.bundle", "", "run.delete",
 )  # fmt: skip
 _FILTER_DELAY_MS = 120
 
@@ -163,8 +167,8 @@ class RunsPanel(QWidget):
         table = RunTableView(self.model, self._services.themes)
         table.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         table.customContextMenuRequested.connect(self._open_menu)
-        table.selectionModel().selectionChanged.connect(lambda *_: self._on_selection())
-        table.selectionModel().currentChanged.connect(lambda *_: self._on_selection())
+        sure(table.selectionModel()).selectionChanged.connect(lambda *_: self._on_selection())
+        sure(table.selectionModel()).currentChanged.connect(lambda *_: self._on_selection())
         return table
 
     # ------------------------------------------------------------ reacting
@@ -179,14 +183,14 @@ class RunsPanel(QWidget):
 
     def _table_ids(self) -> tuple[str, ...]:
         """The runs of the selected rows."""
-        rows = sorted({index.row() for index in self.table.selectionModel().selectedRows()})
+        rows = sorted({index.row() for index in sure(self.table.selectionModel()).selectedRows()})
         ids: list[str] = []
         for place in rows:
             item = self.model.row_at(place)
             if isinstance(item, Group):
-                ids += [run["run_id"] for run in item.runs]
+                ids += [run.run_id for run in item.runs]
             elif item is not None:
-                ids.append(item["run_id"])
+                ids.append(item.run_id)
         return tuple(dict.fromkeys(ids))
 
     def _on_arranged(self) -> None:
@@ -204,7 +208,7 @@ class RunsPanel(QWidget):
             self._wanted = run_id
             return
         flags = QItemSelectionModel.SelectionFlag
-        chooser = self.table.selectionModel()
+        chooser = sure(self.table.selectionModel())
         self._choosing = True
         chooser.setCurrentIndex(self.model.index(place, 0), flags.ClearAndSelect | flags.Rows)
         for other in self._services.selection.ids:
@@ -223,7 +227,7 @@ class RunsPanel(QWidget):
             else:
                 menu.addSeparator()
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        menu.popup(self.table.viewport().mapToGlobal(position))
+        menu.popup(sure(self.table.viewport()).mapToGlobal(position))
 
     def _show_problem(self, text: str) -> None:
         self._problem.setText(text)
@@ -248,4 +252,4 @@ class RunsPanel(QWidget):
 
 
 def _id(item: Row | None) -> str:
-    return "" if item is None or isinstance(item, Group) else str(item["run_id"])
+    return "" if item is None or isinstance(item, Group) else str(item.run_id)

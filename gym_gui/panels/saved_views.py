@@ -10,6 +10,7 @@ from gym_gui.background.storage import read_json, window_folder, write_json
 from gym_gui.models.notices import Notice
 from gym_gui.models.table_look import TableLook, decode_views, encode_views
 from gym_gui.services import Services
+from gym_gui.widgets.qt_types import sure
 
 _ACTIONS = ("runs.columns", "runs.group", "", "runs.save_view", "runs.delete_view", "",
             "runs.export_csv")  # fmt: skip
@@ -65,7 +66,7 @@ class SavedViews(QObject):
         """Put the views, and what can be done with them, into a menu."""
         menu.clear()
         for name in ("", *sorted(self.views)):
-            entry = menu.addAction((name or "Default view").replace("&", "&&"))
+            entry = sure(menu.addAction((name or "Default view").replace("&", "&&")))
             entry.setCheckable(True)
             entry.setChecked(name == self.current)
             entry.triggered.connect(lambda _on=False, chosen=name: self.use(chosen))

@@ -1,17 +1,16 @@
 """The status bar: how the daemon is, what waits, how full the machine is."""
 
-from typing import Any
-
 from qtpy.QtCore import QRectF, QSize, Qt
 from qtpy.QtGui import QPainter, QPaintEvent
 from qtpy.QtWidgets import QLabel, QStatusBar, QToolButton, QWidget
 
-from gym_gui.background.daemon_link import CONNECTED, CONNECTING, LOST, SLOW, LinkState
+from gym_gui.background.daemon_link import CONNECTED, CONNECTING, LOST, SLOW, LinkState, Pulse
 from gym_gui.models import formatting
 from gym_gui.models.run_order import summary
 from gym_gui.resources import icons
 from gym_gui.services import Services
 from gym_gui.widgets.layouts import row
+from gym_gui.widgets.qt_types import sure
 
 _WORDS = {
     CONNECTED: ("Daemon", "check", "success"),
@@ -41,7 +40,7 @@ class MiniBar(QWidget):
         metrics = self.fontMetrics()
         return QSize(metrics.horizontalAdvance(f"{self._name} ") + 44, metrics.height() + 4)
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+    def paintEvent(self, event: QPaintEvent | None) -> None:  # noqa: N802
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(self._themes.colour("muted"))
@@ -74,7 +73,7 @@ class StatusLine(QStatusBar):
         self.bell.setToolTip("Notifications (Ctrl+Shift+N)")
         left = QWidget()
         left.setLayout(row(self._mark, self.daemon, self._queue, spacing=6))
-        left.layout().setContentsMargins(8, 2, 0, 2)
+        sure(left.layout()).setContentsMargins(8, 2, 0, 2)
         self.addWidget(left)
         for bar in self._bars.values():
             self.addPermanentWidget(bar)
@@ -94,27 +93,28 @@ class StatusLine(QStatusBar):
         self.daemon.setText(words)
         self.daemon.setToolTip(state.text)
 
-    def _on_pulse(self, beat: dict[str, Any]) -> None:
-        self.daemon.setText(f"Daemon {beat['latency_ms']:.0f} ms")
-        uptime = formatting.duration(beat["uptime_s"])
-        self.daemon.setToolTip(f"pid {beat['pid']}, up {uptime}, version {beat['version']}")
+    def _on_pulse(self, pulse: Pulse) -> None:
+        health, machine = pulse.health, pulse.resources
+        self.daemon.setText(f"Daemon {pulse.latency_ms:.0f} ms")
+        uptime = formatting.duration(health.uptime_s)
+        self.daemon.setToolTip(f"pid {health.pid}, up {uptime}, version {health.version}")
         self._bars["CPU"].show_share(
-            beat["cpu_percent"] / 100,
-            f"{beat['cpu_percent']:.0f} %; {beat['cpus_free']} of {beat['cpus_total']} slots free",
+            machine.cpu_percent / 100,
+            f"{machine.cpu_percent:.0f} %; {machine.cpus_free} of {machine.cpus_total} slots free",
         )
         self._bars["RAM"].show_share(
-            beat["memory_percent"] / 100,
-            f"{formatting.megabytes(beat['memory_free_mb'])} of "
-            f"{formatting.megabytes(beat['memory_total_mb'])} free",
+            machine.memory_percent / 100,
+            f"{formatting.megabytes(machine.memory_free_mb)} of "
+            f"{formatting.megabytes(machine.memory_total_mb)} free",
         )
-        free = beat["disk_free_mb"]
+        free = machine.disk_free_mb
         self._bars["Disk"].show_share(
             1 - min(1.0, free / 20_480), f"{formatting.megabytes(free)} free"
         )
-        gpus = [slot for slot in beat["slots"] if slot["id"].startswith("gpu")]
+        gpus = [slot for slot in machine.slots if slot.is_gpu]
         self._bars["GPU"].setVisible(bool(gpus))
         if gpus:
-            used = sum(bool(slot["run_id"]) for slot in gpus)
+            used = sum(bool(slot.run_id) for slot in gpus)
             self._bars["GPU"].show_share(used / len(gpus), f"{used} of {len(gpus)} reserved")
 
     def _show_queue(self) -> None:

@@ -1,6 +1,6 @@
 """Making runs: the form in front, what can be put into it, and what can be taken from it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +226,11 @@ class FormCommands:
 
     # ------------------------------------------------------------ into the form
 
+    def environments(self) -> Iterable[str]:
+        """The environments that the default worker's train form offers."""
+        form = self._launch.form(TRAIN)
+        return form.env.names if isinstance(form, CleanRlTrainForm) else ()
+
     def new_run_in(self, env_id: str) -> None:
         """Show the train form with an environment chosen."""
         self.new_run()
@@ -274,5 +279,5 @@ class FormCommands:
         if run is None:
             return
         self._show_layout("train")
-        form = self._launch.show_form(kind, run["worker"])
-        form.restore({"run_id": run["run_id"]})
+        form = self._launch.show_form(kind, run.worker)
+        form.restore({"run_id": run.run_id})

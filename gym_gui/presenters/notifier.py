@@ -2,7 +2,6 @@
 
 import shlex
 import subprocess
-from typing import Any
 
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QSystemTrayIcon, QWidget
@@ -10,6 +9,7 @@ from qtpy.QtWidgets import QSystemTrayIcon, QWidget
 from gym_gui.models.notices import Notice
 from gym_gui.models.run_status import status_of, title_of
 from gym_gui.services import Services
+from mosaic.records import RunRecord
 
 _COMMAND_LIMIT_S = 30
 
@@ -29,7 +29,7 @@ class Notifier(QObject):
         if self._tray is not None:
             self._tray.hide()
 
-    def _on_ended(self, run: dict[str, Any]) -> None:
+    def _on_ended(self, run: RunRecord) -> None:
         status = status_of(run)
         tone = {"success": "success", "danger": "danger"}.get(status.tone, "info")
         text = f"{title_of(run)}: {status.label.lower()}"
@@ -37,10 +37,10 @@ class Notifier(QObject):
             Notice(
                 tone,
                 text,
-                run["reason"] or "",
+                run.reason or "",
                 "Show",
-                lambda: self._services.selection.select((run["run_id"],)),
-                run["run_id"],
+                lambda: self._services.selection.select((run.run_id,)),
+                run.run_id,
             )
         )
         if self._services.settings.notify_system and not self._window.isActiveWindow():
@@ -56,9 +56,9 @@ class Notifier(QObject):
         self._tray.show()
         self._tray.showMessage("MOSAIC", text)
 
-    def _run_command(self, run: dict[str, Any]) -> None:
+    def _run_command(self, run: RunRecord) -> None:
         words = shlex.split(self._services.settings.notify_command)
-        words += [run["run_id"], title_of(run), run["outcome"] or ""]
+        words += [run.run_id, title_of(run), run.outcome or ""]
 
         def work() -> None:
             subprocess.run(words, timeout=_COMMAND_LIMIT_S, check=True, capture_output=True)

@@ -1,14 +1,14 @@
 """Runs as files: written to one, taken in from one, never waiting for either."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from gym_gui.models.notices import Notice
-from gym_gui.models.run_status import Record, can_delete, title_of
+from gym_gui.models.run_status import can_delete, title_of
 from gym_gui.services import Services
 from mosaic.client.archives import SUFFIX
 from mosaic.errors import RunExistsError
+from mosaic.records import ImportedRun, RunRecord
 
 ENDING = SUFFIX
 
@@ -18,13 +18,13 @@ def is_archive(path: Path) -> bool:
     return path.name.endswith(ENDING)
 
 
-def proposed_name(runs: Iterable[Record]) -> str:
+def proposed_name(runs: Iterable[RunRecord]) -> str:
     """What the file of these runs could be called."""
     chosen = list(runs)
     if len(chosen) == 1:
         words = title_of(chosen[0]).replace(" · ", "-")
         plain = "".join(c if c.isalnum() or c in "-_." else "-" for c in words).strip("-.")
-        return f"{plain or 'run'}-{chosen[0]['run_id'][-6:].lower()}{ENDING}"
+        return f"{plain or 'run'}-{chosen[0].run_id[-6:].lower()}{ENDING}"
     return f"{len(chosen)}-runs{ENDING}"
 
 
@@ -34,41 +34,37 @@ class RunArchives:
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    def export(self, runs: Iterable[Record], path: Path) -> None:
+    def export(self, runs: Iterable[RunRecord], path: Path) -> None:
         """Write ended runs into a file."""
-        ids = [run["run_id"] for run in runs if can_delete(run)]
+        ids = [run.run_id for run in runs if can_delete(run)]
         target = path if is_archive(path) else path.with_name(path.name + ENDING)
         notices = self._services.notices
-        self._services.link.call(
-            "export_runs",
-            ids,
-            target,
-            overwrite=True,  # the file dialog has asked
-            done=lambda made: notices.info(
+        self._services.link.ask(
+            # The file dialog has asked before it overwrites.
+            lambda client: client.export_runs(ids, target, overwrite=True),
+            lambda made: notices.info(
                 f"{len(ids)} {'run' if len(ids) == 1 else 'runs'} written to {target.name}",
-                f"sha256 {made['sha256']}",
+                f"sha256 {made.sha256}",
             ),
-            failed=lambda error: notices.error("Not exported", error),
+            lambda error: notices.error("Not exported", error),
         )
 
     def take_in(self, path: Path, as_new: bool = False) -> None:
         """Import the runs of a file; when others have their ids, offer to import them as new."""
-        self._services.link.call(
-            "import_runs",
-            path,
-            as_new=as_new,
-            done=lambda found: self._imported(path, found),
-            failed=lambda error: self._refused(path, error),
+        self._services.link.ask(
+            lambda client: client.import_runs(path, as_new=as_new),
+            lambda found: self._imported(path, found),
+            lambda error: self._refused(path, error),
         )
 
-    def _imported(self, path: Path, found: list[dict[str, Any]]) -> None:
-        new = [item["run"] for item in found if item["created"]]
+    def _imported(self, path: Path, found: Sequence[ImportedRun]) -> None:
+        new = [item.run for item in found if item.created]
         for item in found:
-            self._services.store.put(item["run"])
+            self._services.store.put(item.run)
         if not new:
             self._services.notices.info(f"Everything in {path.name} is here already")
             return
-        self._services.selection.select(tuple(run["run_id"] for run in new))
+        self._services.selection.select(tuple(run.run_id for run in new))
         what = title_of(new[0]) if len(new) == 1 else f"{len(new)} runs"
         self._services.notices.say(Notice("success", f"Imported {what} from {path.name}"))
 

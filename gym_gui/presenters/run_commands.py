@@ -3,29 +3,33 @@
 import copy
 import json
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gym_gui.models.formatting import split_tags
 from gym_gui.models.notices import Notice
 from gym_gui.models.run_status import (
-    Record,
     can_cancel,
     can_delete,
     can_pause,
     can_resume,
+    can_save,
+    pending_id,
     title_of,
 )
-from gym_gui.models.tags import split_tags
 from gym_gui.services import Services
+from mosaic.client import TrainerClient
+from mosaic.config.model import TrainRunConfig
 from mosaic.config.validation import nest
-from mosaic.errors import InvalidConfigError
+from mosaic.errors import InvalidConfigError, Problem
+from mosaic.records import RunRecord
 
-Refused = Callable[[list[Any]], None]
-_UNKNOWN_YET = (
-    "outcome", "reason", "wait_reason", "pid", "exit_code", "started_at", "finished_at",
-    "last_heartbeat", "stopping", "parent_run_id",
-)  # fmt: skip
+# A checked configuration, or a document as somebody wrote it.
+Config = TrainRunConfig | Mapping[str, Any]
+Document = Mapping[str, Any]
+Refused = Callable[[list[Problem]], None]
 
 
 class RunCommands:
@@ -39,22 +43,22 @@ class RunCommands:
     # ------------------------------------------------------------ making runs
 
     def submit(
-        self, configs: list[dict[str, Any]], parent: str = "", refused: Refused | None = None
+        self, configs: Sequence[Config], parent: str = "", refused: Refused | None = None
     ) -> None:
         """Send configs; each shows at once as a pending row."""
         for config in configs:
-            self._submit_one(config, parent, refused)
+            self._submit_one(parent, refused, config)
 
-    def _submit_one(self, config: dict[str, Any], parent: str, refused: Refused | None) -> None:
+    def _submit_one(self, parent: str, refused: Refused | None, config: Config) -> None:
         self._pending += 1
-        key = f"pending-{self._pending}"
+        key = pending_id(self._pending)
         store, notices = self._services.store, self._services.notices
-        store.add_pending(_pending_record(key, config))
+        store.put(pending_run(key, config))
 
-        def done(run: dict[str, Any]) -> None:
+        def done(run: RunRecord) -> None:
             store.drop(key)
             store.put(run)
-            self._services.selection.select((run["run_id"],))
+            self._services.selection.select((run.run_id,))
 
         def failed(error: Exception) -> None:
             store.drop(key)
@@ -63,37 +67,49 @@ class RunCommands:
             else:
                 notices.error("The run was not started", error)
 
-        self._services.link.call("submit", config, parent_run_id=parent, done=done, failed=failed)
+        self._services.link.ask(
+            lambda client: client.submit(config, parent_run_id=parent), done, failed
+        )
 
-    def again(self, runs: Iterable[Record]) -> None:
+    def again(self, runs: Iterable[RunRecord]) -> None:
         """Submit the same configs once more."""
         for run in runs:
-            self.with_config(
-                run, lambda config, run_id=run["run_id"]: self._submit_one(config, run_id, None)
-            )
+            self.with_config(run, partial(self._submit_one, run.run_id, None))
 
-    def with_config(self, run: Record, then: Callable[[dict[str, Any]], None]) -> None:
-        """Read a run's config, as it was submitted, and go on with it."""
-        path = Path(run["run_dir"]) / "config.json"
-
-        def failed(error: Exception) -> None:
-            self._services.notices.error("The run's config could not be read", error)
-
-        self._services.link.calls.run(lambda: read_config(path), then, failed)
+    def with_config(self, run: RunRecord, then: Callable[[Document], None]) -> None:
+        """Ask for a run's config, as it was submitted, and hand it on."""
+        self._services.link.ask(
+            lambda client: client.config(run.run_id),
+            then,
+            lambda error: self._services.notices.error("The run's config could not be read", error),
+        )
 
     # ------------------------------------------------------------ steering runs
 
-    def pause(self, runs: Iterable[Record]) -> None:
-        """Stop at the next safe point."""
-        self._each("pause", "Pausing", filter(can_pause, runs))
+    def pause(self, runs: Iterable[RunRecord]) -> None:
+        """Pause running runs at their next safe point."""
+        self._each(TrainerClient.pause, "Not paused", filter(can_pause, runs))
 
-    def resume(self, runs: Iterable[Record]) -> None:
-        """Let go on."""
-        self._each("resume", "Resuming", filter(can_resume, runs))
+    def resume(self, runs: Iterable[RunRecord]) -> None:
+        """Resume paused runs."""
+        self._each(TrainerClient.resume, "Not resumed", filter(can_resume, runs))
 
-    def cancel(self, runs: Iterable[Record]) -> None:
-        """End."""
-        self._each("cancel", "Cancelling", filter(can_cancel, runs))
+    def cancel(self, runs: Iterable[RunRecord]) -> None:
+        """Cancel runs that have not ended."""
+        self._each(TrainerClient.cancel, "Not cancelled", filter(can_cancel, runs))
+
+    def save(self, runs: Iterable[RunRecord]) -> None:
+        """Ask runs to save a checkpoint now."""
+        for run in filter(can_save, runs):
+            self._services.link.ask(
+                partial(_checkpoint, run_id=run.run_id),
+                partial(self._asked_to_save, title_of(run)),
+                lambda error: self._services.notices.error("No checkpoint was saved", error),
+            )
+
+    def _asked_to_save(self, title: str, run: RunRecord) -> None:
+        self._services.store.put(run)
+        self._services.notices.info(f"{title} saves a checkpoint at its next safe point")
 
     def edit(self, run_id: str, what: str, text: str) -> None:
         """Change one thing that people wrote about a run: its name, tags or notes."""
@@ -104,30 +120,33 @@ class RunCommands:
         else:
             self.update(run_id, run_name=text)
 
-    def update(self, run_id: str, **changes: Any) -> None:
-        """Change what people wrote about a run: `run_name`, `notes`, `tags`."""
-        self._services.link.call(
-            "update",
-            run_id,
-            **changes,
-            done=self._services.store.put,
-            failed=lambda error: self._services.notices.error("Not stored", error),
+    def update(
+        self,
+        run_id: str,
+        *,
+        run_name: str | None = None,
+        notes: str | None = None,
+        tags: Sequence[str] | None = None,
+    ) -> None:
+        """Change what people wrote about a run; what is None stays as it is."""
+        self._services.link.ask(
+            lambda client: client.update(run_id, run_name=run_name, notes=notes, tags=tags),
+            self._services.store.put,
+            lambda error: self._services.notices.error("Not saved", error),
         )
 
-    def delete(self, runs: Iterable[Record]) -> None:
-        """Move ended runs to the trash; a notice offers to take it back."""
+    def delete(self, runs: Iterable[RunRecord]) -> None:
+        """Move ended runs to the trash; a notice offers to undo it."""
         chosen = [run for run in runs if can_delete(run)]
         for run in chosen:
-            run_id = run["run_id"]
-            self._services.link.call(
-                "delete",
-                run_id,
-                done=lambda _none, name=run_id: self._services.store.drop(name),
-                failed=lambda error: self._services.notices.error("Not deleted", error),
+            self._services.link.ask(
+                partial(_delete, run_id=run.run_id),
+                self._services.store.drop,
+                lambda error: self._services.notices.error("Not deleted", error),
             )
         if not chosen:
             return
-        self._deleted = [run["run_id"] for run in chosen]
+        self._deleted = [run.run_id for run in chosen]
         what = title_of(chosen[0]) if len(chosen) == 1 else f"{len(chosen)} runs"
         self._services.notices.say(
             Notice("info", f"Moved {what} to the trash", "", "Undo", self.undo_delete)
@@ -139,66 +158,81 @@ class RunCommands:
         return bool(self._deleted)
 
     def undo_delete(self) -> None:
-        """Take back the last delete."""
+        """Restore what was deleted last."""
         ids, self._deleted = self._deleted, []
         for run_id in ids:
-            self._services.link.call(
-                "restore",
-                run_id,
-                done=self._services.store.put,
-                failed=lambda error: self._services.notices.error("Not restored", error),
+            self._services.link.ask(
+                partial(_restore, run_id=run_id),
+                self._services.store.put,
+                lambda error: self._services.notices.error("Not restored", error),
             )
 
-    def _each(self, method: str, doing: str, runs: Iterable[Record]) -> None:
+    def _each(
+        self,
+        command: Callable[[TrainerClient, str], RunRecord],
+        otherwise: str,
+        runs: Iterable[RunRecord],
+    ) -> None:
         for run in runs:
-            self._services.link.call(
-                method,
-                run["run_id"],
-                done=self._services.store.put,
-                failed=lambda error: self._services.notices.error(doing, error),
+            self._services.link.ask(
+                partial(_command, command=command, run_id=run.run_id),
+                self._services.store.put,
+                lambda error: self._services.notices.error(otherwise, error),
             )
 
 
-def read_config(path: Path) -> dict[str, Any]:
-    """A config file in the nested shape.
+def _command(
+    client: TrainerClient, command: Callable[[TrainerClient, str], RunRecord], run_id: str
+) -> RunRecord:
+    return command(client, run_id)
+
+
+def _checkpoint(client: TrainerClient, run_id: str) -> RunRecord:
+    return client.checkpoint(run_id)
+
+
+def _delete(client: TrainerClient, run_id: str) -> str:
+    client.delete(run_id)
+    return run_id
+
+
+def _restore(client: TrainerClient, run_id: str) -> RunRecord:
+    return client.restore(run_id)
+
+
+def read_config(path: Path) -> Document:
+    """A config file of the user's, in the nested shape.
 
     Raises:
-        ValueError: It is no config.
+        ValueError: It is not a config.
     """
     document = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(document, dict):
-        raise ValueError(f"{path.name} is no config: it holds a {type(document).__name__}")
+        raise ValueError(f"{path.name} is not a config: it holds a {type(document).__name__}")
     nested = nest(document)
     if "metadata" not in nested:
-        raise ValueError(f"{path.name} is no config: it has neither metadata nor algo and env_id")
+        raise ValueError(
+            f"{path.name} is not a config: it has neither metadata nor algo and env_id"
+        )
     return copy.deepcopy(nested)
 
 
-def _pending_record(key: str, config: dict[str, Any]) -> dict[str, Any]:
+def pending_run(run_id: str, config: Config) -> RunRecord:
     """A row for a run that the daemon has not confirmed yet."""
-    worker = nest(config)["metadata"]["worker"]
-    inner = worker["config"]
-    progress = {"step": 0, "total": 0, "fraction": 0.0, "sps": 0.0, "eta_s": 0.0}
-    empty: dict[str, Any] = dict.fromkeys(_UNKNOWN_YET)
-    return {
-        **empty,
-        "run_id": key,
-        "run_name": config.get("run_name", ""),
-        "worker": worker["type"],
-        "algo": inner.get("algo", ""),
-        "env_id": inner.get("env_id", ""),
-        "seed": inner.get("seed"),
-        "state": "INIT",
-        "slots": [],
-        "progress": progress,
-        "metrics": {},
-        "created_at": time.time(),
-        "run_dir": "",
-        "checkpoints": [],
-        "capabilities": {},
-        "stalled": False,
-        "tags": [],
-        "notes": "",
-        "version": 0,
-        "mode": "",
-    }
+    document = config.model_dump() if isinstance(config, TrainRunConfig) else nest(dict(config))
+    worker = _object(_object(document.get("metadata")).get("worker"))
+    inner = _object(worker.get("config"))
+    seed = inner.get("seed")
+    return RunRecord(
+        run_id=run_id,
+        run_name=str(document.get("run_name") or ""),
+        worker=str(worker.get("type") or ""),
+        algo=str(inner.get("algo") or ""),
+        env_id=str(inner.get("env_id") or ""),
+        seed=seed if isinstance(seed, int) else None,
+        created_at=time.time(),
+    )
+
+
+def _object(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}

@@ -12,6 +12,7 @@ from gym_gui.panels.runs_panel import RunsPanel
 from gym_gui.presenters.run_archives import RunArchives
 from gym_gui.presenters.run_commands import RunCommands
 from gym_gui.services import Services
+from gym_gui.widgets.qt_types import sure
 
 
 class SelectionCommands:
@@ -67,6 +68,15 @@ class SelectionCommands:
                 shortcut="Ctrl+U",
                 icon="play",
                 enabled=rules.any_run(run_status.can_resume),
+            ),
+            Action(
+                id="run.save_checkpoint",
+                title="Save checkpoint now",
+                do=lambda: runs.save(selected()),
+                menu="Run",
+                shortcut="Ctrl+S",
+                icon="save",
+                enabled=rules.any_run(run_status.can_save),
             ),
             Action(
                 id="run.cancel",
@@ -179,15 +189,15 @@ class SelectionCommands:
         run = self._services.current_run()
         if run is not None:
             model = self._table.model
-            same = model.view.pinned == run["run_id"]
-            model.set_view(pinned="" if same else run["run_id"])
+            same = model.view.pinned == run.run_id
+            model.set_view(pinned="" if same else run.run_id)
             self._compare.set_baseline(model.view.pinned)
 
     def _copy_ids(self) -> None:
-        QGuiApplication.clipboard().setText("\n".join(self._services.selection.ids))
+        sure(QGuiApplication.clipboard()).setText("\n".join(self._services.selection.ids))
         self._services.notices.info("Run id copied")
 
     def _open_folder(self) -> None:
         run = self._services.current_run()
         if run is not None:
-            QDesktopServices.openUrl(QUrl.fromLocalFile(run["run_dir"]))
+            QDesktopServices.openUrl(QUrl.fromLocalFile(run.run_dir))

@@ -1,11 +1,10 @@
 """Which tabs a run gets: decided by its worker's capabilities, never by its name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from pathlib import Path
 
 from gym_gui.models.actors import Actor
-from gym_gui.models.run_status import Record, has_failed
+from gym_gui.models.run_status import has_failed
 from gym_gui.tabs.base import RunTab
 from gym_gui.tabs.charts_tab import ChartsTab
 from gym_gui.tabs.details_tab import DetailsTab
@@ -18,6 +17,7 @@ from gym_gui.tabs.replay_tab import ReplayTab
 from gym_gui.tabs.telemetry_tab import TelemetryTab
 from gym_gui.tabs.tensorboard_tab import TensorBoardTab
 from gym_gui.tabs.wandb_tab import WandbTab
+from mosaic.records import RunRecord
 
 OVERVIEW, LIVE, TELEMETRY, CHARTS, LOGS = "overview", "live", "telemetry", "charts", "logs"
 TENSORBOARD, WANDB, OPTUNA = "tensorboard", "wandb", "optuna"
@@ -26,18 +26,22 @@ REPLAY, DETAILS, FAILURE = "replay", "details", "failure"
 
 @dataclass(frozen=True)
 class TabKind:
-    """One kind of tab: how to make it, and for which runs it makes sense."""
+    """One kind of tab: how to make it, and for which runs, with which files, it makes sense."""
 
     make: type[RunTab]
-    fits: Callable[[Record], bool] = lambda run: True
+    fits: Callable[[RunRecord, Collection[str]], bool] = lambda run, files: True
 
 
-def _has_wandb(run: Record) -> bool:
-    return (Path(run["run_dir"]) / "wandb").is_dir()
+def _has_wandb(run: RunRecord, files: Collection[str]) -> bool:
+    return "wandb" in files
 
 
-def _has_study(run: Record) -> bool:
-    return (Path(run["run_dir"]) / "optuna.db").exists()
+def _has_study(run: RunRecord, files: Collection[str]) -> bool:
+    return "optuna.db" in files
+
+
+def _needs_explaining(run: RunRecord, files: Collection[str]) -> bool:
+    return has_failed(run)
 
 
 TABS: dict[str, TabKind] = {
@@ -51,7 +55,7 @@ TABS: dict[str, TabKind] = {
     OPTUNA: TabKind(OptunaTab, _has_study),
     REPLAY: TabKind(ReplayTab),
     DETAILS: TabKind(DetailsTab),
-    FAILURE: TabKind(FailureTab, has_failed),
+    FAILURE: TabKind(FailureTab, _needs_explaining),
 }
 
 
@@ -78,8 +82,8 @@ class WorkerPresenter:
             and not self.actor.requires_live_telemetry
         )
 
-    def tabs(self, run: Record) -> list[str]:
-        """The tabs for a run, in order."""
+    def tabs(self, run: RunRecord, files: Collection[str]) -> list[str]:
+        """The tabs for a run that has these files, in order."""
         actor = self.actor
         lane: list[str] = [CHARTS]
         if actor and actor.requires_live_telemetry:
@@ -87,7 +91,7 @@ class WorkerPresenter:
         elif actor and actor.provides_fast_analytics:
             lane = self.bootstrap_analytics_tabs()
         names = [FAILURE, OVERVIEW, *lane, LOGS, DETAILS]
-        return [name for name in dict.fromkeys(names) if TABS[name].fits(run)]
+        return [name for name in dict.fromkeys(names) if TABS[name].fits(run, files)]
 
 
 class PresenterRegistry:

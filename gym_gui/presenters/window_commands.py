@@ -8,14 +8,12 @@ from qtpy.QtGui import QKeySequence
 from gym_gui.actions import rules
 from gym_gui.actions.action import Action
 from gym_gui.actions.binding import ActionBinder
-from gym_gui.forms.registry import TRAIN
 from gym_gui.models.dock_layouts import LAYOUTS, NOTICES
 from gym_gui.models.palette_items import PaletteItem
 from gym_gui.models.run_status import status_of, title_of
 from gym_gui.models.window_settings import WindowSettings
 from gym_gui.panels.dialogs import Dialogs
 from gym_gui.panels.docks import DockManager
-from gym_gui.panels.launch_panel import LaunchPanel
 from gym_gui.panels.runs_panel import RunsPanel
 from gym_gui.services import Services
 from gym_gui.widgets.command_palette import CommandPalette
@@ -186,9 +184,8 @@ class WindowCommands:
         )
 
     def _stop_daemon(self) -> None:
-        self._services.link.call(
-            "shutdown",
-            "leave",
+        self._services.link.ask(
+            lambda client: client.shutdown("leave"),
             failed=lambda error: self._services.notices.error("The daemon was not stopped", error),
         )
 
@@ -202,14 +199,14 @@ class Finder:
         palette: CommandPalette,
         binder: ActionBinder,
         table: RunsPanel,
-        launch: LaunchPanel,
+        environments: Callable[[], Iterable[str]],
         new_run_in: Callable[[str], None],
     ) -> None:
         self._services = services
         self._palette = palette
         self._binder = binder
         self._table = table
-        self._launch = launch
+        self._environments = environments
         self._new_run_in = new_run_in
 
     def actions(self) -> tuple[Action, ...]:
@@ -248,18 +245,18 @@ class Finder:
     def find_place(self) -> None:
         """Offer every run by name, and every environment."""
         newest = sorted(
-            self._services.store.runs.values(), key=lambda run: run["created_at"], reverse=True
+            self._services.store.runs.values(), key=lambda run: run.created_at, reverse=True
         )
         items = [
             PaletteItem(
-                f"run:{run['run_id']}",
-                f"{title_of(run)} · {run['run_id'][-6:]}",
+                f"run:{run.run_id}",
+                f"{title_of(run)} · {run.run_id[-6:]}",
                 status_of(run).label,
                 status_of(run).icon,
             )
             for run in newest[:_MOST_RUNS]
         ]
-        environments = sorted(self._launch.form(TRAIN).env.names)
+        environments = sorted(self._environments())
         items += [PaletteItem(f"env:{name}", name, "environment", "robot") for name in environments]
         self._palette.ask("Go to a run or an environment", items, (), self._go)
 

@@ -10,6 +10,7 @@ from qtpy.QtWidgets import QApplication
 from gym_gui.resources import icons
 from gym_gui.resources.stylesheet import stylesheet
 from gym_gui.resources.themes import DARK, LIGHT, Theme
+from gym_gui.widgets.qt_types import sure
 
 
 class ThemeManager(QObject):
@@ -27,7 +28,7 @@ class ThemeManager(QObject):
         self._choice = "system"
         self._points = 10.0
         self._pictures = tempfile.TemporaryDirectory(prefix="mosaic-theme-")
-        hints = QGuiApplication.styleHints()
+        hints = sure(QGuiApplication.styleHints())
         if hasattr(hints, "colorSchemeChanged"):
             hints.colorSchemeChanged.connect(self._on_system_change)
 
@@ -73,7 +74,7 @@ class ThemeManager(QObject):
 
 
 def _system_theme() -> Theme:
-    hints = QGuiApplication.styleHints()
+    hints = sure(QGuiApplication.styleHints())
     if hasattr(hints, "colorScheme"):
         return DARK if hints.colorScheme() == Qt.ColorScheme.Dark else LIGHT
     return LIGHT

@@ -1,13 +1,11 @@
 """What a tab of a run is."""
 
-from typing import Any
-
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QWidget
 
-from gym_gui.models.run_status import Record
 from gym_gui.services import Services
 from gym_gui.widgets.layouts import as_panel
+from mosaic.records import RunRecord
 
 
 class RunTab(QWidget):
@@ -28,24 +26,24 @@ class RunTab(QWidget):
         super().__init__()
         as_panel(self)
         self.services = services
-        self.run: dict[str, Any] | None = None
+        self.run: RunRecord | None = None
         self.active = False
 
     @property
     def run_id(self) -> str:
         """The id of the run shown, or nothing."""
-        return str(self.run["run_id"]) if self.run else ""
+        return self.run.run_id if self.run else ""
 
     def set_lane(self, analytics: bool) -> None:
         """Whether the run lives in the analytics lane alone."""
 
-    def set_run(self, run: Record | None) -> None:
+    def set_run(self, run: RunRecord | None) -> None:
         """Show a run: another one, or the same with news."""
-        other = (run["run_id"] if run else "") != self.run_id
+        other = (run.run_id if run else "") != self.run_id
         was_active = self.active
         if other and was_active:
             self.deactivate()
-        self.run = dict(run) if run else None
+        self.run = run
         if other:
             self.on_other_run()
         if other and was_active:

@@ -2,19 +2,18 @@
 
 import json
 import time
-from pathlib import Path
-from typing import Any
 
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QFontDatabase
 from qtpy.QtWidgets import QHeaderView, QPlainTextEdit, QSplitter, QTableWidget, QTableWidgetItem
 
-from gym_gui.presenters.run_commands import read_config
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
 from gym_gui.widgets.controls import plain_table
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column, framed
+from gym_gui.widgets.qt_types import sure
+from mosaic.records import RunEvent
 
 
 class DetailsTab(RunTab):
@@ -33,7 +32,7 @@ class DetailsTab(RunTab):
         self.events.setHorizontalHeaderLabels(["Time", "Event", "State", "More"])
         plain_table(self.events)
         self.events.setAccessibleName("Events")
-        header = self.events.horizontalHeader()
+        header = sure(self.events.horizontalHeader())
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setStretchLastSection(True)
         split = QSplitter(Qt.Orientation.Vertical)
@@ -50,33 +49,35 @@ class DetailsTab(RunTab):
     def on_open(self) -> None:
         if self.run is None:
             return
-        path, run_id = Path(self.run["run_dir"]) / "config.json", self.run_id
+        run_id = self.run_id
 
-        def show(document: dict[str, Any]) -> None:
+        def show(text: str) -> None:
             if run_id == self.run_id:
-                self.config.setPlainText(json.dumps(document, indent=2))
+                self.config.setPlainText(text)
 
-        self.services.link.calls.run(
-            lambda: read_config(path), show, lambda error: self.config.setPlainText(str(error))
+        self.services.link.ask(
+            lambda client: json.dumps(client.config(run_id), indent=2),
+            show,
+            lambda error: show(str(error)),
         )
 
     def on_news(self) -> None:
-        if self.run is None or self.run["version"] == self._version:
+        if self.run is None or self.run.version == self._version:
             return
-        self._version, run_id = self.run["version"], self.run_id
+        self._version, run_id = self.run.version, self.run_id
 
-        def show(events: list[dict[str, Any]]) -> None:
+        def show(events: list[RunEvent]) -> None:
             if run_id == self.run_id:
                 self._fill(events)
 
-        self.services.link.call("events", run_id, done=show, failed=lambda _error: None)
+        self.services.link.ask(lambda client: client.events(run_id), show, lambda _error: None)
 
-    def _fill(self, events: list[dict[str, Any]]) -> None:
+    def _fill(self, events: list[RunEvent]) -> None:
         self.events.setRowCount(len(events))
         for place, event in enumerate(events):
-            when = time.strftime("%H:%M:%S", time.localtime(event["at"]))
-            more = json.dumps(event["data"]) if event["data"] else ""
-            for at, text in enumerate((when, event["kind"], event["state"], more)):
+            when = time.strftime("%H:%M:%S", time.localtime(event.at))
+            more = json.dumps(dict(event.data)) if event.data else ""
+            for at, text in enumerate((when, event.kind, event.state, more)):
                 item = QTableWidgetItem(text)
                 item.setToolTip(text)
                 self.events.setItem(place, at, item)

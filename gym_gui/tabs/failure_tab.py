@@ -1,12 +1,11 @@
 """The failure page: one sentence, the command, the last words, and what to do about it."""
 
-from pathlib import Path
-
 from qtpy.QtGui import QFontDatabase, QGuiApplication
 from qtpy.QtWidgets import QPlainTextEdit
 
+from gym_gui.background.run_reading import read_failure
 from gym_gui.models import formatting
-from gym_gui.models.failure import Failure, read_failure
+from gym_gui.models.failure import Failure
 from gym_gui.models.run_status import one_line, status_of
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
@@ -14,6 +13,8 @@ from gym_gui.widgets.controls import button
 from gym_gui.widgets.labels import label, selectable
 from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.messages import Banner
+from gym_gui.widgets.qt_types import sure
+from mosaic.records import RunRecord
 
 
 class FailureTab(RunTab):
@@ -58,9 +59,9 @@ class FailureTab(RunTab):
                 self._changes_title,
                 self._changes,
                 margin=12,
+                stretch={7: 1},
             )
         )
-        self.layout().setStretch(7, 1)
 
     def on_other_run(self) -> None:
         self._exit_text = ""
@@ -72,10 +73,16 @@ class FailureTab(RunTab):
         run = self.run
         if run is None:
             return
-        run_id, folder, good = self.run_id, Path(run["run_dir"]), self._last_good()
-        self.services.link.calls.run(
-            lambda: read_failure(folder, good),
-            lambda failure: self._show(failure) if run_id == self.run_id else None,
+        run_id, good = self.run_id, self._last_good(run)
+
+        def show(failure: Failure) -> None:
+            if run_id == self.run_id:
+                self._show(failure)
+
+        self.services.link.ask(
+            lambda client: read_failure(client, run_id, good),
+            show,
+            lambda error: self.lines.setPlainText(f"The run's files could not be read: {error}"),
         )
 
     def on_news(self) -> None:
@@ -86,22 +93,19 @@ class FailureTab(RunTab):
 
     def _say_hint(self) -> None:
         """What the worker advises; without that, how the process ended."""
-        reason = (self.run["reason"] or "") if self.run else ""
+        reason = (self.run.reason or "") if self.run else ""
         hint = "\n".join(reason.splitlines()[1:])
         if not hint and self._exit_text and "exit code" not in reason:
             hint = f"The process ended with {self._exit_text}."
         self._hint.setText(formatting.tilde(hint))
         self._hint.setVisible(bool(hint))
 
-    def _last_good(self) -> Path | None:
-        assert self.run is not None
-        same = [
-            run
-            for run in self.services.store.runs.values()
-            if run["outcome"] == "completed" and run["worker"] == self.run["worker"]
-        ]
-        newest = max(same, key=lambda run: run["created_at"], default=None)
-        return Path(newest["run_dir"]) if newest else None
+    def _last_good(self, failed: RunRecord) -> str:
+        """The id of the newest run of the same worker that completed; empty when none did."""
+        known = self.services.store.runs.values()
+        same = [run for run in known if run.completed and run.worker == failed.worker]
+        newest = max(same, key=lambda run: run.created_at, default=None)
+        return newest.run_id if newest else ""
 
     def _show(self, failure: Failure) -> None:
         self.cause.setText(formatting.tilde(failure.cause))
@@ -110,7 +114,7 @@ class FailureTab(RunTab):
         self.command.setText(formatting.tilde(failure.command) or "The worker was never started.")
         words = formatting.tilde(failure.last_lines)
         self.lines.setPlainText(words or "The run wrote nothing to its logs.")
-        bar = self.lines.verticalScrollBar()
+        bar = sure(self.lines.verticalScrollBar())
         bar.setValue(bar.maximum())
         self._exit_text = failure.exit_text
         self._say_hint()
@@ -119,5 +123,5 @@ class FailureTab(RunTab):
         self._changes_title.setVisible(bool(failure.changes))
 
     def _copy(self) -> None:
-        QGuiApplication.clipboard().setText(self._full_command)
+        sure(QGuiApplication.clipboard()).setText(self._full_command)
         self.services.notices.info("Command copied")

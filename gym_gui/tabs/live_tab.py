@@ -8,7 +8,6 @@ from qtpy.QtWidgets import QFileDialog, QPushButton
 
 from gym_gui.background.frame_source import FrameSource
 from gym_gui.models import formatting
-from gym_gui.models.run_status import is_live
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
 from gym_gui.widgets.controls import button
@@ -48,8 +47,7 @@ class LiveTab(RunTab):
         middle = row(self.view, self.headline_charts)
         middle.setStretch(0, 5)
         middle.setStretch(1, 2)
-        self.setLayout(column(self.banner, middle, bar, margin=10))
-        self.layout().setStretch(1, 1)
+        self.setLayout(column(self.banner, middle, bar, margin=10, stretch={1: 1}))
         services.feeds.grown.connect(self._on_grown)
 
     def set_lane(self, analytics: bool) -> None:
@@ -71,14 +69,13 @@ class LiveTab(RunTab):
         self._look_away()
 
     def _watch(self) -> None:
-        if self.run is None or not is_live(self.run):
+        if self.run is None or self.run.ended:
             return
         self.view.say("Waiting for the first frame …")
         settings = self.services.settings
         self._feed = FrameSource(
             self.services.link,
             self.run_id,
-            self.run["run_dir"],
             settings.frame_hz,
             settings.frame_source,
         )
@@ -96,14 +93,14 @@ class LiveTab(RunTab):
         run = self.run
         if run is None:
             return
-        values = run["metrics"]
+        values = run.metrics
         parts = [
             f"return {formatting.number(values.get('episodic_return'))}",
-            f"{formatting.number(round(run['progress']['sps']))} steps/s",
-            f"step {run['progress']['step']:,}",
+            f"{formatting.number(round(run.progress.sps))} steps/s",
+            f"step {run.progress.step:,}",
         ]
         self._headline.setText("   ".join(parts))
-        if not is_live(run):
+        if run.ended:
             self._look_away()
             self.view.say(
                 "The run has ended. Captured videos and recorded episodes are in the Replay tab."

@@ -2,10 +2,9 @@
 
 import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
-from typing import Any
 
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QCheckBox, QComboBox, QLineEdit
@@ -26,6 +25,9 @@ from gym_gui.widgets.controls import button, restyle
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.log_view import ERRORS, KEEP_LINES, WARNINGS, LogView
+from gym_gui.widgets.qt_types import sure
+from mosaic.client import TrainerClient
+from mosaic.records import LogChunk
 
 _LINES_A_TURN = 250
 # A traceback is written in one go; one that has not ended by then is shown as it is.
@@ -67,7 +69,7 @@ class LogsTab(RunTab):
         self._hold_timer.setSingleShot(True)
         self._hold_timer.setInterval(_HOLD_MS)
         self._hold_timer.timeout.connect(self._let_go)
-        self.text.verticalScrollBar().valueChanged.connect(self._on_scroll)
+        sure(self.text.verticalScrollBar()).valueChanged.connect(self._on_scroll)
         services.themes.changed.connect(self.on_open)
 
     def _make_controls(self) -> None:
@@ -145,7 +147,11 @@ class LogsTab(RunTab):
         self._seen, self._size, self._note = 0, {}, note
         self._status.setText("Reading …")
 
-    def _read(self, open_stream: Any, ended: Callable[[str], None] | None = None) -> None:
+    def _read(
+        self,
+        open_stream: Callable[[TrainerClient], Iterator[object]],
+        ended: Callable[[str], None] | None = None,
+    ) -> None:
         stream = Stream(self.services.link, open_stream)
         stream.items.connect(self._take)
         stream.ended.connect(ended or self._on_end)
@@ -166,7 +172,7 @@ class LogsTab(RunTab):
 
     def _on_scroll(self, value: int) -> None:
         """At the lower end of a place, the lines after it follow."""
-        bar = self.text.verticalScrollBar()
+        bar = sure(self.text.verticalScrollBar())
         if self._place is None or self._stream is not None or value < bar.maximum():
             return
         if not self._backlog and self._place.offset < self._size.get(self._place.stream, 0):
@@ -188,7 +194,7 @@ class LogsTab(RunTab):
 
     # ------------------------------------------------------------ showing
 
-    def _take(self, chunks: list[Any]) -> None:
+    def _take(self, chunks: list[LogChunk | Place]) -> None:
         for chunk in chunks:
             if isinstance(chunk, Place):
                 self._show_place(chunk)
@@ -259,7 +265,7 @@ class LogsTab(RunTab):
         if on and self._place is not None:
             self.restart()
         elif on:
-            bar = self.text.verticalScrollBar()
+            bar = sure(self.text.verticalScrollBar())
             bar.setValue(bar.maximum())
 
     def _on_search_text(self, text: str) -> None:

@@ -1,7 +1,5 @@
 """The trials of a sweep: sortable, with what seems to matter beside them."""
 
-from pathlib import Path
-
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import (
     QHeaderView,
@@ -12,8 +10,8 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from gym_gui.background.run_reading import read_artifacts
 from gym_gui.models import formatting
-from gym_gui.models.manifest import read_manifest
 from gym_gui.models.optuna_study import Study, read_study
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
@@ -21,18 +19,27 @@ from gym_gui.widgets.controls import button, plain_table
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import clear, column, row
 from gym_gui.widgets.messages import EmptyState
+from gym_gui.widgets.qt_types import sure
+from mosaic.client import TrainerClient
+
+Cell = float | int | str | None
+
+
+def _cell(value: object) -> Cell:
+    return value if value is None or isinstance(value, (int, float, str)) else str(value)
 
 
 class _NumberItem(QTableWidgetItem):
     """Sorts by number."""
 
-    def __init__(self, value: float | int | str | None) -> None:
+    def __init__(self, value: Cell) -> None:
         shown = value if isinstance(value, str) else formatting.number(value)
         super().__init__(shown)
         self._value = value
 
     def __lt__(self, other: QTableWidgetItem) -> bool:
-        mine, theirs = self._value, getattr(other, "_value", None)
+        mine = self._value
+        theirs = other._value if isinstance(other, _NumberItem) else None
         if mine is None or theirs is None:
             return mine is not None
         if isinstance(mine, str) or isinstance(theirs, str):
@@ -89,18 +96,20 @@ class OptunaTab(RunTab):
         """Read the study from its file."""
         if self.run is None:
             return
-        run_id, folder = self.run_id, Path(self.run["run_dir"])
+        run_id, cache = self.run_id, self.services.cache
 
-        def work() -> Study:
-            path = read_manifest(folder).optuna
-            if path is None:
+        def fetch(client: TrainerClient) -> Study:
+            path = read_artifacts(client, run_id).optuna
+            if not path:
                 raise ValueError("the study's file is not available yet")
-            return read_study(path)
+            return read_study(cache.fetch(client, run_id, path))
 
-        self.services.link.calls.run(
-            work,
-            lambda study: self._show(study) if run_id == self.run_id else None,
-            lambda error: self._empty.say("No study yet", str(error)),
+        def show(study: Study) -> None:
+            if run_id == self.run_id:
+                self._show(study)
+
+        self.services.link.ask(
+            fetch, show, lambda error: self._empty.say("No study yet", str(error))
         )
 
     def _show(self, study: Study) -> None:
@@ -120,15 +129,15 @@ class OptunaTab(RunTab):
         self.table.setHorizontalHeaderLabels(["Trial", "State", "Value", *names])
         self.table.setRowCount(shown)
         for place, trial in enumerate(study.trials):
-            cells = [trial.number, trial.state, trial.value]
-            cells += [trial.params.get(name) for name in names]
+            cells: list[Cell] = [trial.number, trial.state, trial.value]
+            cells += [_cell(trial.params.get(name)) for name in names]
             for at, value in enumerate(cells):
                 self.table.setItem(place, at, _NumberItem(value))
         self.table.setSortingEnabled(True)
         best = Qt.SortOrder.DescendingOrder if study.maximise else Qt.SortOrder.AscendingOrder
         self.table.sortItems(2, best)
         self._mark_best()
-        header = self.table.horizontalHeader()
+        header = sure(self.table.horizontalHeader())
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setStretchLastSection(True)
         self._show_importances(study)
@@ -136,7 +145,7 @@ class OptunaTab(RunTab):
     def _mark_best(self) -> None:
         """The best trial, wherever sorting moves it."""
         for at in range(self.table.columnCount() if self.table.rowCount() else 0):
-            item = self.table.item(0, at)
+            item = sure(self.table.item(0, at))
             font = item.font()
             font.setBold(True)
             item.setFont(font)

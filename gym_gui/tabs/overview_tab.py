@@ -5,7 +5,7 @@ import time
 from qtpy.QtWidgets import QGridLayout
 
 from gym_gui.models import formatting
-from gym_gui.models.run_status import is_live, newest_checkpoint, one_line, status_of, title_of
+from gym_gui.models.run_status import one_line, status_of, title_of
 from gym_gui.resources import icons
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
@@ -14,6 +14,7 @@ from gym_gui.widgets.labels import ElidedLabel, NumberTile, label, selectable
 from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.messages import Banner, EmptyState
 from mosaic.curves.names import tag_order
+from mosaic.records import Outcome, RunRecord
 
 _TILES = ("Return", "Episode length", "Steps a second", "Progress", "Time left", "Checkpoint")
 
@@ -55,10 +56,9 @@ class OverviewTab(RunTab):
                 self._no_curve,
                 self._facts,
                 margin=10,
+                stretch={4: 1, 5: 1},
             )
         )
-        self.layout().setStretch(4, 1)
-        self.layout().setStretch(5, 1)
         services.feeds.grown.connect(self._on_grown)
 
     def on_open(self) -> None:
@@ -80,7 +80,7 @@ class OverviewTab(RunTab):
         self._icon.setPixmap(icons.pixmap(status.icon, theme.tone(status.tone), 20))
         self._title.set_full(title_of(run))
         self._state.setText(status.label)
-        tone = "danger" if run["outcome"] in ("failed", "lost") else "info"
+        tone = "danger" if run.outcome in (Outcome.FAILED, Outcome.LOST) else "info"
         self._reason.say(tone, one_line(run))
         self._show_numbers()
         self._facts.setText(_facts(run))
@@ -89,17 +89,17 @@ class OverviewTab(RunTab):
         run = self.run
         if run is None:
             return
-        progress, metrics = run["progress"], run["metrics"]
-        newest = newest_checkpoint(run)
+        progress, metrics = run.progress, run.metrics
+        newest = run.newest_checkpoint()
         texts = {
             "Return": formatting.number(metrics.get("episodic_return")),
             "Episode length": formatting.number(metrics.get("episodic_length")),
-            "Steps a second": formatting.number(round(progress["sps"])) if progress["sps"] else "—",
-            "Progress": f"{progress['fraction'] * 100:.0f} %",
-            "Time left": formatting.duration(progress["eta_s"])
-            if is_live(run) and progress["eta_s"] > 0
+            "Steps a second": formatting.number(round(progress.sps)) if progress.sps else "—",
+            "Progress": f"{progress.fraction * 100:.0f} %",
+            "Time left": formatting.duration(progress.eta_s)
+            if run.live and progress.eta_s > 0
             else "—",
-            "Checkpoint": formatting.ago(newest["saved_at"]) if newest else "none yet",
+            "Checkpoint": formatting.ago(newest.saved_at) if newest else "none yet",
         }
         for name, text in texts.items():
             self.tiles[name].show_number(text)
@@ -123,21 +123,21 @@ class OverviewTab(RunTab):
         self.chart.set_lines({self.run_id: line}, Look(self.services.settings.smoothing))
 
 
-def _facts(run: dict[str, object]) -> str:
-    started, finished = run["started_at"], run["finished_at"]
+def _facts(run: RunRecord) -> str:
+    started, finished = run.started_at, run.finished_at
     parts = [
-        f"{run['algo'] or run['worker']} in {run['env_id']}" if run["env_id"] else run["worker"],
-        f"seed {run['seed']}" if run["seed"] is not None else "",
-        f"created {formatting.moment(run['created_at'])}",
+        f"{run.algo or run.worker} in {run.env_id}" if run.env_id else run.worker,
+        f"seed {run.seed}" if run.seed is not None else "",
+        f"created {formatting.moment(run.created_at)}",
     ]
     if started:
         spent = (finished or time.time()) - started
         parts.append(f"{'took' if finished else 'running for'} {formatting.duration(spent)}")
-    if run["slots"]:
-        parts.append("on " + ", ".join(run["slots"]))
-    if run["parent_run_id"]:
-        parts.append(f"continues {run['parent_run_id']}")
-    if run["notes"]:
-        parts.append(f"notes: {run['notes']}")
-    parts.append(str(run["run_id"]))
+    if run.slots:
+        parts.append("on " + ", ".join(run.slots))
+    if run.parent_run_id:
+        parts.append(f"continues {run.parent_run_id}")
+    if run.notes:
+        parts.append(f"notes: {run.notes}")
+    parts.append(str(run.run_id))
     return "  ·  ".join(str(part) for part in parts if part)

@@ -1,8 +1,6 @@
 """Recorded episodes and captured videos of a run, played again."""
 
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QListWidget, QListWidgetItem, QSplitter, QWidget
@@ -14,14 +12,19 @@ from gym_gui.background.recordings import (
     read_episode,
     read_video,
 )
-from gym_gui.models.manifest import read_manifest
+from gym_gui.background.run_reading import read_artifacts
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
 from gym_gui.widgets.controls import button
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.player import Player
+from gym_gui.widgets.qt_types import sure
+from mosaic.client import TrainerClient
 
+# An episode that was recorded, or the path of a video.
+Recording = EpisodeEntry | str
+Recordings = tuple[tuple[EpisodeEntry, ...], tuple[str, ...]]
 _EPISODE_RATE = 15.0
 
 
@@ -33,7 +36,7 @@ class ReplayTab(RunTab):
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
-        self._listed: tuple[list[EpisodeEntry], list[Path]] = ([], [])
+        self._listed: Recordings = ((), ())
         self.list = QListWidget()
         self.list.setAccessibleName("Recordings")
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -46,7 +49,7 @@ class ReplayTab(RunTab):
         split.addWidget(side)
         stage = QWidget()
         stage.setLayout(column(self.player, margin=0))
-        stage.layout().setContentsMargins(10, 0, 0, 0)
+        sure(stage.layout()).setContentsMargins(10, 0, 0, 0)
         split.addWidget(stage)
         split.setStretchFactor(1, 1)
         split.setSizes([290, 600])
@@ -66,25 +69,23 @@ class ReplayTab(RunTab):
         """Look for recordings."""
         if self.run is None:
             return
-        run_id, folder = self.run_id, Path(self.run["run_dir"])
-        self.services.link.calls.run(
-            lambda: self._collect(run_id, folder),
-            lambda found: self._fill(*found) if run_id == self.run_id else None,
+        run_id = self.run_id
+
+        def show(found: Recordings) -> None:
+            if run_id == self.run_id:
+                self._fill(found)
+
+        self.services.link.ask(
+            lambda client: _list_recordings(client, run_id),
+            show,
             lambda error: self.player.clear(f"The recordings could not be listed: {error}"),
         )
 
-    def _collect(self, run_id: str, folder: Path) -> tuple[list[EpisodeEntry], list[Path]]:
-        client = self.services.link.new_client()
-        try:
-            episodes = list_episodes(client, run_id)
-        finally:
-            self.services.link.release(client)
-        return episodes, list(read_manifest(folder).videos)
-
-    def _fill(self, episodes: list[EpisodeEntry], videos: list[Path]) -> None:
-        if self.list.count() and self._listed == (episodes, videos):
+    def _fill(self, found: Recordings) -> None:
+        if self.list.count() and self._listed == found:
             return
-        self._listed = (episodes, videos)
+        self._listed = found
+        episodes, videos = found
         self.list.clear()
         several = len({entry.agent_id for entry in episodes}) > 1
         for entry in episodes:
@@ -92,7 +93,7 @@ class ReplayTab(RunTab):
             result = f"return {entry.total_reward:g} · {entry.length} steps"
             self._add("film", f"Episode {entry.episode} · {result}{who}", entry)
         for video in videos:
-            self._add("camera", video.name, video)
+            self._add("camera", video.rpartition("/")[2], video)
         if not self.list.count():
             self.player.clear(
                 "Nothing recorded. Telemetry-lane runs record their episodes; "
@@ -101,7 +102,7 @@ class ReplayTab(RunTab):
         elif not self.list.currentItem():
             self.list.setCurrentRow(0)
 
-    def _add(self, icon: str, text: str, data: Any) -> None:
+    def _add(self, icon: str, text: str, data: Recording) -> None:
         item = QListWidgetItem(self.services.themes.icon(icon, "muted"), text)
         item.setData(Qt.ItemDataRole.UserRole, data)
         item.setToolTip(text)
@@ -112,18 +113,25 @@ class ReplayTab(RunTab):
             return
         chosen = item.data(Qt.ItemDataRole.UserRole)
         self.player.clear("Loading …")
-        work = partial(self._load, self.run_id, chosen)
-        self.services.link.calls.run(
-            work,
-            lambda loaded: self.player.load(*loaded) if self.list.currentItem() is item else None,
+
+        def show(loaded: tuple[list[Picture], float]) -> None:
+            if self.list.currentItem() is item:
+                self.player.load(*loaded)
+
+        self.services.link.ask(
+            partial(self._load, self.run_id, chosen),
+            show,
             lambda error: self.player.clear(str(error)),
         )
 
-    def _load(self, run_id: str, chosen: EpisodeEntry | Path) -> tuple[list[Picture], float]:
-        if isinstance(chosen, Path):
-            return read_video(chosen)
-        client = self.services.link.new_client()
-        try:
+    def _load(
+        self, run_id: str, chosen: Recording, client: TrainerClient
+    ) -> tuple[list[Picture], float]:
+        if isinstance(chosen, EpisodeEntry):
             return read_episode(client, run_id, chosen.episode), _EPISODE_RATE
-        finally:
-            self.services.link.release(client)
+        return read_video(self.services.cache.fetch(client, run_id, chosen))
+
+
+def _list_recordings(client: TrainerClient, run_id: str) -> Recordings:
+    videos = read_artifacts(client, run_id).videos
+    return tuple(list_episodes(client, run_id)), videos

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 from qtpy.QtGui import QImage
 from qtpy.QtWidgets import QCheckBox, QHeaderView, QTableWidget, QTableWidgetItem, QTabWidget
@@ -21,7 +20,9 @@ from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.messages import Banner
 from gym_gui.widgets.mind_view import MindView
 from gym_gui.widgets.player import draw_world
+from gym_gui.widgets.qt_types import sure
 from mosaic.client import TrainerClient
+from mosaic.records import StepBatch, StepRecord
 
 _KEEP = 400
 _COLUMNS = ("Episode", "Step", "Action", "Reward", "End", "Observation")
@@ -56,9 +57,7 @@ class TelemetryTab(RunTab):
         picture = row(self.view, self.mind)
         picture.setStretch(0, 1)
         bar = row(self._status, 1, self.follow)
-        self.setLayout(column(self.banner, picture, bar, below, margin=10))
-        self.layout().setStretch(1, 3)
-        self.layout().setStretch(3, 2)
+        self.setLayout(column(self.banner, picture, bar, below, margin=10, stretch={1: 3, 3: 2}))
 
     def on_other_run(self) -> None:
         for table in (self.table, self.episodes):
@@ -81,7 +80,7 @@ class TelemetryTab(RunTab):
             self._stream.stop()
             self._stream = None
 
-    def _take(self, batches: list[Any]) -> None:
+    def _take(self, batches: list[StepBatch]) -> None:
         steps = [step for batch in batches for step in batch.steps]
         for batch in batches:
             if batch.gap is not None:
@@ -105,7 +104,7 @@ class TelemetryTab(RunTab):
             self.mind.show_mind(read_mind(newest.info_json))
             self._append(steps)
 
-    def _count(self, steps: list[Any]) -> None:
+    def _count(self, steps: list[StepRecord]) -> None:
         """Add up the rewards of each episode and note those that ended."""
         ended: list[tuple[int, float]] = []
         for step in steps:
@@ -124,7 +123,7 @@ class TelemetryTab(RunTab):
             line = Line(self._returns, "return", colour, strong=True)
             self.chart.set_lines({"return": line}, Look(smoothing=0.0))
 
-    def _append(self, steps: list[Any]) -> None:
+    def _append(self, steps: list[StepRecord]) -> None:
         for step in steps[-60:]:
             end = "terminated" if step.terminated else "truncated" if step.truncated else ""
             _add_row(
@@ -151,8 +150,8 @@ def _table(columns: tuple[str, ...], name: str) -> QTableWidget:
     table.setHorizontalHeaderLabels(list(columns))
     plain_table(table)
     table.setAccessibleName(name)
-    table.horizontalHeader().setStretchLastSection(True)
-    table.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.Interactive)
+    sure(table.horizontalHeader()).setStretchLastSection(True)
+    sure(table.horizontalHeader()).setSectionResizeMode(0, QHeaderView.ResizeMode.Interactive)
     return table
 
 
@@ -166,11 +165,11 @@ def _add_row(table: QTableWidget, cells: tuple[str, ...]) -> None:
     table.scrollToBottom()
 
 
-def _image(step: Any) -> QImage | None:
+def _image(step: StepRecord) -> QImage | None:
     if step.frame:
-        return QImage.fromData(bytes(step.frame))
+        return QImage.fromData(step.frame)
     return draw_world(step_picture(step))
 
 
-def _open(run_id: str, after: int, client: TrainerClient) -> Iterator[Any]:
+def _open(run_id: str, after: int, client: TrainerClient) -> Iterator[StepBatch]:
     return client.steps(run_id, after=after, follow=True)

@@ -1,21 +1,22 @@
 """Weights and Biases for one run: the hosted page when online, what is on disk when not."""
 
-from pathlib import Path
-
-from qtpy.QtCore import QFileSystemWatcher
+from qtpy.QtCore import QTimer
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QHeaderView, QTableWidget, QTableWidgetItem
 
+from gym_gui.background.run_reading import read_wandb
 from gym_gui.models import formatting
-from gym_gui.models.json_files import read_object
-from gym_gui.models.manifest import read_manifest
-from gym_gui.models.wandb_local import WandbSummary, read_wandb
+from gym_gui.models.wandb_local import WandbSummary
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
 from gym_gui.widgets.controls import button, plain_table
 from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.messages import Banner, EmptyState
+from gym_gui.widgets.qt_types import sure
 from gym_gui.widgets.web_view import WebView
+
+# The folder appears once, and its summary when the run ends; nobody waits for either.
+_EVERY_MS = 2000
 
 
 class WandbTab(RunTab):
@@ -31,7 +32,7 @@ class WandbTab(RunTab):
         self.table.setHorizontalHeaderLabels(["What", "Value"])
         plain_table(self.table)
         self.table.setAlternatingRowColors(True)
-        self.table.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
+        sure(self.table.horizontalHeader()).setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
         self.table.setAccessibleName("W&B summary")
         self.web = WebView()
         self._empty = EmptyState("No W&B data yet", "The run's wandb folder has not appeared.")
@@ -39,22 +40,21 @@ class WandbTab(RunTab):
         self._copy = button("Copy the sync command", self._on_copy)
         self._load = button("Load the hosted page", self._on_load)
         self._url = self._proxy = ""
-        self._watcher = QFileSystemWatcher(self)
-        self._watcher.directoryChanged.connect(lambda _path: self._read())
+        self._summary: WandbSummary | None = None
+        self._timer = QTimer(self)
+        self._timer.setInterval(_EVERY_MS)
+        self._timer.timeout.connect(self._read)
         bar = row(self._copy, self._load, 1)
         self.setLayout(column(self.banner, bar, self._empty, self.table, self.web, margin=10))
         self._show(None)
 
     def on_open(self) -> None:
-        if self.run is not None:
-            folder = Path(self.run["run_dir"]) / "wandb"
-            if folder.is_dir():
-                self._watcher.addPath(str(folder))
         self._read()
+        if self.run is not None and self.run.live:
+            self._timer.start()
 
     def on_close(self) -> None:
-        if self._watcher.directories():
-            self._watcher.removePaths(self._watcher.directories())
+        self._timer.stop()
 
     def on_other_run(self) -> None:
         self.web.close_page()
@@ -66,18 +66,23 @@ class WandbTab(RunTab):
     def _read(self) -> None:
         if self.run is None:
             return
-        run_id, folder = self.run_id, Path(self.run["run_dir"])
+        run_id, folder = self.run_id, self.run.run_dir
+        if self.run.ended:
+            self._timer.stop()
 
         def take(summary: WandbSummary | None) -> None:
-            if run_id == self.run_id:
+            # A page that is being looked at is not taken away for the sake of the same numbers.
+            if run_id == self.run_id and summary != self._summary:
                 self._show(summary)
 
-        def work() -> WandbSummary | None:
-            return read_wandb(read_manifest(folder).wandb, read_object(folder / "config.json"))
-
-        self.services.link.calls.run(work, take)
+        self.services.link.ask(
+            lambda client: read_wandb(client, run_id, folder),
+            take,
+            lambda error: self._empty.say("No W&B data", str(error)),
+        )
 
     def _show(self, summary: WandbSummary | None) -> None:
+        self._summary = summary
         self._empty.setVisible(summary is None)
         self.table.setVisible(summary is not None)
         self.web.setVisible(False)
@@ -92,7 +97,7 @@ class WandbTab(RunTab):
         if summary.mode == "offline":
             self.banner.say(
                 "info",
-                "Tracked offline: below is what is on disk. Send it to W&B whenever you like: "
+                "Tracked offline. Below is what is on disk; to send it to W&B, run: "
                 + formatting.tilde(self._sync),
             )
         elif not self._url:
@@ -101,7 +106,7 @@ class WandbTab(RunTab):
 
     def _last_numbers(self) -> list[tuple[str, str]]:
         """What the run itself reported last; W&B writes its own summary only when it is online."""
-        values = self.run["metrics"] if self.run else {}
+        values = self.run.metrics if self.run else {}
         return [(f"last {name}", formatting.number(values[name])) for name in sorted(values)]
 
     def _fill(self, facts: list[tuple[str, str]]) -> None:
@@ -116,5 +121,5 @@ class WandbTab(RunTab):
         self.web.show_address(self._url, self._proxy)
 
     def _on_copy(self) -> None:
-        QGuiApplication.clipboard().setText(self._sync)
+        sure(QGuiApplication.clipboard()).setText(self._sync)
         self.services.notices.info("Copied: wandb sync …")

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pyqtgraph as pg
 from pyqtgraph.functions import arrayToQPolygonF
+from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent
 from qtpy.QtCore import QObject, QPointF, QTimer, Signal
-from qtpy.QtGui import QColor
+from qtpy.QtGui import QColor, QShowEvent
 from qtpy.QtWidgets import QGraphicsPolygonItem, QVBoxLayout, QWidget
 
 from gym_gui.models import formatting
@@ -166,7 +167,7 @@ class Chart(QWidget):
         self.plot.enableAutoRange()
         self._clock.ask(self)
 
-    def showEvent(self, event: object) -> None:  # noqa: N802
+    def showEvent(self, event: QShowEvent | None) -> None:  # noqa: N802
         super().showEvent(event)
         self._clock.ask(self)
 
@@ -315,7 +316,7 @@ class Chart(QWidget):
             texts.append(f"{formatting.number(value)}  {line.name}")
         self._readout.setText("\n".join(texts))
 
-    def _on_click(self, event: object) -> None:
+    def _on_click(self, event: MouseClickEvent) -> None:
         if not event.double():
             return
         point = self.plot.getViewBox().mapSceneToView(event.scenePos())

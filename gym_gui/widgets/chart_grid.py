@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pyqtgraph.exporters
 from qtpy.QtCore import Qt, QTimer, Signal
+from qtpy.QtGui import QResizeEvent
 from qtpy.QtWidgets import (
     QCheckBox,
     QFileDialog,
@@ -22,6 +23,7 @@ from gym_gui.widgets.chart import Chart, ChartClock, Line, Look
 from gym_gui.widgets.labels import ElidedLabel, label
 from gym_gui.widgets.layouts import column, framed, row, scrolled
 from gym_gui.widgets.messages import EmptyState
+from gym_gui.widgets.qt_types import sure
 from mosaic.curves.names import tag_order
 
 Lines = Mapping[str, Mapping[str, Line]]
@@ -60,9 +62,13 @@ class ChartCard(QWidget):
         more.setAccessibleName(f"More about {tag}")
         more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         menu = QMenu(more)
-        menu.addAction("Show everything").triggered.connect(self.chart.reset_zoom)
-        menu.addAction("Export PNG …").triggered.connect(lambda: self._choose("png", self.save_png))
-        menu.addAction("Export CSV …").triggered.connect(lambda: self._choose("csv", self.save_csv))
+        sure(menu.addAction("Show everything")).triggered.connect(self.chart.reset_zoom)
+        sure(menu.addAction("Export PNG …")).triggered.connect(
+            lambda: self._choose("png", self.save_png)
+        )
+        sure(menu.addAction("Export CSV …")).triggered.connect(
+            lambda: self._choose("csv", self.save_csv)
+        )
         more.setMenu(menu)
         head = row(ElidedLabel(tag, "section"), self.pin, more)
         head.setStretch(0, 1)
@@ -226,7 +232,7 @@ class ChartGrid(QWidget):
         """What to read when there are no curves."""
         self._empty.say(title, text)
 
-    def resizeEvent(self, event: object) -> None:  # noqa: N802
+    def resizeEvent(self, event: QResizeEvent | None) -> None:  # noqa: N802
         super().resizeEvent(event)
         if self._wanted_columns() != self._columns:
             self._arrange_later.start()

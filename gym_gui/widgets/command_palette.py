@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from qtpy.QtCore import QEvent, QObject, QSize, Qt
+from qtpy.QtCore import QEvent, QModelIndex, QObject, QSize, Qt
 from qtpy.QtGui import QKeyEvent, QPainter
 from qtpy.QtWidgets import (
     QFrame,
@@ -18,6 +18,7 @@ from gym_gui.models.palette_items import PaletteItem, rank
 from gym_gui.resources.theming import ThemeManager
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column
+from gym_gui.widgets.qt_types import sure
 
 _ITEM_ROLE = Qt.ItemDataRole.UserRole
 
@@ -29,13 +30,15 @@ class _HintDelegate(QStyledItemDelegate):
         super().__init__(parent)
         self._themes = themes
 
-    def sizeHint(self, option: QStyleOptionViewItem, index: object) -> QSize:  # noqa: N802
+    def sizeHint(self, option: QStyleOptionViewItem, index: QModelIndex) -> QSize:  # noqa: N802
         return QSize(200, option.fontMetrics.height() + 14)
 
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: object) -> None:
+    def paint(
+        self, painter: QPainter | None, option: QStyleOptionViewItem, index: QModelIndex
+    ) -> None:
         super().paint(painter, option, index)
         item = index.data(_ITEM_ROLE)
-        if item.hint:
+        if painter is not None and item.hint:
             painter.save()
             painter.setPen(self._themes.colour("muted"))
             box = option.rect.adjusted(8, 0, -12, 0)
@@ -79,7 +82,7 @@ class CommandPalette(QFrame):
         self.line.setPlaceholderText(placeholder)
         self.line.clear()
         self._fill("")
-        space = self.parentWidget().size()
+        space = sure(self.parentWidget()).size()
         width, height = min(640, space.width() - 60), min(460, space.height() - 120)
         self.setGeometry((space.width() - width) // 2, 56, width, height)
         self.show()
@@ -89,18 +92,21 @@ class CommandPalette(QFrame):
     def dismiss(self) -> None:
         """Close without choosing."""
         self.hide()
-        self.parentWidget().setFocus()
+        sure(self.parentWidget()).setFocus()
 
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
-        if event.type() == QEvent.Type.KeyPress and self._on_key(event):
+    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:  # noqa: N802
+        if isinstance(event, QKeyEvent) and self._pressed(event):
             return True
-        if event.type() == QEvent.Type.FocusOut and self.isVisible():
+        leaves = event is not None and event.type() == QEvent.Type.FocusOut
+        if leaves and self.isVisible():
             self.hide()
         return bool(super().eventFilter(watched, event))
 
-    def _on_key(self, event: QKeyEvent) -> bool:
+    def _pressed(self, event: QKeyEvent) -> bool:
+        if event.type() != QEvent.Type.KeyPress:
+            return False
         key = event.key()
-        moves = {
+        moves: dict[int, int] = {
             Qt.Key.Key_Down: 1,
             Qt.Key.Key_Up: -1,
             Qt.Key.Key_PageDown: 10,

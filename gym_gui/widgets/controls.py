@@ -5,6 +5,8 @@ from collections.abc import Callable
 from qtpy.QtCore import QEvent, QObject, Qt
 from qtpy.QtWidgets import QComboBox, QInputDialog, QPushButton, QTableWidget, QWidget
 
+from gym_gui.widgets.qt_types import sure
+
 
 def button(text: str, pressed: Callable[[], object], style: str = "", tip: str = "") -> QPushButton:
     """A push button."""
@@ -22,17 +24,17 @@ def restyle(widget: QWidget, name: str, value: str) -> None:
     """Set a property that the style sheet looks at."""
     if widget.property(name) != value:
         widget.setProperty(name, value)
-        widget.style().unpolish(widget)
-        widget.style().polish(widget)
+        sure(widget.style()).unpolish(widget)
+        sure(widget.style()).polish(widget)
 
 
 def plain_table(table: QTableWidget) -> None:
     """A table to read: no row numbers, no grid, no editing, titles above their columns."""
-    table.verticalHeader().hide()
+    sure(table.verticalHeader()).hide()
     table.setShowGrid(False)
     table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
     left = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
-    table.horizontalHeader().setDefaultAlignment(left)
+    sure(table.horizontalHeader()).setDefaultAlignment(left)
 
 
 def modest(box: QComboBox, letters: int = 14) -> None:
@@ -46,8 +48,9 @@ def modest(box: QComboBox, letters: int = 14) -> None:
 class NoWheel(QObject):
     """Keeps the mouse wheel from changing a field that scrolls past under it."""
 
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
-        if event.type() == QEvent.Type.Wheel and not watched.hasFocus():
+    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:  # noqa: N802
+        wheel = event is not None and event.type() == QEvent.Type.Wheel
+        if event is not None and wheel and isinstance(watched, QWidget) and not watched.hasFocus():
             event.ignore()
             return True
         return bool(super().eventFilter(watched, event))

@@ -15,6 +15,7 @@ from gym_gui.models.run_status import status_of
 from gym_gui.models.run_table import ROW_ROLE
 from gym_gui.resources import icons
 from gym_gui.resources.theming import ThemeManager
+from gym_gui.widgets.qt_types import sure
 
 ROW_HEIGHT = 30
 
@@ -30,14 +31,22 @@ class ThemedDelegate(QStyledItemDelegate):
         hint = super().sizeHint(option, index)
         return QSize(hint.width(), max(ROW_HEIGHT, hint.height()))
 
-    def initStyleOption(self, option: QStyleOptionViewItem, index: QModelIndex) -> None:  # noqa: N802
+    def initStyleOption(  # noqa: N802
+        self, option: QStyleOptionViewItem | None, index: QModelIndex
+    ) -> None:
         super().initStyleOption(option, index)
+        if option is None:
+            return
         option.state &= ~QStyle.StateFlag.State_HasFocus
         if isinstance(index.data(ROW_ROLE), Group):
             option.font.setBold(True)
             option.backgroundBrush = self.themes.colour("raised")
 
-    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: QModelIndex) -> None:
+    def paint(
+        self, painter: QPainter | None, option: QStyleOptionViewItem, index: QModelIndex
+    ) -> None:
+        if painter is None:
+            return
         focused = bool(option.state & QStyle.StateFlag.State_HasFocus)
         box = QRectF(option.rect).adjusted(0.5, 0.5, -0.5, -0.5)
         self.paint_cell(painter, option, index)
@@ -54,7 +63,7 @@ class ThemedDelegate(QStyledItemDelegate):
         """Paint what is in the cell."""
         super().paint(painter, option, index)
 
-    def setEditorData(self, editor: QWidget, index: QModelIndex) -> None:  # noqa: N802
+    def setEditorData(self, editor: QWidget | None, index: QModelIndex) -> None:  # noqa: N802
         # News of a run must not overwrite what is being typed about it.
         if not (isinstance(editor, QLineEdit) and editor.isModified()):
             super().setEditorData(editor, index)
@@ -72,7 +81,7 @@ class StateDelegate(ThemedDelegate):
             return
         self.initStyleOption(option, index)
         option.text = ""
-        option.widget.style().drawControl(
+        sure(option.widget.style()).drawControl(
             QStyle.ControlElement.CE_ItemViewItem, option, painter, option.widget
         )
         status = status_of(run)
@@ -101,10 +110,10 @@ class ProgressDelegate(ThemedDelegate):
             return
         self.initStyleOption(option, index)
         text, option.text = option.text, ""
-        option.widget.style().drawControl(
+        sure(option.widget.style()).drawControl(
             QStyle.ControlElement.CE_ItemViewItem, option, painter, option.widget
         )
-        fraction = row.progress if isinstance(row, Group) else row["progress"]["fraction"]
+        fraction = row.progress if isinstance(row, Group) else row.progress.fraction
         tone = "accent" if isinstance(row, Group) else status_of(row).tone
         box = option.rect.adjusted(6, 0, -6, 0)
         space = option.fontMetrics.horizontalAdvance("100 %") + 6

@@ -71,6 +71,7 @@ class FieldEditor(QObject):
             return "true" if self.editor.isChecked() else "false"
         if isinstance(self.editor, QComboBox):
             return str(self.editor.currentText())
+        assert isinstance(self.editor, QLineEdit)
         return str(self.editor.text())
 
     def value(self) -> Any:
@@ -96,7 +97,7 @@ class FieldEditor(QObject):
             self.editor.setChecked(bool(value))
         elif isinstance(self.editor, QComboBox):
             self.editor.setCurrentText(text)
-        else:
+        elif isinstance(self.editor, QLineEdit):
             self.editor.setText(text)
         self._on_edit()
 

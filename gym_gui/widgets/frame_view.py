@@ -66,7 +66,7 @@ class FrameView(QWidget):
             space.center().x() - width / 2, space.center().y() - height / 2, width, height
         )
 
-    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802
+    def paintEvent(self, event: QPaintEvent | None) -> None:  # noqa: N802
         painter = QPainter(self)
         theme = self._themes.theme
         painter.fillRect(self.rect(), QColor(theme.raised))

@@ -1,7 +1,7 @@
 """Where a person plays: shows the game and takes the keys, visibly."""
 
-from qtpy.QtCore import Qt, Signal
-from qtpy.QtGui import QFocusEvent, QKeyEvent, QKeySequence
+from qtpy.QtCore import QEvent, Qt, Signal
+from qtpy.QtGui import QFocusEvent, QKeyEvent, QKeySequence, QMouseEvent
 from qtpy.QtWidgets import QFrame
 
 from gym_gui.resources.theming import ThemeManager
@@ -35,8 +35,7 @@ class GameView(QFrame):
         self._note.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._keys: list[str] = []
         self._wanted: set[str] = set()
-        self.setLayout(column(self.view, self._note, margin=4, spacing=4))
-        self.layout().setStretch(0, 1)
+        self.setLayout(column(self.view, self._note, margin=4, spacing=4, stretch={0: 1}))
 
     @property
     def captured(self) -> bool:
@@ -58,26 +57,29 @@ class GameView(QFrame):
         self._keys = []
         self.held.emit([])
 
-    def mousePressEvent(self, event: object) -> None:  # noqa: N802
+    def mousePressEvent(self, event: QMouseEvent | None) -> None:  # noqa: N802
         self.capture()
         super().mousePressEvent(event)
 
-    def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802
+    def focusOutEvent(self, event: QFocusEvent | None) -> None:  # noqa: N802
         self.release()
         super().focusOutEvent(event)
 
-    def event(self, event: object) -> bool:
+    def event(self, event: QEvent | None) -> bool:
         # While captured, keys of the game must not trigger the window's shortcuts.
-        kind = event.type()
-        if kind == event.Type.ShortcutOverride and self.captured:
-            event.accept()
-            return True
-        if kind == event.Type.KeyPress and self.captured and event.key() == Qt.Key.Key_Tab:
-            self.keyPressEvent(event)
-            return True
+        if isinstance(event, QKeyEvent) and self.captured:
+            if event.type() == QEvent.Type.ShortcutOverride:
+                event.accept()
+                return True
+            # Qt would move the focus with Tab before a key handler sees it.
+            if event.type() == QEvent.Type.KeyPress and event.key() == Qt.Key.Key_Tab:
+                self.keyPressEvent(event)
+                return True
         return bool(super().event(event))
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
+    def keyPressEvent(self, event: QKeyEvent | None) -> None:  # noqa: N802
+        if event is None:
+            return
         if not self.captured:
             if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
                 self.capture()
@@ -93,9 +95,9 @@ class GameView(QFrame):
         self._keys.append(name)
         self.held.emit(list(self._keys))
 
-    def keyReleaseEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        name = _name(event)
-        if not event.isAutoRepeat() and name in self._keys:
+    def keyReleaseEvent(self, event: QKeyEvent | None) -> None:  # noqa: N802
+        name = _name(event) if event is not None else ""
+        if event is not None and not event.isAutoRepeat() and name in self._keys:
             self._keys.remove(name)
             self.held.emit(list(self._keys))
         super().keyReleaseEvent(event)

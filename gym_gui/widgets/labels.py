@@ -42,7 +42,7 @@ class ElidedLabel(QLabel):
         self.setToolTip(text)
         self._elide()
 
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802
+    def resizeEvent(self, event: QResizeEvent | None) -> None:  # noqa: N802
         super().resizeEvent(event)
         self._elide()
 

@@ -1,6 +1,7 @@
 """Rows, columns, frames and scroll areas in the house style."""
 
 import itertools
+from collections.abc import Mapping
 
 from qtpy.QtCore import QSize, Qt
 from qtpy.QtWidgets import (
@@ -13,18 +14,40 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from gym_gui.widgets.qt_types import sure
 
-def column(*items: QWidget | QLayout | int, margin: int = 0, spacing: int = 8) -> QVBoxLayout:
-    """Things below each other; a number is a stretch of that weight."""
+
+def column(
+    *items: QWidget | QLayout | int,
+    margin: int = 0,
+    spacing: int = 8,
+    stretch: Mapping[int, int] | None = None,
+) -> QVBoxLayout:
+    """Things below each other; a number is a stretch of that weight.
+
+    `stretch` gives weights to things by their place.
+    """
     layout = QVBoxLayout()
     _fill(layout, items, margin, spacing)
+    for place, weight in (stretch or {}).items():
+        layout.setStretch(place, weight)
     return layout
 
 
-def row(*items: QWidget | QLayout | int, margin: int = 0, spacing: int = 8) -> QHBoxLayout:
-    """Things beside each other; a number is a stretch of that weight."""
+def row(
+    *items: QWidget | QLayout | int,
+    margin: int = 0,
+    spacing: int = 8,
+    stretch: Mapping[int, int] | None = None,
+) -> QHBoxLayout:
+    """Things beside each other; a number is a stretch of that weight.
+
+    `stretch` gives weights to things by their place.
+    """
     layout = QHBoxLayout()
     _fill(layout, items, margin, spacing)
+    for place, weight in (stretch or {}).items():
+        layout.setStretch(place, weight)
     return layout
 
 
@@ -61,8 +84,8 @@ class VerticalScroll(QScrollArea):
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
         hint = super().minimumSizeHint()
-        bar = self.verticalScrollBar().sizeHint().width()
-        return QSize(self.widget().minimumSizeHint().width() + bar, hint.height())
+        bar = sure(self.verticalScrollBar()).sizeHint().width()
+        return QSize(sure(self.widget()).minimumSizeHint().width() + bar, hint.height())
 
 
 def scrolled(content: QWidget) -> QScrollArea:

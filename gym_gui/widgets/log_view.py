@@ -18,6 +18,7 @@ from qtpy.QtWidgets import QPlainTextEdit
 
 from gym_gui.models.log_folding import Entry
 from gym_gui.resources.theming import ThemeManager
+from gym_gui.widgets.qt_types import sure
 
 KEEP_LINES = 20_000
 _ERROR_WORDS = (
@@ -29,6 +30,7 @@ ERRORS = rf"({_ERROR_WORDS})\b(?<!_error)"
 WARNINGS = rf"({_ERROR_WORDS}|warning|Warning|WARNING|WARN)\b(?<!_error)"
 _ERROR_LINE = re.compile(ERRORS)
 _CLOSED, _OPENED, _INSIDE = 1, 2, 3
+_OPENING_KEYS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 _MARKS = {_CLOSED: "▸ ", _OPENED: "▾ "}
 
 
@@ -50,7 +52,7 @@ class LogView(QPlainTextEdit):
 
     def append_entries(self, entries: Iterable[Entry], follow: bool) -> None:
         """Add entries at the end; `follow` keeps the end in sight."""
-        bar = self.verticalScrollBar()
+        bar = sure(self.verticalScrollBar())
         place = bar.value()
         cursor = QTextCursor(self.document())
         cursor.movePosition(QTextCursor.MoveOperation.End)
@@ -68,7 +70,7 @@ class LogView(QPlainTextEdit):
 
     def first_error(self) -> bool:
         """Go to the first line that reports an error; False when none does."""
-        block = self.document().begin()
+        block = sure(self.document()).begin()
         while block.isValid():
             if block.isVisible() and is_error(block.text()):
                 cursor = QTextCursor(block)
@@ -77,7 +79,7 @@ class LogView(QPlainTextEdit):
                 )
                 self.setTextCursor(cursor)
                 self.centerCursor()
-                self.horizontalScrollBar().setValue(0)
+                sure(self.horizontalScrollBar()).setValue(0)
                 return True
             block = block.next()
         return False
@@ -96,25 +98,26 @@ class LogView(QPlainTextEdit):
             inside.setVisible(state == _OPENED)
             last, inside = inside, inside.next()
         end = last.position() + last.length()
-        self.document().markContentsDirty(block.position(), end - block.position())
-        layout = self.document().documentLayout()
+        sure(self.document()).markContentsDirty(block.position(), end - block.position())
+        layout = sure(sure(self.document()).documentLayout())
         layout.documentSizeChanged.emit(layout.documentSize())
         return True
 
-    def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802
+    def mouseReleaseEvent(self, event: QMouseEvent | None) -> None:  # noqa: N802
         super().mouseReleaseEvent(event)
+        if event is None:
+            return
         if event.button() == Qt.MouseButton.LeftButton and not self.textCursor().hasSelection():
             self.toggle(self.cursorForPosition(event.position().toPoint()).block())
 
-    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802
-        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space) and self.toggle(
-            self.textCursor().block()
-        ):
+    def keyPressEvent(self, event: QKeyEvent | None) -> None:  # noqa: N802
+        opens = event is not None and event.key() in _OPENING_KEYS
+        if opens and self.toggle(self.textCursor().block()):
             return
         super().keyPressEvent(event)
 
     def _add(self, cursor: QTextCursor, text: str, shape: QTextCharFormat, state: int = -1) -> None:
-        if not self.document().isEmpty():
+        if not sure(self.document()).isEmpty():
             cursor.insertBlock()
         cursor.insertText(text, shape)
         cursor.block().setUserState(state)

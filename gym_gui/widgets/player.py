@@ -42,8 +42,7 @@ class Player(QWidget):
         self._timer.timeout.connect(self._on_tick)
         bar = row(self.play_button, self._back, self._ahead, self.slider, self.speed)
         bar.setStretch(3, 1)
-        self.setLayout(column(self.view, bar, self._caption, spacing=6))
-        self.layout().setStretch(0, 1)
+        self.setLayout(column(self.view, bar, self._caption, spacing=6, stretch={0: 1}))
         self.clear("Choose something to replay.")
 
     @property

@@ -1,8 +1,18 @@
 """The table of runs: how it looks, which columns it has, and what is typed into its cells."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import cast
 
-from qtpy.QtCore import QEvent, QItemSelection, QItemSelectionModel, QModelIndex, QPoint, Qt, Signal
+from qtpy.QtCore import (
+    QEvent,
+    QItemSelection,
+    QItemSelectionModel,
+    QItemSelectionRange,
+    QModelIndex,
+    QPoint,
+    Qt,
+    Signal,
+)
 from qtpy.QtGui import QKeySequence, QShortcut
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableView
 
@@ -12,6 +22,7 @@ from gym_gui.models.run_table import RunTableModel
 from gym_gui.models.table_look import TableLook
 from gym_gui.resources.theming import ThemeManager
 from gym_gui.widgets.delegates import ProgressDelegate, StateDelegate, ThemedDelegate
+from gym_gui.widgets.qt_types import sure
 
 _ROW_HEIGHT = 30
 _ITS_OWN = 0
@@ -43,10 +54,10 @@ class RunTableView(QTableView):
         self.setTabKeyNavigation(False)
         self.setShowGrid(False)
         self.setWordWrap(False)
-        self.verticalHeader().hide()
-        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
-        self.verticalHeader().setDefaultSectionSize(_ROW_HEIGHT)
-        header = self.horizontalHeader()
+        sure(self.verticalHeader()).hide()
+        sure(self.verticalHeader()).setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        sure(self.verticalHeader()).setDefaultSectionSize(_ROW_HEIGHT)
+        header = sure(self.horizontalHeader())
         header.setSectionsMovable(True)
         header.setHighlightSections(False)
         header.setTextElideMode(Qt.TextElideMode.ElideRight)
@@ -68,13 +79,13 @@ class RunTableView(QTableView):
 
     def visible_columns(self) -> list[Column]:
         """The columns in sight, from left to right."""
-        header = self.horizontalHeader()
+        header = sure(self.horizontalHeader())
         places = [header.logicalIndex(visual) for visual in range(header.count())]
         return [self._model.columns[at] for at in places if not header.isSectionHidden(at)]
 
     def show_columns(self, columns: Sequence[tuple[str, int]]) -> None:
         """Show these columns, in this order, each with its width, and no others."""
-        header = self.horizontalHeader()
+        header = sure(self.horizontalHeader())
         header.setStretchLastSection(False)
         if all(key != "name" for key, _ in columns):  # without names it would be of no use
             columns = [("name", COLUMNS[BY_KEY["name"]].width), *columns]
@@ -93,10 +104,12 @@ class RunTableView(QTableView):
     def _select_whole_rows(self) -> None:
         """A row that was selected before a column came is selected in that column too."""
         whole = QItemSelection()
-        for part in self.selectionModel().selection():
+        # A list of ranges, which Qt's types do not say.
+        selected = cast(Iterable[QItemSelectionRange], sure(self.selectionModel()).selection())
+        for part in selected:
             first = self._model.index(part.top(), 0)
             whole.select(first, self._model.index(part.bottom(), len(self._model.columns) - 1))
-        self.selectionModel().select(whole, QItemSelectionModel.SelectionFlag.Select)
+        sure(self.selectionModel()).select(whole, QItemSelectionModel.SelectionFlag.Select)
 
     def toggle_column(self, key: str, shown: bool) -> None:
         """Hide a column, or show it: a chosen metric or setting right beside the return."""
@@ -109,11 +122,11 @@ class RunTableView(QTableView):
             chosen.insert(place, (key, _ITS_OWN))
         self.show_columns(chosen)
 
-    def changeEvent(self, event: QEvent) -> None:  # noqa: N802
+    def changeEvent(self, event: QEvent | None) -> None:  # noqa: N802
         super().changeEvent(event)
-        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
+        if event is not None and event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
             height = max(_ROW_HEIGHT, self.fontMetrics().height() + 13)
-            self.verticalHeader().setDefaultSectionSize(height)
+            sure(self.verticalHeader()).setDefaultSectionSize(height)
             self._rescale(self.font().pointSizeF() / NORMAL_POINTS)
 
     def _rescale(self, scale: float) -> None:
@@ -128,7 +141,7 @@ class RunTableView(QTableView):
 
         One that merely fills the rest keeps its own width.
         """
-        header = self.horizontalHeader()
+        header = sure(self.horizontalHeader())
         place = self._model.place_of(column.key)
         last = header.visualIndex(place) == header.count() - header.hiddenSectionCount() - 1
         width = round(header.sectionSize(place) / self._scale)
@@ -179,11 +192,11 @@ class RunTableView(QTableView):
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         shown = {column.key for column in self.visible_columns()}
         for column in self._model.columns:
-            entry = menu.addAction(column.title)
+            entry = sure(menu.addAction(column.title))
             entry.setCheckable(True)
             entry.setChecked(column.key in shown)
             entry.setEnabled(column.key != "name")
             entry.toggled.connect(lambda on, key=column.key: self.toggle_column(key, on))
         menu.addSeparator()
-        menu.addAction("Metrics and settings …").triggered.connect(self.columns_wanted)
-        menu.popup(self.horizontalHeader().mapToGlobal(position))
+        sure(menu.addAction("Metrics and settings …")).triggered.connect(self.columns_wanted)
+        menu.popup(sure(self.horizontalHeader()).mapToGlobal(position))

@@ -1,6 +1,9 @@
 """Notices in the lower right corner: they come, can be opened, and go by themselves."""
 
+from collections.abc import Callable
+
 from qtpy.QtCore import QEvent, QObject, Qt, QTimer
+from qtpy.QtGui import QEnterEvent
 from qtpy.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from gym_gui.models.notices import Notice
@@ -9,6 +12,7 @@ from gym_gui.resources.theming import ThemeManager
 from gym_gui.widgets.controls import button
 from gym_gui.widgets.labels import label, selectable
 from gym_gui.widgets.layouts import column, row
+from gym_gui.widgets.qt_types import sure
 
 _SHOWN_MS = {"info": 5000, "success": 6000, "warning": 9000, "danger": 12_000}
 _ICONS = {"info": "info", "success": "check", "warning": "warning", "danger": "warning"}
@@ -34,13 +38,13 @@ class Toast(QFrame):
             detail.hide()
             body.addWidget(detail)
             more = button("More", lambda: None, "link")
-            more.clicked.connect(lambda: (detail.show(), more.hide(), self.adjustSize()))
+            more.clicked.connect(lambda: self._open(detail, more))
             body.addWidget(more)
         line = row(mark, body, margin=10)
         line.setStretch(1, 1)
         if notice.action and notice.pressed is not None:
             pressed = notice.pressed
-            line.addWidget(button(notice.action, lambda: (pressed(), self._dismiss())))
+            line.addWidget(button(notice.action, lambda: self._press(pressed)))
         close = button("×", self._dismiss, "link")
         close.setAccessibleName("Dismiss")
         line.addWidget(close)
@@ -50,7 +54,16 @@ class Toast(QFrame):
         self._timer.timeout.connect(self._dismiss)
         self._timer.start(_SHOWN_MS.get(notice.tone, 5000))
 
-    def enterEvent(self, event: object) -> None:  # noqa: N802
+    def _open(self, detail: QWidget, more: QWidget) -> None:
+        detail.show()
+        more.hide()
+        self.adjustSize()
+
+    def _press(self, pressed: Callable[[], object]) -> None:
+        pressed()
+        self._dismiss()
+
+    def enterEvent(self, event: QEnterEvent | None) -> None:  # noqa: N802
         self._timer.stop()
         super().enterEvent(event)
 
@@ -91,8 +104,8 @@ class ToastStack(QWidget):
         self.raise_()
         self._place()
 
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802
-        if event.type() == QEvent.Type.Resize:
+    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:  # noqa: N802
+        if event is not None and event.type() == QEvent.Type.Resize:
             self._place()
         return bool(super().eventFilter(watched, event))
 
@@ -102,7 +115,7 @@ class ToastStack(QWidget):
             self.hide()
             return
         self.adjustSize()
-        size, space = self.sizeHint(), self.parentWidget().size()
+        size, space = self.sizeHint(), sure(self.parentWidget()).size()
         self.setGeometry(
             max(0, space.width() - size.width() - 18),
             max(0, space.height() - size.height() - 44),

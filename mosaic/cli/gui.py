@@ -10,9 +10,16 @@ from mosaic.errors import MosaicError
 
 
 @click.command()
-def gui() -> int:
+@click.option(
+    "--connect",
+    type=click.Path(exists=True, dir_okay=False, resolve_path=True),
+    metavar="FILE",
+    help="Use a daemon elsewhere, with the file that `mosaic invite FILE` made there.",
+)
+def gui(connect: str | None) -> int:
     """Open the workbench; closing it stops nothing."""
     missing = [name for name in ("qtpy", "gym_gui") if importlib.util.find_spec(name) is None]
     if missing:
         raise MosaicError(f"the window's packages are missing ({missing[0]}); run: make setup-gui")
-    os.execv(sys.executable, [sys.executable, "-m", "gym_gui"])
+    arguments = ["--connect", connect] if connect else []
+    os.execv(sys.executable, [sys.executable, "-m", "gym_gui", *arguments])

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "up": ("daemon", "up", "Start the trainer daemon of this home."),
     "down": ("daemon", "down", "Stop the daemon; runs go on unless asked otherwise."),
     "status": ("daemon", "status", "Show the daemon, its slots and its runs."),
+    "invite": ("invite", "invite", "Let another user or machine use this daemon."),
     "train": ("train", "train", "Train an algorithm in an environment."),
     "submit": ("train", "submit", "Submit a JSON configuration."),
     "script": ("train", "script", "Run a shell script of several training phases."),

@@ -22,6 +22,7 @@ from mosaic.config.paths import Home
 from mosaic.connect.channel import open_channel
 from mosaic.connect.endpoint import find_endpoint
 from mosaic.connect.failures import LIST_IS_CUT, read_problems
+from mosaic.connect.invitation import Invitation
 from mosaic.errors import DaemonNotRunningError, InvalidConfigError, Problem
 from mosaic.records import ExportResult, ImportedRun, RunChange, RunEvent, RunRecord
 from mosaic.records.daemon import Health, Resources, WorkerInfo
@@ -87,6 +88,23 @@ class TrainerClient(RunContent):
         channel = open_channel(endpoint.address)
         connection.prove(channel, token)
         return cls(place, channel, token)
+
+    @classmethod
+    def accept(cls, invitation: Invitation, home: Home | str | None = None) -> "TrainerClient":
+        """Connect to a daemon whose home this client cannot read.
+
+        Args:
+            invitation: Made where the daemon runs, by `mosaic invite FILE`.
+            home: Where this client keeps files of its own.
+
+        Raises:
+            DaemonNotRunningError: It does not answer.
+            NotOurDaemonError: Something else answers.
+        """
+        channel = open_channel(invitation.address)
+        connection.prove(channel, invitation.token)
+        place = home if isinstance(home, Home) else Home.locate(home)
+        return cls(place, channel, invitation.token)
 
     def close(self) -> None:
         """End the connection; runs and daemon go on."""

@@ -1,7 +1,5 @@
 """A real window on a real daemon, a watchdog for slow slots, a search for what is left behind."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys
@@ -22,11 +20,13 @@ from support.trainer import Trainer, trainers
 
 from gym_gui.app import make_services, prepare
 from gym_gui.main_window import MainWindow
+from gym_gui.models.run_status import is_real
 from gym_gui.models.train_draft import TrainDraft
 from gym_gui.widgets import web_view
 from mosaic.client import TrainerClient
 from mosaic.config.paths import Home
 from mosaic.errors import MosaicError
+from mosaic.records import RunRecord
 
 SLOW_SLOT_S = 0.05
 # Shared cores: a slot is slow when it used the processor for long, not when it had to wait.
@@ -70,16 +70,16 @@ def trained(shared_trainer: Trainer) -> list[str]:
     for seed in (1, 2):
         config = config_of("ppo", "cleanrl", env_id="CartPole-v1", total_timesteps=4096, extras={})
         config["metadata"]["worker"]["config"]["seed"] = seed
-        ids.append(str(shared_trainer.client.submit(config)["run_id"]))
+        ids.append(str(shared_trainer.client.submit(config).run_id))
     for run_id in ids:
-        assert shared_trainer.ended(run_id)["outcome"] == "completed"
+        assert shared_trainer.ended(run_id).outcome == "completed"
     return ids
 
 
 class WatchedApplication(QApplication):
     """An application that knows how long each event kept the GUI thread busy."""
 
-    watchdog: Watchdog | None = None
+    watchdog: "Watchdog | None" = None
     _depth = 0
 
     def notify(self, receiver: Any, event: Any) -> bool:
@@ -195,14 +195,14 @@ class Driver:
         self.until(lambda: form.described == "ppo" and form.env.names, "the form is ready")
         return form
 
-    def run(self, run_id: str) -> dict[str, Any]:
+    def run(self, run_id: str) -> RunRecord:
         """What the window knows of a run."""
         return self.services.store.runs[run_id]
 
-    def reaches(self, run_id: str, *states: str) -> dict[str, Any]:
+    def reaches(self, run_id: str, *states: str) -> RunRecord:
         """Wait until the window shows a run in one of these states."""
         self.until(
-            lambda: run_id in self.services.store.runs and self.run(run_id)["state"] in states,
+            lambda: run_id in self.services.store.runs and self.run(run_id).state in states,
             f"{run_id} in {states}",
         )
         return self.run(run_id)
@@ -210,10 +210,10 @@ class Driver:
     def submit(self, config: dict[str, Any]) -> str:
         """Send a config past the form; the run as the window knows it."""
         sent: list[Any] = []
-        self.services.link.call("submit", config, done=sent.append, failed=sent.append)
+        self.services.link.ask(lambda client: client.submit(config), sent.append, sent.append)
         self.until(lambda: sent, "the daemon answers")
         assert not isinstance(sent[0], Exception), sent[0]
-        run_id = str(sent[0]["run_id"])
+        run_id = str(sent[0].run_id)
         self.until(lambda: run_id in self.services.store.runs, "the run is listed")
         return run_id
 
@@ -268,8 +268,8 @@ def _end_runs(window: MainWindow) -> None:
     try:
         with TrainerClient.connect(window.services.link.home) as client:
             for run in list(window.services.store.runs.values()):
-                if run["state"] != "TERM" and not run.get("pending"):
-                    client.cancel(run["run_id"], grace_s=0.5)
+                if run.live and is_real(run):
+                    client.cancel(run.run_id, grace_s=0.5)
     except MosaicError:
         pass  # the daemon is gone; its fixture ends what is left
 

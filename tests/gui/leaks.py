@@ -1,13 +1,11 @@
 """What a test leaves behind: threads, timers, processes, files."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import threading
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import psutil
 from qtpy.QtCore import QCoreApplication, QEvent, QThread, QTimer
@@ -28,7 +26,7 @@ class Holdings:
     files: frozenset[str]
 
     @classmethod
-    def now(cls) -> Holdings:
+    def now(cls) -> Self:
         """What there is."""
         me = psutil.Process()
         return cls(

@@ -1,7 +1,5 @@
 """Charts: what they show, how they are compared, what leaves them as a file."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import Any

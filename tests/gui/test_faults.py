@@ -1,7 +1,5 @@
 """Faults that a window must live through: rows P16, X9 and G1 to G5 of the fault matrix."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -30,20 +28,20 @@ def test_p16_window_killed_or_closed(
     command = [sys.executable, "-m", "gym_gui", "--home", str(trainer.home.root)]
     with (tmp_path / "window.txt").open("wb") as output:
         window = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
-    run_id = str(trainer.client.submit(config_of())["run_id"])
+    run_id = str(trainer.client.submit(config_of()).run_id)
     trainer.wait_for(run_id, "EXEC")
     until(lambda: (trainer.home.root / "gui").exists() or window.poll() is None, "a window")
     time.sleep(1.0)
     assert window.poll() is None, (tmp_path / "window.txt").read_text()
     window.send_signal(signal.SIGKILL)
     window.wait()
-    step = trainer.client.get(run_id)["progress"]["step"]
-    until(lambda: trainer.client.get(run_id)["progress"]["step"] > step, "the run goes on")
+    step = trainer.client.get(run_id).progress.step
+    until(lambda: trainer.client.get(run_id).progress.step > step, "the run goes on")
     again = open_window(trainer.home)
     again.connected()
-    assert again.reaches(run_id, "EXEC")["pid"] == trainer.client.get(run_id)["pid"]
+    assert again.reaches(run_id, "EXEC").pid == trainer.client.get(run_id).pid
     again.window.close()
-    assert trainer.client.get(run_id)["state"] == "EXEC"
+    assert trainer.client.get(run_id).state == "EXEC"
 
 
 def test_x9_web_view_stays_on_its_origin(monkeypatch: pytest.MonkeyPatch, qapp: Any) -> None:
@@ -99,8 +97,8 @@ def test_g1_daemon_killed_and_back(trainer: Trainer, open_window: Callable[..., 
     assert form.name.text() == "typed before the fall"
     lines = logs.text.blockCount()
     driver.until(lambda: logs.text.blockCount() > lines, "the log is followed again")
-    driver.services.link.call("cancel", run_id)
-    assert driver.reaches(run_id, "TERM")["outcome"] == "cancelled"
+    driver.services.link.ask(lambda client: client.cancel(run_id))
+    assert driver.reaches(run_id, "TERM").outcome == "cancelled"
 
 
 def test_g1_daemon_that_does_not_answer(
@@ -137,7 +135,7 @@ def test_g1_window_starts_a_daemon(
     assert driver.window.welcome.isVisible()
     driver.window.close()
     with TrainerClient.connect(empty_home) as client:
-        assert client.health()["pid"]
+        assert client.health().pid
         client.shutdown("stop")
 
 
@@ -306,7 +304,7 @@ def test_run_deleted_under_each_open_tab(driver: Driver, trained: list[str]) -> 
 def test_run_folder_that_vanishes_under_an_open_tab(driver: Driver) -> None:
     """A run's files removed by hand leave words where its logs and curves were."""
     run_id = driver.submit(config_of(total_timesteps=20, extras={"step_ms": 1}))
-    folder = Path(driver.reaches(run_id, "TERM")["run_dir"])
+    folder = Path(driver.reaches(run_id, "TERM").run_dir)
     driver.window.show_layout("watch")
     driver.window.runs_panel.show_run(run_id)
     driver.until(lambda: driver.services.selection.current == run_id, "selected")

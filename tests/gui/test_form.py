@@ -1,7 +1,5 @@
 """What the train form promises beside training: presets, pasting elsewhere, nothing lost."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -151,7 +149,7 @@ def test_what_is_copied_works_when_pasted(
     for place, run_id in enumerate(ids):
         record = shared_trainer.client.get(run_id)
         shared_trainer.client.cancel(run_id, grace_s=0.2)
-        made = json.loads((Path(record["run_dir"]) / "config.json").read_text())
+        made = json.loads((Path(record.run_dir) / "config.json").read_text())
         wanted = form.draft().config(5 + place)
         worker, asked = (one["metadata"]["worker"]["config"] for one in (made, wanted))
         for name in ("algo", "env_id", "seed", "total_timesteps"):
@@ -181,16 +179,16 @@ def test_seeds_of_one_form_are_one_group(driver: Driver) -> None:
     store, panel = driver.services.store, driver.window.runs_panel
 
     def mine() -> list[Any]:
-        return [r for r in store.runs.values() if (r["seed"] or 0) >= 900 and r["version"]]
+        return [r for r in store.runs.values() if (r.seed or 0) >= 900 and r.version]
 
     driver.until(lambda: len(mine()) == 3, "three runs")
     panel.set_grouped(True)
 
     def grouped() -> bool:
         rows = [panel.model.row_at(place) for place in range(panel.model.rowCount())]
-        wanted = {run["run_id"] for run in mine()}
+        wanted = {run.run_id for run in mine()}
         return any(
-            hasattr(row, "runs") and {run["run_id"] for run in row.runs} == wanted for row in rows
+            hasattr(row, "runs") and {run.run_id for run in row.runs} == wanted for row in rows
         )
 
     driver.until(grouped, "one group of exactly these")

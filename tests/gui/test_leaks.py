@@ -1,7 +1,5 @@
 """The search for what tests leave behind finds what is left behind."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

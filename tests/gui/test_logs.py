@@ -1,7 +1,5 @@
 """Logs in the window: followed, searched, folded, and large."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +73,7 @@ def test_errors_are_told_from_numbers_that_are_called_errors() -> None:
 def _finished(driver: Driver, stdout: bytes, stderr: bytes = b"") -> str:
     """A run that has ended, with logs of our own making."""
     run_id = driver.submit(config_of(total_timesteps=2, extras={"step_ms": 1}))
-    folder = Path(driver.reaches(run_id, "TERM")["run_dir"]) / "logs"
+    folder = Path(driver.reaches(run_id, "TERM").run_dir) / "logs"
     (folder / "stdout.log").write_bytes(stdout)
     (folder / "stderr.log").write_bytes(stderr)
     return run_id

@@ -1,7 +1,5 @@
 """What the window knows, without a window: filters, order, curves, fields, drafts, layouts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -12,11 +10,11 @@ import pytest
 from gym_gui.algo_docs import library
 from gym_gui.models import formatting, series
 from gym_gui.models.actors import roster
+from gym_gui.models.artifacts import Manifest, find_artifacts
 from gym_gui.models.config_diff import diff
 from gym_gui.models.copied import as_command, as_json, as_python
 from gym_gui.models.dock_layouts import WindowState, decode_state, encode_state
 from gym_gui.models.form_fields import Field, FieldError
-from gym_gui.models.manifest import read_manifest
 from gym_gui.models.palette_items import PaletteItem, rank
 from gym_gui.models.run_columns import BY_KEY, COLUMNS, group_text
 from gym_gui.models.run_filter import FilterError, compile_filter
@@ -24,22 +22,22 @@ from gym_gui.models.run_order import Group, View, arrange
 from gym_gui.models.script_header import read_header
 from gym_gui.models.table_look import TableLook
 from gym_gui.models.train_draft import TrainDraft
-from gym_gui.presenters.support_bundle import redact, redact_text
+from mosaic.client.files import RunFile
+from mosaic.config.redaction import redact, redact_text
 from mosaic.config.validation import validate_train_run_config
 from mosaic.curves.thinning import thin
+from mosaic.records import Progress, RunRecord, State
+from mosaic.records.daemon import WorkerInfo
 
 
-def record(**fields: Any) -> dict[str, Any]:
+def record(**fields: Any) -> RunRecord:
     """A run as the SDK gives it."""
-    base: dict[str, Any] = {
-        "run_id": "01A", "run_name": "", "worker": "cleanrl", "algo": "ppo",
-        "env_id": "CartPole-v1", "seed": 1, "state": "EXEC", "outcome": None, "reason": None,
-        "wait_reason": None, "metrics": {}, "created_at": 1.0, "tags": [], "notes": "",
-        "progress": {"step": 5, "total": 10, "fraction": 0.5, "sps": 100.0, "eta_s": 3.0},
-        "checkpoints": [], "mode": "train", "parent_run_id": "", "stalled": False,
-        "stopping": None, "version": 1,
+    usual: dict[str, Any] = {
+        "run_id": "01A", "worker": "cleanrl", "algo": "ppo", "env_id": "CartPole-v1", "seed": 1,
+        "state": State.EXEC, "created_at": 1.0, "mode": "train", "version": 1,
+        "progress": Progress(step=5, total=10, fraction=0.5, sps=100.0, eta_s=3.0),
     }  # fmt: skip
-    return {**base, **fields}
+    return RunRecord(**{**usual, **fields})
 
 
 @pytest.mark.parametrize(
@@ -60,7 +58,7 @@ def record(**fields: Any) -> dict[str, Any]:
 )
 def test_filter_finds_what_it_says(text: str, fits: bool) -> None:
     """A filter shows exactly the runs that fit every term."""
-    run = record(metrics={"episodic_return": 200.0}, tags=["baseline"])
+    run = record(metrics={"episodic_return": 200.0}, tags=("baseline",))
     predicate = compile_filter(text)
     assert (predicate is None or predicate(run)) is fits
 
@@ -92,7 +90,7 @@ def test_groups_gather_seeds_with_mean_and_spread() -> None:
 def test_pinned_run_stays_on_top() -> None:
     """The baseline is the first row whatever the order."""
     runs = [record(run_id=str(n), created_at=float(n)) for n in range(5)]
-    assert arrange(runs, None, View(pinned="0"))[0]["run_id"] == "0"
+    assert arrange(runs, None, View(pinned="0"))[0].run_id == "0"
 
 
 def test_field_refuses_with_what_is_allowed() -> None:
@@ -178,7 +176,7 @@ def test_every_documented_algorithm_has_a_whole_text() -> None:
 def test_roster_has_the_known_actors_first_and_keeps_the_missing() -> None:
     """The roster shows all four actors in order, greyed with the command when not installed."""
     workers = [
-        {"type": t, "display_name": n, "available": a, "problem": p, "capabilities": None}
+        WorkerInfo(type=t, display_name=n, available=a, problem=p, capabilities=None)
         for t, n, a, p in (
             ("zeta", "Zeta", True, ""),
             ("cleanrl", "CleanRL Worker", True, ""),
@@ -242,22 +240,41 @@ def test_stored_layout_comes_back() -> None:
     assert decode_state(json.loads(json.dumps(encode_state(state)))) == (state, "")
 
 
-def test_manifest_that_lies_is_not_followed(tmp_path: Path) -> None:
+def _listed(*paths: str) -> list[RunFile]:
+    return [RunFile(path, "file", 10, 1.0) for path in paths]
+
+
+def test_manifest_that_lies_is_not_followed() -> None:
     """A manifest whose paths lead outside or nowhere offers nothing."""
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "events.out.tfevents.1").touch()
-    run_dir = tmp_path / "run"
-    run_dir.mkdir()
-    (run_dir / "link").symlink_to(outside)
-    for lie in ("../outside", str(outside), "link", "missing"):
+    files = [*_listed("tensorboard/events.out.tfevents.1"), RunFile("link", "link", 0, 1.0)]
+    for lie in ("../outside", "/etc", "link", "missing"):
         document = {"artifacts": {"tensorboard": {"dir": lie}, "videos": [lie, 5]}}
-        (run_dir / "analytics.json").write_text(json.dumps(document))
-        manifest = read_manifest(run_dir)
-        assert manifest.tensorboard is None
-        assert manifest.videos == ()
-    (run_dir / "analytics.json").write_text("{half")
-    assert "cannot be read" in read_manifest(run_dir).problem
+        found = find_artifacts(Manifest.from_document(document), files)
+        assert found.events == ()
+        assert found.videos == ()
+    for shape in ([], {"artifacts": 3}, {"artifacts": {"tensorboard": [], "videos": "x"}}):
+        document = shape if isinstance(shape, dict) else {}
+        assert find_artifacts(Manifest.from_document(document), files).events
+
+
+def test_artifacts_are_what_the_run_really_has() -> None:
+    """Event files, the newest W&B folder, videos and the study are found without a manifest."""
+    files = _listed(
+        "tensorboard/a/events.out.tfevents.2", "tensorboard/notes.txt", "optuna.db",
+        "videos/b.mp4", "videos/a.mp4", "videos/a.json",
+        "wandb/run-20260101_0000-x/files/wandb-summary.json",
+        "wandb/offline-run-20260301_0000-y/run.wandb", "wandb/debug.log",
+    )  # fmt: skip
+    for name in ("run-20260101_0000-x", "run-20260101_0000-x/files", "offline-run-20260301_0000-y"):
+        files.append(RunFile(f"wandb/{name}", "folder", 0, 1.0))
+    found = find_artifacts(Manifest(), files)
+    assert found.events == ("tensorboard/a/events.out.tfevents.2",)
+    assert found.videos == ("videos/a.mp4", "videos/b.mp4")
+    assert found.optuna == "optuna.db"
+    assert found.wandb is not None
+    assert found.wandb.path == "wandb/offline-run-20260301_0000-y"
+    assert found.wandb.offline
+    assert sum(found.wandb.files.values()) == 10
 
 
 def test_script_header_is_read(tmp_path: Path) -> None:

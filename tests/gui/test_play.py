@@ -1,9 +1,8 @@
 """Play, replay and the trackers: what a run leaves behind, seen in the window."""
 
-from __future__ import annotations
-
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 
 from gym_gui.models.optuna_study import read_study
+from mosaic.records import RunUpdated
 
 from .conftest import Driver, config_of
 
@@ -35,7 +35,7 @@ def test_play_by_keyboard_is_recorded_and_replayed(driver: Driver) -> None:
     assert not play.game.captured
     run_id = play.run_id
     play.end()
-    assert driver.reaches(run_id, "TERM")["outcome"] == "completed"
+    assert driver.reaches(run_id, "TERM").outcome == "completed"
     driver.window.show_layout("watch")
     driver.window.runs_panel.show_run(run_id)
     driver.window.run_panel.open_tab("replay")
@@ -66,7 +66,7 @@ def test_wandb_tab_appears_with_its_folder(driver: Driver, trained: list[str]) -
     driver.window.runs_panel.show_run(trained[1])
     driver.until(lambda: panel._shown, "tabs")
     assert "wandb" not in panel._shown
-    folder = Path(driver.run(trained[1])["run_dir"]) / "wandb" / "offline-run-20260101_000000-abc"
+    folder = Path(driver.run(trained[1]).run_dir) / "wandb" / "offline-run-20260101_000000-abc"
     (folder / "files").mkdir(parents=True)
     (folder / "files" / "wandb-summary.json").write_text(json.dumps({"charts/return": 12.5}))
     driver.until(lambda: "wandb" in panel._shown, "the tab appears")
@@ -114,7 +114,7 @@ def test_optuna_studies_are_read_without_disturbing_them(study: list[Path]) -> N
 
 def test_optuna_tab_sorts_trials(driver: Driver, trained: list[str], study: list[Path]) -> None:
     """The trial browser appears with the study and sorts by its numbers."""
-    folder = Path(driver.run(trained[1])["run_dir"])
+    folder = Path(driver.run(trained[1]).run_dir)
     (folder / "optuna.db").write_bytes(study[0].read_bytes())
     driver.window.show_layout("watch")
     driver.window.runs_panel.show_run(trained[1])
@@ -133,12 +133,13 @@ def test_ten_thousand_runs_stay_quick(driver: Driver) -> None:
     one = driver.reaches(run_id, "TERM")
     generation = "many"
     batch = [
-        {
-            "kind": "run", "generation": generation, "sequence": n,
-            "run": {**one, "run_id": f"01{n:024d}", "seed": n, "created_at": float(n)},
-        }
+        RunUpdated(
+            generation=generation,
+            sequence=n,
+            run=replace(one, run_id=f"01{n:024d}", seed=n, created_at=float(n)),
+        )
         for n in range(10_000)
-    ]  # fmt: skip
+    ]
     store, panel = driver.services.store, driver.window.runs_panel
     for start in range(0, len(batch), 250):
         store.apply(batch[start : start + 250])

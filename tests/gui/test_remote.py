@@ -1,7 +1,5 @@
 """Beyond this machine: frames over the network, runs as files, W&B behind a proxy."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading
@@ -95,7 +93,7 @@ def test_runs_leave_as_a_file_and_come_in_by_dropping_it(
     _drop(other, path)
     other.until(lambda: trained[0] in other.services.store.runs, "the run is here")
     other.until(lambda: other.services.selection.current == trained[0], "and selected")
-    assert other.run(trained[0])["outcome"] == "completed"
+    assert other.run(trained[0]).outcome == "completed"
     _drop(other, path)
     texts = lambda: [notice.text for notice in other.services.notices.history]  # noqa: E731
     other.until(lambda: any("here already" in text for text in texts()), "nothing twice")
@@ -162,7 +160,7 @@ def _words(driver: Driver, web: Any) -> str:
 @pytest.fixture
 def tracked(driver: Driver, trained: list[str]) -> Iterator[Path]:
     """The folder of a run that others share, for once with a folder of W&B."""
-    folder = Path(driver.run(trained[1])["run_dir"])
+    folder = Path(driver.run(trained[1]).run_dir)
     before = {
         path: path.read_text() for path in (folder / "analytics.json", folder / "config.json")
     }

@@ -1,7 +1,5 @@
 """The run table, its actions, its tabs: a real window on a real daemon with real workers."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path
@@ -67,8 +65,8 @@ def test_run_is_steered_from_the_table(driver: Driver) -> None:
     _shows(driver, run_id, "state", "Paused")
     driver.window.binder.trigger("run.resume")
     driver.reaches(run_id, "EXEC")
-    driver.services.link.call("cancel", run_id)
-    assert driver.reaches(run_id, "TERM")["outcome"] == "cancelled"
+    driver.services.link.ask(lambda client: client.cancel(run_id))
+    assert driver.reaches(run_id, "TERM").outcome == "cancelled"
     _shows(driver, run_id, "state", "Cancelled")
     texts = [notice.text for notice in driver.services.notices.history]
     assert any("cancelled" in text for text in texts)
@@ -86,7 +84,7 @@ def test_cancel_asks_first_and_says_what_is_lost(driver: Driver) -> None:
     assert "of training" in box.text()
     stop = next(button for button in box.buttons() if button.text() == "Stop")
     stop.click()
-    assert driver.reaches(run_id, "TERM")["outcome"] == "cancelled"
+    assert driver.reaches(run_id, "TERM").outcome == "cancelled"
 
 
 def test_deleted_run_leaves_its_open_tab_and_comes_back(driver: Driver) -> None:
@@ -151,8 +149,8 @@ def test_tags_and_notes_are_kept_by_the_daemon(driver: Driver) -> None:
     run_id = driver.submit(config_of(total_timesteps=2, extras={"step_ms": 1}))
     driver.reaches(run_id, "TERM")
     driver.window.runs.update(run_id, run_name="renamed", notes="remember", tags=["paper"])
-    driver.until(lambda: driver.run(run_id)["tags"] == ["paper"], "the tag")
-    assert driver.run(run_id)["notes"] == "remember"
+    driver.until(lambda: driver.run(run_id).tags == ("paper",), "the tag")
+    assert driver.run(run_id).notes == "remember"
     _shows(driver, run_id, "name", "renamed")
 
 
@@ -166,7 +164,7 @@ def test_curve_grows_while_the_run_runs(driver: Driver) -> None:
     driver.until(lambda: chart.points_shown() >= 2, "a curve")
     before = chart.points_shown()
     driver.until(lambda: chart.points_shown() > before, "a longer curve")
-    driver.services.link.call("cancel", run_id)
+    driver.services.link.ask(lambda client: client.cancel(run_id))
     driver.reaches(run_id, "TERM")
 
 
@@ -230,7 +228,7 @@ def test_failed_run_explains_itself(driver: Driver, tmp_path: Path) -> None:
     """The failure page has the reason, the command and the last lines, and retries."""
     run_id = driver.submit(config_of("crash_at_the_end", "rogue", extras={}))
     failed = driver.reaches(run_id, "TERM")
-    assert failed["outcome"] == "failed"
+    assert failed.outcome == "failed"
     driver.window.show_layout("watch")
     driver.window.runs_panel.show_run(run_id)
     driver.window.run_panel.open_tab("failure")
@@ -238,12 +236,16 @@ def test_failed_run_explains_itself(driver: Driver, tmp_path: Path) -> None:
     driver.until(lambda: "-m" in page.command.text(), "the command")
     assert page.reason.text.startswith("Failed")
     bundle = tmp_path / "bundle.zip"
-    assert write_bundle(Path(failed["run_dir"]), bundle) >= 4
+    counts: list[object] = []
+    driver.services.link.ask(
+        lambda client: write_bundle(client, run_id, bundle), counts.append, counts.append
+    )
+    assert driver.until(lambda: counts, "the bundle")[0] >= 4
     with zipfile.ZipFile(bundle) as packed:
         assert {"config.json", "events.jsonl", "exit.json"} <= set(packed.namelist())
     page.action_wanted.emit("run.retry")
     driver.until(
-        lambda: any(r["parent_run_id"] == run_id for r in driver.services.store.runs.values()),
+        lambda: any(r.parent_run_id == run_id for r in driver.services.store.runs.values()),
         "the retry",
     )
 

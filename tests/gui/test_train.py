@@ -1,7 +1,5 @@
 """From the form to a trained agent: what a person does who has never seen MOSAIC."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -36,11 +34,11 @@ def test_train_watch_pause_and_resume(driver: Driver) -> None:
     driver.until(lambda: overview.tiles["Return"].number != "—", "a return")
     driver.window.binder.trigger("run.pause")
     driver.reaches(run_id, "PAUSE")
-    driver.until(lambda: driver.run(run_id)["checkpoints"], "a paused run has a checkpoint")
+    driver.until(lambda: driver.run(run_id).checkpoints, "a paused run has a checkpoint")
     driver.window.binder.trigger("run.resume")
     driver.reaches(run_id, "EXEC")
-    driver.services.link.call("cancel", run_id, grace_s=2.0)
-    assert driver.reaches(run_id, "TERM")["outcome"] == "cancelled"
+    driver.services.link.ask(lambda client: client.cancel(run_id, grace_s=2.0))
+    assert driver.reaches(run_id, "TERM").outcome == "cancelled"
 
 
 def test_dry_run_writes_into_the_notes(driver: Driver) -> None:
@@ -99,12 +97,12 @@ def test_several_seeds_make_several_runs(driver: Driver) -> None:
 
     def twins() -> list[Any]:
         runs = driver.services.store.runs.values()
-        return [run for run in runs if run["run_name"].startswith("twins") and run["version"]]
+        return [run for run in runs if run.run_name.startswith("twins") and run.version]
 
     driver.until(lambda: len(twins()) == 2, "two runs")
-    assert {run["seed"] for run in twins()} == {40, 41}
+    assert {run.seed for run in twins()} == {40, 41}
     for run in twins():
-        driver.reaches(run["run_id"], "TERM")
+        driver.reaches(run.run_id, "TERM")
 
 
 def test_half_filled_form_survives_the_window(open_window: Any, shared_trainer: Any) -> None:
@@ -172,10 +170,10 @@ def test_trained_policy_is_evaluated_and_replayed(driver: Driver, trained: list[
 
     def evaluation() -> Any:
         runs = driver.services.store.runs.values()
-        return next((r for r in runs if r["mode"] == "policy_eval" and r["version"]), None)
+        return next((r for r in runs if r.mode == "policy_eval" and r.version), None)
 
-    run_id = driver.until(evaluation, "the evaluation")["run_id"]
-    assert driver.reaches(run_id, "TERM")["outcome"] == "completed"
+    run_id = driver.until(evaluation, "the evaluation").run_id
+    assert driver.reaches(run_id, "TERM").outcome == "completed"
     driver.window.show_layout("watch")
     driver.window.runs_panel.show_run(run_id)
     driver.window.run_panel.open_tab("replay")
@@ -198,13 +196,13 @@ def test_training_goes_on_from_a_checkpoint(driver: Driver, trained: list[str]) 
 
     def continued() -> Any:
         runs = driver.services.store.runs.values()
-        return next((r for r in runs if r["mode"] == "resume_training" and r["version"]), None)
+        return next((r for r in runs if r.mode == "resume_training" and r.version), None)
 
     run = driver.until(continued, "the new run")
-    assert run["parent_run_id"] == trained[0]
-    ended = driver.reaches(run["run_id"], "TERM")
-    assert ended["outcome"] == "completed", ended["reason"]
-    assert ended["progress"]["step"] > 4096
+    assert run.parent_run_id == trained[0]
+    ended = driver.reaches(run.run_id, "TERM")
+    assert ended.outcome == "completed", ended.reason
+    assert ended.progress.step > 4096
 
 
 def test_script_runs_as_one_run(driver: Driver, tmp_path: Path) -> None:
@@ -222,10 +220,10 @@ def test_script_runs_as_one_run(driver: Driver, tmp_path: Path) -> None:
 
     def script() -> Any:
         runs = driver.services.store.runs.values()
-        return next((r for r in runs if r["mode"] == "script" and r["version"]), None)
+        return next((r for r in runs if r.mode == "script" and r.version), None)
 
     run = driver.until(script, "the run")
-    assert driver.reaches(run["run_id"], "TERM")["outcome"] == "completed"
+    assert driver.reaches(run.run_id, "TERM").outcome == "completed"
 
 
 def test_refusal_of_the_daemon_is_shown_in_the_form(driver: Driver) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from cli.conftest import MOSAIC, Command
+from gym_gui.models.manifest import read_manifest
 from support.trainer import Trainer, until
 
-from gym_gui.models.manifest import read_manifest
 from gym_gui.models.optuna_study import read_study
 
 SHORT = ("ppo", "--env-id", "CartPole-v1", "--total-timesteps", "512", "--num-envs", "2")
