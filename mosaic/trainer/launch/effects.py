@@ -9,7 +9,7 @@ from mosaic.config.paths import Home
 from mosaic.config.secrets import REFERENCE_PREFIX, SecretStore
 from mosaic.config.settings import Settings
 from mosaic.errors import MosaicError
-from mosaic.runs.directory import RunDirectory, read_json
+from mosaic.runs.directory import RunDirectory
 from mosaic.system import processes
 from mosaic.trainer import failpoints
 from mosaic.trainer.core.decisions import (
@@ -26,6 +26,7 @@ from mosaic.trainer.core.stimuli import (
     Stimulus,
 )
 from mosaic.trainer.launch import spec as launch
+from mosaic.trainer.launch.environments import RunEnvironments
 from mosaic.trainer.launch.executor import Executor
 from mosaic.trainer.loop.observer import Watch
 from mosaic.workers.discovery import DiscoveredWorker, own_variables
@@ -38,6 +39,7 @@ class Effects:
 
     Attributes:
         target: The daemon's address, known once it listens.
+        environments: What waiting runs want in their environment.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Effects:
         self._report = report
         self._controls: dict[str, asyncio.Queue[str]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        self.environments = RunEnvironments(home)
 
     def carry_out(self, run: Run, watch: Watch | None, instruction: Instruction) -> None:
         """Do one thing to a run's processes."""
@@ -79,9 +82,9 @@ class Effects:
 
     def preflight(self, run: Run) -> str:
         """Why a run cannot be started at all, with the fix; empty when it can."""
-        directory = RunDirectory(self._home.run_dir(run.run_id))
-        if read_json(directory.config) is None:
-            return f"{directory.config} is gone or damaged; submit the run again"
+        if self.environments.find(run.run_id) is None:
+            config = RunDirectory(self._home.run_dir(run.run_id)).config
+            return f"{config} is gone or damaged; submit the run again"
         return launch.preflight(run, self._workers.get(run.worker))
 
     def spawn_task(self, work: Coroutine[Any, Any, Any]) -> None:
@@ -106,6 +109,8 @@ class Effects:
         """The control stream ended, or its run did."""
         if commands is None or self._controls.get(run_id) is commands:
             self._controls.pop(run_id, None)
+        if commands is None:
+            self.environments.forget(run_id)
 
     async def close(self) -> None:
         """Let go of everything; workers go on."""
@@ -140,8 +145,7 @@ class Effects:
 
     def _variables(self, run: Run) -> dict[str, str]:
         """The extra environment of a run's config, references resolved."""
-        document = read_json(RunDirectory(self._home.run_dir(run.run_id)).config) or {}
-        variables: dict[str, str] = document.get("environment", {})
+        variables = self.environments.take(run.run_id)
         secrets = SecretStore(self._home.secrets).get(run.run_id)
         return {
             name: secrets.get(value.removeprefix(REFERENCE_PREFIX), value)

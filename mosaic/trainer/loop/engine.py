@@ -143,7 +143,9 @@ class Engine:
         self._look_at_the_disk()
         if self.notice:
             raise StorageError(self.notice)
-        run = await asyncio.to_thread(intake.take_in, self.home, submission, config, self.workers)
+        taken = await asyncio.to_thread(intake.take_in, self.home, submission, config, self.workers)
+        run = taken.run
+        self.effects.environments.keep(run.run_id, taken.environment)
         vitals = Vitals(total=run.total_timesteps)
         self._runs[run.run_id] = run
         self._watches[run.run_id] = Watch.of(RunDirectory(self.home.run_dir(run.run_id)), vitals)

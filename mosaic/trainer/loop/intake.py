@@ -63,6 +63,19 @@ class Capacity:
         return cls(len(machine.cpus), len(machine.gpus), machine.memory_mb)
 
 
+@dataclass(frozen=True)
+class TakenIn:
+    """A run that has just been created.
+
+    Attributes:
+        run: The row it begins with.
+        environment: The variables its worker gets, secrets by reference.
+    """
+
+    run: Run
+    environment: dict[str, str]
+
+
 def validate(
     config_json: str, workers: dict[str, DiscoveredWorker], capacity: Capacity
 ) -> TrainRunConfig:
@@ -96,8 +109,8 @@ def take_in(
     submission: Submission,
     config: TrainRunConfig,
     workers: dict[str, DiscoveredWorker],
-) -> Run:
-    """Create a run on disk, whole or not at all, and give the row it begins with.
+) -> TakenIn:
+    """Create a run on disk, whole or not at all.
 
     Everything is written into a folder of another name, which is renamed at the end: a folder
     with the name of a run always holds a run.
@@ -109,14 +122,14 @@ def take_in(
     unseen = staging(home, run_id)
     try:
         unseen.create()
-        _write_config(home, run_id, unseen, submission, config)
+        document = _write_config(home, run_id, unseen, submission, config)
         history.append(unseen.path, [event])
         os.rename(unseen.path, home.run_dir(run_id))
     except BaseException:
         remove_files(home, run_id, unseen.path)
         raise
     atomic.sync_folder(home.runs)
-    return run
+    return TakenIn(run, document.get("environment", {}))
 
 
 def staging(home: Home, run_id: str) -> RunDirectory:
@@ -136,13 +149,16 @@ def _write_config(
     directory: RunDirectory,
     submission: Submission,
     config: TrainRunConfig,
-) -> None:
+) -> dict[str, Any]:
     """Write the configuration where people, clients and the worker look for it.
 
     `config-<ULID>.json` and the run's own `config.json` are the configuration as it was checked,
     with its placeholders, so that a clone of the run gets an id and folders of its own.
     `worker-<ULID>.json` is what the worker reads, with the placeholders filled in. Secrets are
     in their store alone.
+
+    Returns:
+        The stored document.
     """
     secrets: dict[str, str] = {}
     document: dict[str, Any] = extract(config.document(), secrets)
@@ -164,6 +180,7 @@ def _write_config(
     stored = home.configs / f"config-{run_id}.json"
     atomic.write_json(stored, document)
     _give_both_names(stored, directory.config, document)
+    return document
 
 
 def _give_both_names(stored: Path, beside_run: Path, document: dict[str, Any]) -> None:
