@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from cleanrl_worker import bundles
 from cleanrl_worker.config import CleanRLWorkerConfig
@@ -13,11 +13,25 @@ from cleanrl_worker.kit.checkpoint_files import POLICY_SUFFIX, STATE_SUFFIX, ste
 from mosaic.system import atomic
 
 SCHEMA_VERSION = 1
+
+# A JSON object on its way to a file.
+Document = dict[str, object]
+
+
+class CheckpointEntry(TypedDict):
+    """One checkpoint file in the manifest."""
+
+    path: str
+    step: int
+    sha256: str | None
+    kind: str
+
+
 # Where upstream's scripts put event files and models, below their working directory.
 _UPSTREAM = "runs"
 
 
-def build_manifest(config: CleanRLWorkerConfig, run_dir: Path) -> dict[str, Any]:
+def build_manifest(config: CleanRLWorkerConfig, run_dir: Path) -> Document:
     """Catalogue the artifacts of a run; paths are relative to its directory."""
     packages = bundles.applied(config)
     return {
@@ -48,7 +62,7 @@ def write_manifest(config: CleanRLWorkerConfig, run_dir: Path) -> Path:
     return path
 
 
-def _tensorboard(config: CleanRLWorkerConfig, run_dir: Path) -> dict[str, Any]:
+def _tensorboard(config: CleanRLWorkerConfig, run_dir: Path) -> Document:
     """Where the event files are; upstream's scripts and phases choose their own folders."""
     asked = config.extras.tensorboard_dir
     pattern = "**/events.out.tfevents.*"
@@ -70,7 +84,7 @@ def _files(run_dir: Path, pattern: str) -> list[str]:
     return [_relative(path, run_dir) for path in sorted(run_dir.glob(pattern))]
 
 
-def _wandb(config: CleanRLWorkerConfig, run_dir: Path) -> dict[str, Any] | None:
+def _wandb(config: CleanRLWorkerConfig, run_dir: Path) -> Document | None:
     folders = [
         *run_dir.glob("wandb/run-*"),
         *run_dir.glob("wandb/offline-run-*"),
@@ -94,14 +108,14 @@ def _wandb(config: CleanRLWorkerConfig, run_dir: Path) -> dict[str, Any] | None:
     }
 
 
-def _optuna(run_dir: Path) -> dict[str, Any] | None:
+def _optuna(run_dir: Path) -> Document | None:
     path = run_dir / "optuna.db"
     return {"db": "optuna.db", "study": run_dir.name} if path.exists() else None
 
 
-def _checkpoints(run_dir: Path) -> list[dict[str, Any]]:
+def _checkpoints(run_dir: Path) -> list[CheckpointEntry]:
     patterns = ("checkpoints/step-*", "*/checkpoints/step-*", f"{_UPSTREAM}/**/*{POLICY_SUFFIX}")
-    found = [
+    found: list[CheckpointEntry] = [
         {
             "path": _relative(path, run_dir),
             "step": max(step_of(path), 0),
@@ -119,10 +133,10 @@ def _relative(path: Path, run_dir: Path) -> str:
     return path.relative_to(run_dir).as_posix()
 
 
-def read_manifest(run_dir: Path) -> dict[str, Any] | None:
+def read_manifest(run_dir: Path) -> Document | None:
     """A run's manifest, or None when there is none yet."""
     try:
-        document: dict[str, Any] = json.loads((run_dir / "analytics.json").read_text())
+        document: Document = json.loads((run_dir / "analytics.json").read_text())
     except (OSError, ValueError):
         return None
     return document

@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from cleanrl_worker.config import CleanRLWorkerConfig
 from cleanrl_worker.problems import problem
@@ -21,6 +21,15 @@ from cleanrl_worker.resolution import UnknownAlgorithmError, resolve
 from cleanrl_worker.wrappers.curriculum import read_schedule
 from mosaic.runs.directory import read_json
 from mosaic.workers import Home, Problem, did_you_mean
+
+
+class Applied(TypedDict):
+    """What a run's manifest says about its packages."""
+
+    sets: list[str]
+    bundle: str | None
+    packages: dict[str, str]
+
 
 FOLDER_VARIABLE = "MOSAIC_REQUIREMENTS"
 MISSING_SET = "CFG134"
@@ -134,7 +143,7 @@ def interpreter(names: Iterable[str]) -> str:
     return str(bundle / "bin" / "python") if bundle else sys.executable
 
 
-def description(names: Iterable[str]) -> dict[str, Any]:
+def description(names: Iterable[str]) -> dict[str, object]:
     """What a bundle's own file says about it."""
     names = list(names)
     return {
@@ -145,7 +154,7 @@ def description(names: Iterable[str]) -> dict[str, Any]:
     }
 
 
-def applied(config: CleanRLWorkerConfig) -> dict[str, Any]:
+def applied(config: CleanRLWorkerConfig) -> Applied:
     """What a run's manifest says about its packages."""
     names = [name for name in wanted_sets(config) if name in set_names()]
     absent = lacking(names)

@@ -1,6 +1,6 @@
-"""A shell script as W sees it: its stdout tells what its phases do.
+"""A pipeline (a shell script) as W sees it: its stdout tells what its phases do.
 
-Runs of the worker inside the script print their own lifecycle lines. They are taken as this run's:
+Runs of the worker inside the pipeline print their own lifecycle lines. They count as this run's:
 steps are added up over phases, checkpoints keep their place in the run directory. Everything else
 is passed on to stdout as it is.
 """
@@ -15,18 +15,18 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from cleanrl_worker.modes.plan import Plan
 from mosaic.config.pipeline import PipelineHeader, read_header
+from cleanrl_worker.relay import Event
 
 _PHASE = re.compile(rb"^@phase[:\s]+(.+?)\s*$")
 _MARK = b'{"event":'
 _CHUNK = 1 << 16
 _LONGEST_LINE = 1 << 20
-# What the lifecycle line of a run inside the script says about that run alone.
+# What the lifecycle line of a run inside the pipeline says about that run alone.
 _ITS_OWN = ("run_id", "seq", "at", "schema")
 
 
@@ -45,7 +45,7 @@ class PipelineProcess:
 
     @classmethod
     def start(cls, plan: Plan, environment: Mapping[str, str]) -> PipelineProcess:
-        """Start bash on the plan's script."""
+        """Start bash on the plan's pipeline."""
         assert plan.pipeline is not None
         child = subprocess.Popen(
             plan.command(),
@@ -65,8 +65,8 @@ class PipelineProcess:
         """What to wait on for news."""
         return self._output.fileno()
 
-    def events(self) -> tuple[list[dict[str, Any]], bool]:
-        """What the phases have said, and whether anybody of the script still may say more."""
+    def events(self) -> tuple[list[Event], bool]:
+        """What the phases have said, and whether any process of it may say more."""
         try:
             chunk = os.read(self._output.fileno(), _CHUNK)
         except BlockingIOError:
@@ -80,7 +80,7 @@ class PipelineProcess:
         return self._lines(lines), True
 
     def send(self, command: str) -> None:
-        """Only `stop` means something to a script."""
+        """Only `stop` means something to a pipeline."""
         if command == "stop":
             self._signal_everyone(signal.SIGTERM)
 
@@ -92,9 +92,9 @@ class PipelineProcess:
         return -code if code < 0 else code << 8
 
     def is_stopped(self) -> bool:
-        """Whether bash stands still by a signal."""
+        """Whether bash is stopped by a signal."""
         try:
-            return psutil.Process(self.pid).status() == psutil.STATUS_STOPPED
+            return bool(psutil.Process(self.pid).status() == psutil.STATUS_STOPPED)
         except psutil.NoSuchProcess:
             return False
 
@@ -104,7 +104,7 @@ class PipelineProcess:
         self._child.wait()
 
     def close(self) -> None:
-        """Let go of the pipe; a last line without an end is passed on too."""
+        """Close the pipe; a last line without an end is passed on too."""
         self._lines([self._unread])
         self._output.close()
 
@@ -120,8 +120,8 @@ class PipelineProcess:
             except psutil.NoSuchProcess:
                 pass
 
-    def _lines(self, lines: list[bytes]) -> list[dict[str, Any]]:
-        events = []
+    def _lines(self, lines: list[bytes]) -> list[Event]:
+        events: list[Event] = []
         for line in lines:
             found = self._phases.read(line)
             if found is None:
@@ -133,7 +133,7 @@ class PipelineProcess:
 
 
 class _Phases:
-    """Turns the lines of a script into events of one run."""
+    """Turns the lines of a pipeline into events of one run."""
 
     def __init__(self, header: PipelineHeader, run_dir: Path) -> None:
         self._header = header
@@ -143,8 +143,8 @@ class _Phases:
         self._done = self._previous = self._step = 0
         self._folder = run_dir
 
-    def read(self, line: bytes) -> list[dict[str, Any]] | None:
-        """The events in a line; None when it is the script's own output."""
+    def read(self, line: bytes) -> list[Event] | None:
+        """The events in a line; None when it is the pipeline's own output."""
         if match := _PHASE.match(line):
             self._announced = True
             return [self._begin(match[1].decode(errors="replace"))]
@@ -156,12 +156,12 @@ class _Phases:
         except (KeyError, TypeError, ValueError):
             return None
 
-    def _nested(self, event: dict[str, Any]) -> list[dict[str, Any]]:
+    def _nested(self, event: Event) -> list[Event]:
         match event.get("event"):
             case "run_started":
                 self._folder = Path(str(event.get("run_dir") or self._run_dir))
                 if event.get("mode") == "resume_training":
-                    # Its steps go on where the phase before it ended.
+                    # Its steps continue where the phase before it ended.
                     self._done -= self._previous
                 name = f"{event.get('algo')} in {event.get('env_id')}"
                 return [] if self._announced else [self._begin(self._planned_name(name))]
@@ -179,7 +179,7 @@ class _Phases:
             case _:
                 return [event]
 
-    def _checkpoint(self, event: dict[str, Any]) -> list[dict[str, Any]]:
+    def _checkpoint(self, event: Event) -> list[Event]:
         path = self._folder / str(event["path"])
         if not path.is_relative_to(self._run_dir):
             return []
@@ -191,7 +191,7 @@ class _Phases:
         planned = self._header.phases
         return planned[self._started] if self._started < len(planned) else fallback
 
-    def _begin(self, name: str) -> dict[str, Any]:
+    def _begin(self, name: str) -> Event:
         number, self._started = self._started, self._started + 1
         phases = len(self._header.phases)
         return {"event": "phase_started", "phase": number, "name": name, "phases": phases}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from cleanrl_worker.summaries import Summaries
 from mosaic.workers import LifecycleEmitter
 
 # Free-form notes beyond this rate are counted, not passed on. Everything else always is.
 _MOST_NOTES_A_SECOND = 20
+# One line of the bridge: T's own JSON, checked key by key where it is used.
+Event: TypeAlias = dict[str, Any]
 _PASSED_ON = frozenset({"curriculum_stage", "phase_started"})
 
 
@@ -27,7 +29,7 @@ class Relay:
         self,
         emitter: LifecycleEmitter,
         report: Callable[[str, str], None],
-        note_facts: Callable[[dict[str, Any]], None],
+        note_facts: Callable[[Event], None],
         summaries: Summaries | None = None,
     ) -> None:
         self._emitter = emitter
@@ -41,7 +43,7 @@ class Relay:
         self.step = 0
         self.dropped = 0
 
-    def handle(self, event: dict[str, Any]) -> None:
+    def handle(self, event: Event) -> None:
         """Pass one event on; a malformed one is counted and left out."""
         kind = event.pop("event")
         try:
@@ -61,7 +63,7 @@ class Relay:
             self._emitter.note("note", {"text": text, "dropped": self._untold})
             self._untold = 0
 
-    def _pass_on(self, kind: str, event: dict[str, Any]) -> None:
+    def _pass_on(self, kind: str, event: Event) -> None:
         match kind:
             case "metrics":
                 self.step = int(event["step"])
@@ -83,7 +85,7 @@ class Relay:
             case _:
                 self._note(kind, event)
 
-    def _note(self, kind: str, event: dict[str, Any]) -> None:
+    def _note(self, kind: str, event: Event) -> None:
         now = time.monotonic()
         if now - self._window >= 1.0:
             self._window, self._notes = now, 0

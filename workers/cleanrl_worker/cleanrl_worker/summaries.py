@@ -6,11 +6,10 @@ of this worker has them, in TensorBoard and its metric files.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from cleanrl_worker.config import CleanRLWorkerConfig
+from cleanrl_worker.kit.logger import EndedEpisodes
 from mosaic.workers import WorkerSession
 
 
@@ -24,7 +23,7 @@ class Summaries:
         self._emitter = TelemetryEmitter(run_id, run_dir, endpoint, minimal=True)
         self._episodes = 0
 
-    def note(self, ended: Mapping[str, Any]) -> None:
+    def note(self, ended: EndedEpisodes) -> None:
         """Episodes have ended: `count`, and the sums of their `steps` and `returns`."""
         count = int(ended["count"])
         self._episodes += count

@@ -8,13 +8,14 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
+import agentspeak
 from pyjabber.plugins.xep_0363 import upload_server
 from spade.agent import AuthenticationFailure, DisconnectedException
-from spade.behaviour import OneShotBehaviour
+from spade.behaviour import CyclicBehaviour, OneShotBehaviour
 from spade.container import Container
 from spade.message import Message
+from spade.template import Template
 from spade_bdi.bdi import BDIAgent
 from spade_bdi.bdi_behaviour import BDIBehaviour
 
@@ -23,7 +24,7 @@ from spade_bdi_rl_worker.mind import Mind
 
 CONNECT_S = 15.0
 
-# spade imports pyjabber, which makes a folder for uploads as it is imported; nobody uploads here.
+# spade imports pyjabber, which makes a folder for uploads as it is imported. We upload nothing.
 shutil.rmtree(upload_server.TEMP_DIR, ignore_errors=True)
 
 
@@ -61,7 +62,7 @@ class PatientBDIBehaviour(BDIBehaviour):
         """End the waiting: something was added to the mind from outside."""
         self.queue.put_nowait(None)
 
-    def kill(self, exit_code: Any = None) -> None:
+    def kill(self, exit_code: object = None) -> None:
         """Stop the behaviour, also when it is asleep."""
         super().kill(exit_code)
         if self.queue is not None:
@@ -101,7 +102,7 @@ class LinkedAgent(BDIAgent):
         # Agents of one process would bypass the server; ours talk over XMPP like any others.
         Container().unregister(str(self.jid))
 
-    def add_behaviour(self, behaviour: Any, template: Any = None) -> None:
+    def add_behaviour(self, behaviour: CyclicBehaviour, template: Template | None = None) -> None:
         """Use the patient cycle in place of the restless one."""
         if type(behaviour) is BDIBehaviour:
             behaviour = PatientBDIBehaviour(self.replaced)
@@ -172,7 +173,7 @@ class LinkedAgent(BDIAgent):
 async def _find_server(host: str, port: int) -> str:
     """The address of a server that answers.
 
-    Asked before slixmpp, which would go on trying a dead address without a word.
+    Asked before slixmpp, which would keep trying a dead address without saying so.
     """
     found = await asyncio.get_running_loop().getaddrinfo(host, port, family=socket.AF_INET)
     address = str(found[0][4][0])
@@ -200,7 +201,7 @@ class LearnerAgent(LinkedAgent):
         super().__init__(jid, password, plan, host, port)
         mind.attach(self.bdi_agent)
 
-    def add_custom_actions(self, actions: Any) -> None:
+    def add_custom_actions(self, actions: agentspeak.Actions) -> None:
         """Teach the plans the decisions they can take."""
         self.mind.register(actions)
 
@@ -221,14 +222,15 @@ class LearnerAgent(LinkedAgent):
 class LearningBehaviour(OneShotBehaviour):
     """Runs the training as a behaviour of the learner; its result or error is `outcome`."""
 
-    def __init__(self, train: Callable[[], Awaitable[Any]]) -> None:
+    def __init__(self, train: Callable[[], Awaitable[None]]) -> None:
         super().__init__()
         self._train = train
-        self.outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def run(self) -> None:
         """Train to the end."""
         try:
-            self.outcome.set_result(await self._train())
+            await self._train()
+            self.outcome.set_result(None)
         except Exception as error:
             self.outcome.set_exception(error)

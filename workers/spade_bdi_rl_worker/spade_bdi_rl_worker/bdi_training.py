@@ -7,19 +7,21 @@ import contextlib
 import logging
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict, cast
 
+from mosaic.curves.names import RETURN
 from mosaic.errors import SecretError
 from mosaic.workers import resolve_secret
 from spade_bdi_rl_worker import checkpoints
 from spade_bdi_rl_worker.agent import CoachAgent, LearnerAgent, LearningBehaviour
+from spade_bdi_rl_worker.checkpoints import Policy
 from spade_bdi_rl_worker.errors import SettingsError, XmppError
 from spade_bdi_rl_worker.headless_training import schedule_of
-from spade_bdi_rl_worker.learner import QLearner
+from spade_bdi_rl_worker.learner import QLearner, QLearnerState
 from spade_bdi_rl_worker.mind import Mind
 from spade_bdi_rl_worker.plans import find_plan
 from spade_bdi_rl_worker.process import SpadeProcess
-from spade_bdi_rl_worker.recorder import Recorder, policy_document
+from spade_bdi_rl_worker.recorder import Recorder, Snapshot, policy_document
 from spade_bdi_rl_worker.server import EmbeddedServer
 from spade_bdi_rl_worker.settings import Settings
 from spade_bdi_rl_worker.worlds import Move, World
@@ -27,6 +29,17 @@ from spade_bdi_rl_worker.worlds import Move, World
 ADVICE_S = 10.0
 # How long learning may run before the event loop gets a turn for the XMPP link.
 BREATH_S = 0.05
+
+
+class AgentState(TypedDict):
+    """A full checkpoint of agents: their table, what they have met, what they believe."""
+
+    env_id: str
+    headless: bool
+    actions: int
+    learner: QLearnerState
+    numbering: dict[str, int]
+    beliefs: list[str]
 
 
 @dataclass(frozen=True)
@@ -153,7 +166,7 @@ class BdiTraining:
         if self._settings.mode != "resume_training":
             return
         path = checkpoints.find_full(self._settings.checkpoint_path, self._process.run_dir)
-        saved = checkpoints.read(path, "full")
+        saved = cast(AgentState, checkpoints.read(path, "full"))
         checkpoints.check_fits(
             saved,
             path,
@@ -226,7 +239,7 @@ class BdiTraining:
             learner.episode,
             learner.steps,
             {
-                "episodic_return": returns[-1],
+                RETURN: returns[-1],
                 "mean_return": sum(returns) / len(returns),
                 "success_rate": learner.success_rate,
                 "epsilon": learner.epsilon,
@@ -242,9 +255,7 @@ class BdiTraining:
         answered = await self.agent.ask_coach(self._account.coach, report, patience)
         if not answered and not self.agent.lost.is_set() and self._coach_answers:
             self._coach_answers = False
-            text = (
-                f"the coach did not answer within {ADVICE_S:g} s; learning goes on without waiting"
-            )
+            text = f"the coach did not answer within {ADVICE_S:g} s; no longer waiting for it"
             self._process.emit.note("note", {"text": text})
 
     async def _keep_link(self) -> None:
@@ -277,8 +288,8 @@ class BdiTraining:
         picture = self._world.picture()
         self._process.tell_step(episode, step, move, picture, info, self._account.learner)
 
-    def _snapshot(self) -> dict[str, Any]:
-        return {
+    def _snapshot(self) -> Snapshot:
+        content: AgentState = {
             "env_id": self._settings.env_id,
             "headless": False,
             "actions": self._world.actions,
@@ -286,8 +297,9 @@ class BdiTraining:
             "numbering": self._world.numbering(),
             "beliefs": self._mind.own_beliefs(),
         }
+        return Snapshot(self._learner.episode, self._learner.steps, content)
 
-    def _policy(self) -> dict[str, Any]:
+    def _policy(self) -> Policy:
         return policy_document(
             self._settings, self._world.actions, self._learner.table, self._world.numbering()
         )

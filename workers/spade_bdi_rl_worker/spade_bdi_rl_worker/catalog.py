@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, Field, fields
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ def algorithms() -> list[str]:
     return [ALGORITHM]
 
 
-def describe(algo: str) -> dict[str, Any]:
+def describe(algo: str) -> dict[str, object]:
     """The worker's settings and what it can act on.
 
     Raises:
@@ -68,7 +68,7 @@ def environments() -> list[dict[str, str]]:
     return listed
 
 
-def dry_run(config: Mapping[str, Any]) -> tuple[bool, str]:
+def dry_run(config: Mapping[str, object]) -> tuple[bool, str]:
     """Check a config as the command line would, in a process of its own: (fits, text)."""
     with tempfile.TemporaryDirectory(prefix="mosaic-dry-run-") as folder:
         path = Path(folder) / "config.json"
@@ -83,7 +83,7 @@ def dry_run(config: Mapping[str, Any]) -> tuple[bool, str]:
     return done.returncode == 0, (done.stdout + done.stderr).strip()
 
 
-def _argument(item: Any) -> dict[str, Any]:
+def _argument(item: Field[Any]) -> dict[str, object]:
     default = {} if item.default is MISSING else item.default
     low, high = item.metadata.get("low"), item.metadata.get("high")
     choices = list(_CHOICES.get(item.name, ()))

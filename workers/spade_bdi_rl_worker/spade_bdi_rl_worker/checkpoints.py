@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Literal, TypedDict, cast
 
 from mosaic.system import atomic
 from spade_bdi_rl_worker.errors import CheckpointError
@@ -15,8 +16,32 @@ VERSION = 1
 FOLDER = "checkpoints"
 POLICY_FILE = f"{FOLDER}/policy.json"
 
+Kind = Literal["full", "policy"]
 
-def write(run_dir: Path, name: str, kind: str, content: dict[str, Any]) -> tuple[str, str]:
+
+class LearnerState(TypedDict):
+    """What the learner itself keeps; each learner adds its own fields."""
+
+    table: list[list[float]]
+    episode: int
+    steps: int
+    # The state of NumPy's generator, as it gives it.
+    random: dict[str, object]
+
+
+class Policy(TypedDict):
+    """What `policy_eval` needs."""
+
+    worker: str
+    env_id: str
+    actions: int
+    table: list[list[float]]
+    numbering: dict[str, int]
+    env_kwargs: dict[str, object]
+    seed: int
+
+
+def write(run_dir: Path, name: str, kind: Kind, content: Mapping[str, object]) -> tuple[str, str]:
     """Write a document with its checksum inside; returns its relative path and file checksum."""
     folder = run_dir / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
@@ -33,7 +58,12 @@ def write(run_dir: Path, name: str, kind: str, content: dict[str, Any]) -> tuple
     return f"{FOLDER}/{name}", hashlib.sha256(data).hexdigest()
 
 
-def read(path: Path, kind: str) -> dict[str, Any]:
+def read_policy(path: Path) -> Policy:
+    """A policy written by `write`; raises what `read` raises."""
+    return cast(Policy, read(path, "policy"))
+
+
+def read(path: Path, kind: Kind) -> dict[str, object]:
     """A document written by `write`.
 
     Raises:
@@ -48,7 +78,7 @@ def read(path: Path, kind: str) -> dict[str, Any]:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
-            f"{path} is no checkpoint of this worker", "give the path of one of its .json files"
+            f"{path} is not a checkpoint of this worker", "give the path of one of its .json files"
         ) from error
     if document["version"] > VERSION:
         raise CheckpointError(
@@ -58,7 +88,7 @@ def read(path: Path, kind: str) -> dict[str, Any]:
         raise CheckpointError(f"{path} is damaged: its checksum does not match")
     if document["kind"] != kind:
         raise CheckpointError(f"{path} is a {document['kind']}, a {kind} is needed here")
-    content: dict[str, Any] = json.loads(body)
+    content: dict[str, object] = json.loads(body)
     return content
 
 
@@ -95,7 +125,7 @@ def prune(run_dir: Path, keep: int) -> None:
         path.unlink(missing_ok=True)
 
 
-def check_fits(content: dict[str, Any], path: Path, **expected: Any) -> None:
+def check_fits(content: Mapping[str, object], path: Path, **expected: object) -> None:
     """Refuse a checkpoint of another environment, table or mode.
 
     Raises:

@@ -45,13 +45,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _run(settings, config, options)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, object]:
     """The worker's own fields, checked by the platform's model and with its names."""
     fields = read_worker_config(path.read_bytes(), WorkerRunConfig)
     return fields.model_dump(exclude_unset=True)
 
 
-def dry_run(settings: Settings) -> dict[str, Any]:
+def dry_run(settings: Settings) -> dict[str, object]:
     """Check everything a run needs and launch nothing.
 
     Raises:
@@ -64,7 +64,7 @@ def dry_run(settings: Settings) -> dict[str, Any]:
     world = World(settings.env_id, settings.seed, settings.max_steps, settings.env_kwargs)
     world.reset(0)
     world.close()
-    report: dict[str, Any] = {"settings": {**asdict(settings), "password": "***"}, "ok": True}
+    report: dict[str, object] = {"settings": {**asdict(settings), "password": "***"}, "ok": True}
     report["actions"] = world.actions
     if settings.headless:
         report["lanes"] = make_learner(settings).lanes
@@ -164,7 +164,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _overrides(options: argparse.Namespace) -> dict[str, Any]:
+def _overrides(options: argparse.Namespace) -> dict[str, object]:
     given = {item.name: getattr(options, item.name) for item in fields(Settings)}
     return {name: value for name, value in given.items() if value is not None}
 

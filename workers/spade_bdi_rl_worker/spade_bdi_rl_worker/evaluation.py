@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from mosaic.curves.names import LENGTH, RETURN
 from mosaic.system import atomic
 from spade_bdi_rl_worker import checkpoints
 from spade_bdi_rl_worker.errors import CheckpointError
@@ -24,7 +24,7 @@ BOOTSTRAPS = 2000
 def evaluate(process: SpadeProcess, settings: Settings) -> None:
     """Play the policy, write `eval_summary.json`, report the result."""
     path = checkpoints.find_policy(settings.policy_path)
-    policy = checkpoints.read(path, "policy")
+    policy = checkpoints.read_policy(path)
     checkpoints.check_fits(policy, path, env_id=settings.env_id)
     frames = settings.frames and process.telemetry is not None
     kwargs = settings.env_kwargs or policy["env_kwargs"]
@@ -89,8 +89,8 @@ def _play(
             done,
             settings.eval_episodes,
             {
-                "episodic_return": results[-1][0],
-                "episodic_length": results[-1][1],
+                RETURN: results[-1][0],
+                LENGTH: results[-1][1],
                 "success_rate": sum(won for _, _, won in results) / done,
             },
         )
@@ -103,7 +103,7 @@ def _episode(
     state = world.reset(FIRST_EPISODE + number)
     total, length, ended = 0.0, 0, False
     while not ended:
-        row: list[Any] = table[state] if state < len(table) else [0.0]
+        row = table[state] if state < len(table) else [0.0]
         move = world.step(row.index(max(row)))
         process.tell_step(number, length, move, world.picture())
         total += move.reward

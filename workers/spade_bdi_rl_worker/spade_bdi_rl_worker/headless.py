@@ -7,11 +7,12 @@ the mean of its targets would move it: Q += (1 - (1 - alpha)^n) * (mean target -
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spade_bdi_rl_worker.checkpoints import LearnerState
 from spade_bdi_rl_worker.schedule import Schedule
 from spade_bdi_rl_worker.tables import TransitionTable
 
@@ -23,6 +24,22 @@ EPISODES_PER_LANE = 80
 def lanes_for(episodes: int) -> int:
     """How many episodes to run side by side without learning less from each."""
     return int(np.clip(episodes // EPISODES_PER_LANE, 1, MAX_LANES))
+
+
+class Lanes(TypedDict):
+    """The episodes under way: state, age and return so far of each."""
+
+    state: list[int]
+    age: list[int]
+    gain: list[float]
+
+
+class HeadlessState(LearnerState):
+    """Everything a `HeadlessLearner` needs to continue."""
+
+    wins: int
+    return_sum: float
+    lanes: Lanes
 
 
 class HeadlessLearner:
@@ -101,8 +118,8 @@ class HeadlessLearner:
             self._age[finished] = 0
             self._gain[finished] = 0.0
 
-    def state(self) -> dict[str, Any]:
-        """Everything needed to go on exactly here."""
+    def state(self) -> HeadlessState:
+        """Everything needed to continue exactly here."""
         return {
             "table": self.q.tolist(),
             "episode": self.episode,
@@ -114,11 +131,11 @@ class HeadlessLearner:
                 "age": self._age.tolist(),
                 "gain": self._gain.tolist(),
             },
-            "random": self._random.bit_generator.state,
+            "random": cast(dict[str, object], self._random.bit_generator.state),
         }
 
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Go on from a state given by `state`."""
+    def restore(self, saved: HeadlessState) -> None:
+        """Continue from a state that `state` gave."""
         self.q = np.array(saved["table"], np.float64)
         self.episode, self.steps = saved["episode"], saved["steps"]
         self.wins, self.return_sum = saved["wins"], saved["return_sum"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
+from mosaic.curves.names import LENGTH, RETURN
 from spade_bdi_rl_worker import checkpoints
 from spade_bdi_rl_worker.errors import WorldError
-from spade_bdi_rl_worker.headless import HeadlessLearner
+from spade_bdi_rl_worker.headless import HeadlessLearner, HeadlessState
 from spade_bdi_rl_worker.process import SpadeProcess
-from spade_bdi_rl_worker.recorder import Recorder, policy_document
+from spade_bdi_rl_worker.recorder import Recorder, Snapshot, policy_document
 from spade_bdi_rl_worker.schedule import Schedule
 from spade_bdi_rl_worker.settings import Settings
 from spade_bdi_rl_worker.tables import transition_table
@@ -63,10 +64,11 @@ def train(process: SpadeProcess, settings: Settings) -> None:
         path = checkpoints.find_full(settings.checkpoint_path, process.run_dir)
         saved = checkpoints.read(path, "full")
         checkpoints.check_fits(saved, path, env_id=settings.env_id, headless=True)
-        learner.restore(saved["learner"])
+        learner.restore(cast(HeadlessState, saved["learner"]))
 
-    def snapshot() -> dict[str, Any]:
-        return {"env_id": settings.env_id, "headless": True, "learner": learner.state()}
+    def snapshot() -> Snapshot:
+        content = {"env_id": settings.env_id, "headless": True, "learner": learner.state()}
+        return Snapshot(learner.episode, learner.steps, content)
 
     recorder = Recorder(
         process,
@@ -107,8 +109,8 @@ def _chunk(
         learner.episode,
         learner.steps,
         {
-            "episodic_return": gained / episodes,
-            "episodic_length": steps / episodes,
+            RETURN: gained / episodes,
+            LENGTH: steps / episodes,
             "success_rate": wins / episodes,
         },
     )

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from typing import cast
 
 import numpy as np
 
+from spade_bdi_rl_worker.checkpoints import LearnerState
 from spade_bdi_rl_worker.schedule import Schedule
 
 RECENT_EPISODES = 100
 # A snapshot counts as a known plan only when enough episodes speak for it.
 PLAN_EPISODES = 50
+
+
+class QLearnerState(LearnerState):
+    """Everything a `QLearner` needs to continue."""
+
+    visits: list[int]
+    wins: list[int]
+    returns: list[float]
+    best_rate: float
+    known_plan: list[int]
 
 
 class QLearner:
@@ -96,8 +107,8 @@ class QLearner:
         """The best action of every state met so far."""
         return [row.index(max(row)) for row in self.table]
 
-    def state(self) -> dict[str, Any]:
-        """Everything needed to go on exactly here."""
+    def state(self) -> QLearnerState:
+        """Everything needed to continue exactly here."""
         return {
             "table": [list(row) for row in self.table],
             "visits": list(self.visits),
@@ -107,11 +118,11 @@ class QLearner:
             "returns": list(self.returns),
             "best_rate": self.best_rate,
             "known_plan": list(self.known_plan),
-            "random": self._random.bit_generator.state,
+            "random": cast(dict[str, object], self._random.bit_generator.state),
         }
 
-    def restore(self, saved: dict[str, Any]) -> None:
-        """Go on from a state given by `state`."""
+    def restore(self, saved: QLearnerState) -> None:
+        """Continue from a state that `state` gave."""
         self.table = [list(map(float, row)) for row in saved["table"]]
         self.visits = list(saved["visits"])
         self.episode = saved["episode"]

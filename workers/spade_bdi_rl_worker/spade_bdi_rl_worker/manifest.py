@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, cast
 
 from mosaic.system import atomic
 from spade_bdi_rl_worker import checkpoints
@@ -12,6 +12,15 @@ from spade_bdi_rl_worker.errors import CheckpointError
 from spade_bdi_rl_worker.settings import Settings
 
 SCHEMA_VERSION = 1
+
+
+class Entry(TypedDict):
+    """One checkpoint file in the manifest."""
+
+    path: str
+    step: int
+    sha256: str
+    kind: str
 
 
 def write_manifest(run_id: str, settings: Settings, run_dir: Path) -> None:
@@ -37,21 +46,21 @@ def write_manifest(run_id: str, settings: Settings, run_dir: Path) -> None:
     atomic.write_json(run_dir / "analytics.json", document)
 
 
-def _checkpoints(run_dir: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+def _checkpoints(run_dir: Path) -> list[Entry]:
+    found: list[Entry] = []
     for path in sorted((run_dir / checkpoints.FOLDER).glob("full-*.json")):
         try:
-            steps = checkpoints.read(path, "full")["learner"]["steps"]
+            learner = cast(checkpoints.LearnerState, checkpoints.read(path, "full")["learner"])
         except CheckpointError:
             continue
-        found.append(_entry(path, run_dir, steps, "full"))
+        found.append(_entry(path, run_dir, learner["steps"], "full"))
     policy = run_dir / checkpoints.POLICY_FILE
     if policy.exists():
         found.append(_entry(policy, run_dir, found[-1]["step"] if found else 0, "policy"))
     return found
 
 
-def _entry(path: Path, run_dir: Path, step: int, kind: str) -> dict[str, Any]:
+def _entry(path: Path, run_dir: Path, step: int, kind: str) -> Entry:
     return {
         "path": path.relative_to(run_dir).as_posix(),
         "step": step,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
 
 import agentspeak
 import agentspeak.lexer
@@ -16,7 +16,10 @@ import agentspeak.runtime
 from spade_bdi_rl_worker.errors import PlanError
 from spade_bdi_rl_worker.plans import DECISIONS, captured_log
 
+# Far more than any plan needs: what runs longer calls itself.
 MAX_CYCLES = 1000
+# What a percept may be; None takes the belief away.
+Percept: TypeAlias = int | float | str | None
 _PERCEPT = frozenset([agentspeak.Literal("source", (agentspeak.Literal("percept"),))])
 _ACT = agentspeak.Literal("act", ())
 
@@ -30,20 +33,20 @@ class Mind:
 
     def __init__(self, chance: Callable[[], float]) -> None:
         self._chance = chance
-        self._agent: Any = None
-        self._percepts: dict[str, Any] = {}
+        self._agent: agentspeak.runtime.Agent = None
+        self._percepts: dict[str, agentspeak.Literal] = {}
         self._labels: dict[int, str] = {}
         self._decision = ""
         self._reports = _Reports()
         self.plan = ""
 
-    def register(self, actions: Any) -> None:
+    def register(self, actions: agentspeak.Actions) -> None:
         """Add the decisions, and `.random` from the run's own random numbers."""
         for name in DECISIONS:
             actions.add(f".{name}", 0)(self._decider(name))
         actions.add_function(".random", (), self._chance)
 
-    def attach(self, agent: Any) -> None:
+    def attach(self, agent: agentspeak.runtime.Agent) -> None:
         """Take a built AgentSpeak agent."""
         self._agent = agent
         for plans in agent.plans.values():
@@ -51,7 +54,7 @@ class Mind:
                 label = plan.annotation.functor if plan.annotation else plan.name()
                 self._labels[id(plan.body)] = str(label)
 
-    def perceive(self, percepts: dict[str, Any]) -> None:
+    def perceive(self, percepts: Mapping[str, Percept]) -> None:
         """Bring beliefs about the world up to date; `None` means there is none."""
         for name, value in percepts.items():
             known = self._percepts.get(name)
@@ -85,7 +88,7 @@ class Mind:
         return self._decision
 
     def run(self) -> None:
-        """Let every intention that is ready go on until none is."""
+        """Run every intention that is ready until none is."""
         with captured_log(self._reports):
             try:
                 for _ in range(MAX_CYCLES):
@@ -127,13 +130,13 @@ class Mind:
                 group.clear()
 
     def _decider(self, name: str) -> Callable[..., Iterator[None]]:
-        def decide(*_: Any) -> Iterator[None]:
+        def decide(*_: object) -> Iterator[None]:
             self._decision = name
             yield
 
         return decide
 
-    def _call(self, goal_type: Any, term: Any) -> None:
+    def _call(self, goal_type: agentspeak.GoalType, term: agentspeak.Literal) -> None:
         try:
             self._agent.call(
                 agentspeak.Trigger.addition, goal_type, term, agentspeak.runtime.Intention(), True
@@ -162,7 +165,7 @@ class _Reports(logging.Handler):
         return "a plan failed: " + ("; ".join(texts) or "no reason given")
 
 
-def term_text(term: Any) -> str:
+def term_text(term: object) -> str:
     """A belief as text that AgentSpeak can read again.
 
     Names that AgentSpeak could not read, such as the JID of a sender, become strings.
@@ -180,11 +183,11 @@ def term_text(term: Any) -> str:
     return f"{term.functor}{arguments}{notes}"
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _parse_belief(text: str) -> Any:
+def _parse_belief(text: str) -> agentspeak.Literal:
     log = agentspeak.Log(logging.getLogger(__name__), 1)
     tokens = agentspeak.lexer.TokenStream(agentspeak.StringSource("beliefs", f"{text}."), log)
     ast = agentspeak.parser.parse("beliefs", tokens, log)

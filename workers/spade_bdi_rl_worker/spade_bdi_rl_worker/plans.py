@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import agentspeak
 import agentspeak.lexer
@@ -54,7 +53,7 @@ def known_actions() -> agentspeak.Actions:
     return actions
 
 
-def _undecided(*_: Any) -> Iterator[None]:
+def _undecided(*_: object) -> Iterator[None]:
     yield
 
 
@@ -76,7 +75,7 @@ def check_plan(path: Path, must_have: tuple[tuple[str, str, int], ...] = ()) -> 
     collector = _Collector()
     log = agentspeak.Log(collector, 10)
     tokens = agentspeak.lexer.TokenStream(agentspeak.StringSource(path.name, source), log)
-    ast: Any = None
+    ast: agentspeak.parser.AstAgent = None
     try:
         ast = agentspeak.parser.parse(str(path), tokens, log)
     except agentspeak.AggregatedError:
@@ -93,7 +92,7 @@ def check_plan(path: Path, must_have: tuple[tuple[str, str, int], ...] = ()) -> 
         raise PlanError("; ".join(collector.mistakes), "see docs/guides/bdi-plans.md")
 
 
-def _build(path: Path, source: str, ast: Any, collector: _Collector) -> None:
+def _build(path: Path, source: str, ast: agentspeak.parser.AstAgent, collector: _Collector) -> None:
     with captured_log(collector):
         try:
             agentspeak.runtime.Environment().build_agent_from_ast(
@@ -105,7 +104,7 @@ def _build(path: Path, source: str, ast: Any, collector: _Collector) -> None:
             collector.mistakes.append(f"{path.name}: {error}")
 
 
-def _missing(ast: Any, must_have: tuple[tuple[str, str, int], ...]) -> str:
+def _missing(ast: agentspeak.parser.AstAgent, must_have: tuple[tuple[str, str, int], ...]) -> str:
     there = {
         (event.trigger.value + event.goal_type.value, event.head.functor, len(event.head.terms))
         for event in (plan.event for plan in ast.plans)
@@ -117,6 +116,10 @@ def _missing(ast: Any, must_have: tuple[tuple[str, str, int], ...]) -> str:
     return ""
 
 
+# What AgentSpeak adds to a report: under `loc` the place in the file.
+Extra = Mapping[str, agentspeak.lexer.Token | None]
+
+
 class _Collector(logging.Handler):
     """Takes what AgentSpeak reports, as sentences with file, line and column."""
 
@@ -124,12 +127,12 @@ class _Collector(logging.Handler):
         super().__init__()
         self.mistakes: list[str] = []
 
-    def error(self, message: str, *values: Any, extra: dict[str, Any] | None = None) -> None:
+    def error(self, message: str, *values: object, extra: Extra | None = None) -> None:
         self._keep(message % values if values else message, (extra or {}).get("loc"))
 
     exception = error
 
-    def warning(self, message: str, *values: Any, extra: dict[str, Any] | None = None) -> None:
+    def warning(self, message: str, *values: object, extra: Extra | None = None) -> None:
         text = message % values if values else message
         unknown = _UNKNOWN_ACTION.search(text)
         if unknown:
@@ -141,7 +144,7 @@ class _Collector(logging.Handler):
         report = self.error if record.levelno >= logging.ERROR else self.warning
         report(record.getMessage(), extra={"loc": getattr(record, "loc", None)})
 
-    def _keep(self, text: str, place: Any) -> None:
+    def _keep(self, text: str, place: agentspeak.lexer.Token | None) -> None:
         if place:
             text = f"{Path(place.filename).name}:{place.lineno}:{place.startcol + 1}: {text}"
         self.mistakes.append(text)

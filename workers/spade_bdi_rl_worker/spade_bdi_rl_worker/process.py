@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ class SpadeProcess(WorkerProcess):
 
     def __init__(self, config: dict[str, Any], run_id: str, run_dir: Path) -> None:
         super().__init__(config, run_id, run_dir)
-        self.summary: dict[str, Any] = {}
+        self.summary: dict[str, object] = {}
         self.telemetry: TelemetryEmitter | None = None
 
     def begin(self, settings: Settings, target: str) -> None:
@@ -73,7 +73,7 @@ class SpadeProcess(WorkerProcess):
         step: int,
         move: Move,
         picture: bytes,
-        info: Any = None,
+        info: Mapping[str, object] | None = None,
         agent_id: str = "",
     ) -> None:
         """Record a step when there is a daemon to record it."""
@@ -98,7 +98,7 @@ class SpadeProcess(WorkerProcess):
         total: float,
         won: bool,
         seed: int,
-        info: Any = None,
+        info: Mapping[str, object] | None = None,
         agent_id: str = "",
     ) -> None:
         """Record a finished episode when there is a daemon to record it."""

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
+from mosaic.curves.names import SPEED
 from spade_bdi_rl_worker import checkpoints
+from spade_bdi_rl_worker.checkpoints import Policy
 from spade_bdi_rl_worker.process import WORKER, SpadeProcess
 from spade_bdi_rl_worker.settings import Settings
+
+
+class Snapshot(NamedTuple):
+    """A run as it is now: how far it is, and everything needed to continue."""
+
+    episode: int
+    steps: int
+    content: Mapping[str, object]
 
 
 class Recorder:
@@ -25,8 +35,8 @@ class Recorder:
         self,
         process: SpadeProcess,
         settings: Settings,
-        snapshot: Callable[[], dict[str, Any]],
-        policy: Callable[[], dict[str, Any]],
+        snapshot: Callable[[], Snapshot],
+        policy: Callable[[], Policy],
     ) -> None:
         self._process = process
         self._settings = settings
@@ -45,22 +55,21 @@ class Recorder:
         self._process.emit.metrics(
             steps if limit else episode,
             limit or self._settings.planned_episodes,
-            {**values, "episodes": episode, "sps": (steps - self._steps_before) / elapsed},
+            {**values, "episodes": episode, SPEED: (steps - self._steps_before) / elapsed},
         )
 
     def save(self) -> None:
         """Write a full checkpoint and the policy, unless nothing happened since the last one."""
-        content = self._snapshot()
-        episode = content["learner"]["episode"]
+        episode, steps, content = self._snapshot()
         if episode == self._saved_at:
             return
         self._saved_at = episode
         run_dir, emit = self._process.run_dir, self._process.emit
         path, digest = checkpoints.write(run_dir, f"full-{episode:010d}.json", "full", content)
-        emit.checkpoint_saved(path, content["learner"]["steps"], digest, "full")
+        emit.checkpoint_saved(path, steps, digest, "full")
         name = checkpoints.POLICY_FILE.rpartition("/")[2]
         path, digest = checkpoints.write(run_dir, name, "policy", self._policy())
-        emit.checkpoint_saved(path, content["learner"]["steps"], digest, "policy")
+        emit.checkpoint_saved(path, steps, digest, "policy")
         checkpoints.prune(run_dir, self._settings.keep_checkpoints)
 
     def due(self, episode: int) -> bool:
@@ -71,7 +80,7 @@ class Recorder:
 
 def policy_document(
     settings: Settings, actions: int, table: list[list[float]], numbering: dict[str, int]
-) -> dict[str, Any]:
+) -> Policy:
     """A policy that `policy_eval` can load."""
     return {
         "worker": WORKER,

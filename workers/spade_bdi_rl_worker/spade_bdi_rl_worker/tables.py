@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+# A Gymnasium environment whose class may publish its table, which Gymnasium's own type does not.
+Env: TypeAlias = Any
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class TransitionTable:
         return drawn
 
 
-def transition_table(env: Any) -> TransitionTable | None:
+def transition_table(env: Env) -> TransitionTable | None:
     """The table of an environment that publishes `P`; `None` for one that does not."""
     raw = getattr(env.unwrapped, "P", None)
     if raw is None:
@@ -67,7 +70,7 @@ def transition_table(env: Any) -> TransitionTable | None:
     )
 
 
-def _start_bounds(env: Any, states: int) -> NDArray[np.float64]:
+def _start_bounds(env: Env, states: int) -> NDArray[np.float64]:
     chances = np.asarray(env.unwrapped.initial_state_distrib, np.float64)
     bounds = np.cumsum(chances / chances.sum())
     bounds[np.flatnonzero(chances)[-1] :] = 2.0

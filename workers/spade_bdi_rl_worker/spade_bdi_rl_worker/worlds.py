@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsInt, TypeAlias
 
 from mosaic.telemetry.pictures import encode_png
 from mosaic.workers import did_you_mean
 from spade_bdi_rl_worker.errors import WorldError
+from spade_bdi_rl_worker.tables import Env
 
 DEFAULT_MAX_STEPS = 200
 MAX_PICTURES = 2048
@@ -16,10 +17,16 @@ MAX_SIDE = 320
 _MANY_SEEDS = 2**31 - 1
 
 
+# Options of an environment's own, passed on to it.
+EnvOptions: TypeAlias = dict[str, Any]
+# A state's number, or where the agent is in a grid.
+Seen = int | dict[str, object] | None
+
+
 class Move(NamedTuple):
     """One step: what was seen before it, and what came of it."""
 
-    seen: Any
+    seen: Seen
     action: int
     state: int
     reward: float
@@ -44,7 +51,7 @@ class World:
         env_id: str,
         seed: int,
         max_steps: int | None = None,
-        kwargs: dict[str, Any] | None = None,
+        kwargs: EnvOptions | None = None,
         frames: bool = False,
     ) -> None:
         self.env_id = env_id
@@ -61,7 +68,7 @@ class World:
         self._grid = hasattr(self._env.unwrapped, "agent_pos")
         self._state = 0
         self._last_action = -1
-        self.observation: Any = None
+        self.observation: Seen = None
 
     def seed_of(self, episode: int) -> int:
         """The seed with which the environment begins an episode."""
@@ -108,10 +115,10 @@ class World:
         self._numbers = dict(numbering)
 
     def close(self) -> None:
-        """Let the environment go."""
+        """Close the environment."""
         self._env.close()
 
-    def _arrive(self, observation: Any) -> int:
+    def _arrive(self, observation: SupportsInt) -> int:
         if self._grid:
             self.observation = self._grid_place()
             key = self._grid_key()
@@ -120,7 +127,7 @@ class World:
             self._state = self.observation = int(observation)
         return self._state
 
-    def _grid_place(self) -> dict[str, Any]:
+    def _grid_place(self) -> dict[str, object]:
         env = self._env.unwrapped
         carrying = env.carrying
         return {
@@ -137,8 +144,8 @@ class World:
 
 
 def make_env(
-    env_id: str, max_steps: int | None, kwargs: dict[str, Any] | None, render_mode: str | None
-) -> Any:
+    env_id: str, max_steps: int | None, kwargs: EnvOptions | None, render_mode: str | None
+) -> Env:
     """The environment, if a table can learn it.
 
     Raises:
@@ -174,7 +181,7 @@ def make_env(
     return env
 
 
-def episode_limit(env: Any) -> int:
+def episode_limit(env: Env) -> int:
     """The longest episode of an environment made by `make_env`."""
     return int(env.get_wrapper_attr("_max_episode_steps"))
 

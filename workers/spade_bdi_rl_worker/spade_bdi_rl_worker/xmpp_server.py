@@ -17,31 +17,32 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 HOST = "localhost"
 
 
 def free_port() -> int:
-    """A port nobody listens on at the moment."""
+    """A port that is free at the moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
 
 
-def confine(server_module: Any) -> None:
+def confine(server_module: ModuleType) -> None:
     """Keep pyjabber on loopback, without its admin page and without helper processes.
 
     Left alone it also listens on the machine's outer address, serves an administration page and
     starts a process pool that would outlive a killed server.
     """
-    server_module.setup_query_local_ip = lambda: None
+    vars(server_module).update(
+        setup_query_local_ip=lambda: None, ProcessPoolExecutor=ThreadPoolExecutor
+    )
     server_module.HttpServer.start = _no_admin_page
-    server_module.ProcessPoolExecutor = ThreadPoolExecutor
 
 
-async def _no_admin_page(_self: Any) -> None:
+async def _no_admin_page(_self: object) -> None:
     await asyncio.Event().wait()
 
 

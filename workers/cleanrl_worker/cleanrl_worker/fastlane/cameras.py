@@ -2,18 +2,28 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 from mosaic.fastlane import BadFrameError
 
 RGB = "rgb_array"
-Camera = Callable[[Sequence[int]], Sequence[Any]]
+# What `render()` gave: pixels if all is well. `as_rgb` decides, and says what is wrong with it.
+Picture: TypeAlias = object
+Camera = Callable[[Sequence[int]], Sequence[Picture]]
+
+
+class Drawable(Protocol):
+    """An environment, single or vectorised, as far as a camera needs it."""
+
+    # Of any library; what it can do is found out by asking.
+    @property
+    def unwrapped(self) -> Any: ...
 
 
 def prepare_rendering() -> None:
     """Keep the drawing library from changing the process it draws in.
 
-    SDL, which most simple environments draw with, takes over SIGTERM when nobody handles it, so
+    SDL, which most simple environments draw with, takes over SIGTERM when it has no handler, so
     that a run being watched could no longer be cancelled; and without a display it looks for one.
     """
     os.environ.setdefault("SDL_NO_SIGNAL_HANDLERS", "1")
@@ -28,7 +38,7 @@ def has_display(environment: Mapping[str, str]) -> bool:
     return bool(environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY"))
 
 
-def photograph(env: Any) -> Any:
+def photograph(env: Drawable) -> Picture:
     """Render one environment, single or vectorised, as pixels.
 
     The environment keeps the render mode its user asked for: the mode is changed only for the
@@ -78,7 +88,7 @@ def camera_for(source: Any) -> Camera:
     return lambda wanted: select(shoot(), wanted)
 
 
-def select(pictures: Any, wanted: Sequence[int]) -> Sequence[Any]:
+def select(pictures: Any, wanted: Sequence[int]) -> Sequence[Picture]:
     """Pick the wanted pictures out of one picture, or of one for each environment."""
     if pictures is None:
         raise BadFrameError("render() gave nothing")
@@ -87,12 +97,12 @@ def select(pictures: Any, wanted: Sequence[int]) -> Sequence[Any]:
     return [pictures]
 
 
-def _some(pictures: Any, base: Any) -> Any:
+def _some(pictures: Picture, base: object) -> Picture:
     if pictures is None:
         raise BadFrameError(f"{_name(base)} cannot be shown: its render() gave nothing")
     return pictures
 
 
-def _name(base: Any) -> str:
+def _name(base: object) -> str:
     spec = getattr(base, "spec", None)
     return str(getattr(spec, "id", None) or type(base).__name__)

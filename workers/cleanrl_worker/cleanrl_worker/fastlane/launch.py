@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from cleanrl_worker.fastlane import settings
 from cleanrl_worker.fastlane.cameras import has_display
@@ -19,7 +18,7 @@ _EXTRAS = {
 
 
 def launch_environment(
-    extras: Mapping[str, Any], environment: Mapping[str, str] | None = None
+    extras: Mapping[str, object], environment: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """Return the variables that make a child interpreter show its environments.
 
@@ -39,13 +38,13 @@ def launch_environment(
     if str(SITE_FOLDER) not in paths:
         added["PYTHONPATH"] = os.pathsep.join([str(SITE_FOLDER), *paths])
     added["SDL_NO_SIGNAL_HANDLERS"] = "1"
-    # MuJoCo chooses how to draw when it is imported, long before anybody watches.
+    # MuJoCo chooses how to draw when it is imported, long before anyone watches.
     if not has_display(given) and "MUJOCO_GL" not in given:
         added["MUJOCO_GL"] = "egl"
     return added
 
 
-def activate(extras: Mapping[str, Any]) -> None:
+def activate(extras: Mapping[str, object]) -> None:
     """Show the environments of this very process, and of the interpreters it starts.
 
     For a training process that was forked rather than started with `launch_environment`.

@@ -7,11 +7,12 @@ from typing import Any
 
 import gymnasium as gym
 from gymnasium.envs import registration
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 from cleanrl_worker.fastlane.cameras import RGB
 from cleanrl_worker.fastlane.settings import Settings, is_tapping, read_settings, say_once
-from cleanrl_worker.fastlane.wrappers import FastLaneVectorWrapper, FastLaneWrapper
+from cleanrl_worker.fastlane.wrappers import Batch, Env, FastLaneVectorWrapper, FastLaneWrapper
 
 # What `make` puts around the order-enforcing wrapper, whose place the tap takes: the outermost
 # object keeps the type that the script expects.
@@ -28,12 +29,14 @@ def patch_gymnasium() -> None:
         return
     make, make_vec = _tapping_make(registration.make), _tapping_make_vec(registration.make_vec)
     for module in (registration, gym):
-        module.make, module.make_vec = make, make_vec
+        # As attributes of the modules: `gym.make` of a script is looked up when it is called.
+        setattr(module, "make", make)  # noqa: B010
+        setattr(module, "make_vec", make_vec)  # noqa: B010
 
 
-def _tapping_make(original: Callable[..., Any]) -> Callable[..., Any]:
+def _tapping_make(original: Callable[..., Env]) -> Callable[..., Env]:
     @functools.wraps(original)
-    def make(id: Any, *positional: Any, **options: Any) -> Any:
+    def make(id: str | EnvSpec, *positional: object, **options: object) -> Env:
         settings = read_settings() if is_tapping() else None
         if settings is None:
             return original(id, *positional, **options)
@@ -43,15 +46,19 @@ def _tapping_make(original: Callable[..., Any]) -> Callable[..., Any]:
             _restore_render_mode(env)
         return _insert_tap(env, settings)
 
-    make.fastlane = True  # type: ignore[attr-defined]
+    setattr(make, "fastlane", True)  # noqa: B010
     return make
 
 
-def _tapping_make_vec(original: Callable[..., Any]) -> Callable[..., Any]:
+def _tapping_make_vec(original: Callable[..., Batch]) -> Callable[..., Batch]:
     @functools.wraps(original)
     def make_vec(
-        id: Any, num_envs: int = 1, vectorization_mode: Any = None, *rest: Any, **options: Any
-    ) -> Any:
+        id: str | EnvSpec,
+        num_envs: int = 1,
+        vectorization_mode: object = None,
+        *rest: object,
+        **options: object,
+    ) -> Batch:
         settings = read_settings() if is_tapping() else None
         native = getattr(vectorization_mode, "value", vectorization_mode) in (
             None,
@@ -66,11 +73,11 @@ def _tapping_make_vec(original: Callable[..., Any]) -> Callable[..., Any]:
             return env
         return FastLaneVectorWrapper(env, settings)
 
-    make_vec.fastlane = True  # type: ignore[attr-defined]
+    setattr(make_vec, "fastlane", True)  # noqa: B010
     return make_vec
 
 
-def _hide_render_mode(id: Any, entry: str, options: dict[str, Any]) -> bool:
+def _hide_render_mode(id: str | EnvSpec, entry: str, options: dict[str, object]) -> bool:
     """Ask for pixels on the script's behalf if it asked for no rendering and they can be had.
 
     Returns:
@@ -95,7 +102,7 @@ def _hide_render_mode(id: Any, entry: str, options: dict[str, Any]) -> bool:
     return True
 
 
-def _find_spec(id: Any) -> Any:
+def _find_spec(id: str | EnvSpec) -> EnvSpec | None:
     if not isinstance(id, str):
         return id
     module, _, name = id.rpartition(":")
@@ -104,7 +111,7 @@ def _find_spec(id: Any) -> Any:
     return registration.registry.get(name)
 
 
-def _restore_render_mode(env: Any) -> None:
+def _restore_render_mode(env: Env | Batch) -> None:
     """Let the environment look as it was asked for; the camera changes the mode for a moment."""
     base = env.unwrapped
     try:
@@ -116,10 +123,12 @@ def _restore_render_mode(env: Any) -> None:
         base.spec.kwargs.pop("render_mode", None)
 
 
-def _insert_tap(env: Any, settings: Settings) -> Any:
-    above, inner = None, env
-    while type(inner) in _ABOVE_THE_TAP:
+def _insert_tap(env: Env, settings: Settings) -> Env:
+    above: gym.Wrapper[Any, Any, Any, Any] | None = None
+    inner = env
+    while isinstance(inner, gym.Wrapper) and type(inner) in _ABOVE_THE_TAP:
         above, inner = inner, inner.env
+    # Exactly this class: a script's own subclass may do more, and stays.
     if type(inner) is gym.wrappers.OrderEnforcing:
         tap = FastLaneWrapper(inner.env, settings, enforces_order=True)
     else:

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from cleanrl_worker.fastlane.cameras import RGB
+from cleanrl_worker.fastlane.cameras import RGB, Picture
 from cleanrl_worker.fastlane.settings import untapped
 
 
-def render_from_state(env_id: str, read_state: Callable[[], Any]) -> Callable[[], Any]:
+def render_from_state(env_id: str, read_state: Callable[[], object]) -> Callable[[], Picture]:
     """Return a function that draws a state as a Gymnasium environment would.
 
     For vectorised simulations of classic control that have no pictures of their own. The
@@ -17,9 +17,10 @@ def render_from_state(env_id: str, read_state: Callable[[], Any]) -> Callable[[]
         env_id: An environment whose unwrapped object draws its attribute `state`.
         read_state: Gives the state to draw, or None while there is none.
     """
+    # An environment whose class has `state`, which Gymnasium's own type does not.
     built: list[Any] = []
 
-    def shoot() -> Any:
+    def shoot() -> Picture:
         if not built:
             import gymnasium as gym
 

@@ -3,13 +3,15 @@
 import math
 import sys
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
-from cleanrl_worker.fastlane.cameras import Camera, camera_for, prepare_rendering
+from cleanrl_worker.fastlane.cameras import Camera, Picture, camera_for, prepare_rendering
 from cleanrl_worker.fastlane.lanes import book
 from cleanrl_worker.fastlane.pacing import FramePacer, waited_ns
 from cleanrl_worker.fastlane.settings import Settings, read_settings, say_once
 from mosaic.fastlane import FastLaneError, FrameMetrics, LaneWriter, as_rgb, shrink, tile
+from mosaic.fastlane.frame import Pixels
 
 _MOST_STEPS_BETWEEN_LOOKS = 256
 _LOOK_UNWATCHED_NS = 20_000_000
@@ -19,6 +21,9 @@ _RATE_WINDOW_NS = 1_000_000_000
 _RETRY_AFTER_FAILURE_NS = 5_000_000_000
 _RETURN_SMOOTHING = 0.1
 _NOBODY = Settings(run_id="", mode="off")
+
+# A number, or one for each environment: a list, or an array of any library.
+Reward: TypeAlias = Any
 
 
 class FrameTap:
@@ -37,7 +42,7 @@ class FrameTap:
     """
 
     def __init__(
-        self, source: Any = None, *, num_envs: int = 1, settings: Settings | None = None
+        self, source: object = None, *, num_envs: int = 1, settings: Settings | None = None
     ) -> None:
         self.settings = settings or read_settings() or _NOBODY
         self.whole = num_envs > 1
@@ -58,7 +63,7 @@ class FrameTap:
         self._rate_since = (0, 0)
         self._failing = False
 
-    def step(self, reward: Any = None) -> None:
+    def step(self, reward: Reward = None) -> None:
         """Say that every environment has taken a step.
 
         Args:
@@ -83,7 +88,7 @@ class FrameTap:
         self.watched = False
         self._steps_left = sys.maxsize
 
-    def look(self, steps_taken: int, camera: Camera, reward: Any) -> int:
+    def look(self, steps_taken: int, camera: Camera, reward: Reward) -> int:
         """Look at the clock and the readers, and publish a frame if one is due.
 
         Args:
@@ -146,7 +151,7 @@ class FrameTap:
         if self.lane is not None:
             self._pacer.share = self.settings.share / self.lane.lane_count()
 
-    def _publish(self, camera: Camera, reward: Any, now: int, waited: int) -> None:
+    def _publish(self, camera: Camera, reward: Reward, now: int, waited: int) -> None:
         assert self.lane is not None
         try:
             self.lane.publish(self._picture(camera), self._metrics(reward))
@@ -157,7 +162,7 @@ class FrameTap:
         except Exception as error:
             self._failed(error, now)
 
-    def _picture(self, camera: Camera) -> Any:
+    def _picture(self, camera: Camera) -> Pixels:
         settings = self.settings
         if not self.whole:
             # A tile of a grid has its share of the picture's size.
@@ -168,10 +173,10 @@ class FrameTap:
             return tile([self._fitted(picture, count) for picture in camera(range(count))])
         return self._fitted(camera((min(settings.slot, self._num_envs - 1),))[0], 1)
 
-    def _fitted(self, picture: Any, tiles: int) -> Any:
+    def _fitted(self, picture: Picture, tiles: int) -> Pixels:
         return shrink(as_rgb(picture), self.settings.max_dim // math.ceil(math.sqrt(tiles)))
 
-    def _metrics(self, reward: Any) -> FrameMetrics:
+    def _metrics(self, reward: Reward) -> FrameMetrics:
         return FrameMetrics(
             last_reward=_as_number(reward, self.settings.slot if self.whole else 0),
             rolling_return=self._rolling_return,
@@ -190,7 +195,7 @@ class FrameTap:
         if self.lane is not None:
             self.lane.notice(text)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> "tuple[Callable[[Settings, int], FrameTap], tuple[Settings, int]]":
         """A copied or unpickled environment starts without a lane; two cannot share one."""
         return _copy_of, (self.settings, self._num_envs)
 
@@ -199,7 +204,7 @@ def _copy_of(settings: Settings, num_envs: int) -> FrameTap:
     return FrameTap(settings=settings, num_envs=num_envs)
 
 
-def _as_number(reward: Any, position: int) -> float:
+def _as_number(reward: Reward, position: int) -> float:
     try:
         if getattr(reward, "ndim", 0) == 1 or isinstance(reward, list | tuple):
             reward = reward[min(position, len(reward) - 1)]

@@ -2,27 +2,36 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, SupportsFloat, TypeAlias
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.wrappers import OrderEnforcing
+from numpy.typing import NDArray
 
-from cleanrl_worker.fastlane.cameras import photograph
+from cleanrl_worker.fastlane.cameras import Picture, photograph
 from cleanrl_worker.fastlane.settings import Settings
 from cleanrl_worker.fastlane.tap import FrameTap
 from mosaic.fastlane import BadFrameError
+
+# Observations and actions are whatever the script's environment has: they pass through.
+Env: TypeAlias = gym.Env[Any, Any]
+Batch: TypeAlias = VectorEnv[Any, Any, Any]
+StepResult: TypeAlias = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
+BatchResult: TypeAlias = tuple[Any, Any, Any, Any, dict[str, Any]]
+Array: TypeAlias = NDArray[Any]
 
 # A zero of its own: adding any reward to it, even nothing, gives another object.
 _NOT_STEPPED = float("0")
 
 
 class FastLaneWrapper(OrderEnforcing[Any, Any]):
-    """Shows an environment to whoever watches the run.
+    """Shows an environment to everyone who watches the run.
 
-    Stands in for the order-enforcing wrapper that `make` puts around most environments and does
-    its duty too. One wrapper more would cost the fastest environments a percent of their speed
+    Takes the place of the order-enforcing wrapper that `make` puts around most environments, and
+    does its duty too. One wrapper more would cost the fastest environments a percent of their speed
     in every unwatched run; this way there is not one more.
 
     Args:
@@ -31,23 +40,23 @@ class FastLaneWrapper(OrderEnforcing[Any, Any]):
         enforces_order: Whether `step` before `reset` is an error.
     """
 
-    def __init__(
-        self, env: gym.Env[Any, Any], settings: Settings, *, enforces_order: bool = False
-    ) -> None:
+    def __init__(self, env: Env, settings: Settings, *, enforces_order: bool = False) -> None:
         super().__init__(env, disable_render_order_enforcing=not enforces_order)
         self._fastlane_enforces_order = enforces_order
         self._has_reset = not enforces_order
         self._fastlane_tap = FrameTap(settings=settings)
         self._fastlane_left = 0
         self._fastlane_stride = 0
-        self._fastlane_return = _NOT_STEPPED
+        # A float, or whatever adding the script's rewards to one makes. Not converted: this is
+        # the hot path of every unwatched step.
+        self._fastlane_return: Any = _NOT_STEPPED
 
     @property
-    def spec(self) -> Any:
+    def spec(self) -> EnvSpec | None:
         """The spec the environment would have without this wrapper."""
         return super().spec if self._fastlane_enforces_order else self.env.spec
 
-    def step(self, action: Any) -> Any:
+    def step(self, action: object) -> StepResult:
         """Step the environment."""
         if not self._has_reset:
             return super().step(action)
@@ -61,7 +70,7 @@ class FastLaneWrapper(OrderEnforcing[Any, Any]):
             self._fastlane_look(result[1])
         return result
 
-    def reset(self, **options: Any) -> Any:
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
         """Reset the environment."""
         if self._fastlane_return is not _NOT_STEPPED:
             self._fastlane_tap.episode(self._fastlane_return)
@@ -75,12 +84,12 @@ class FastLaneWrapper(OrderEnforcing[Any, Any]):
         self._fastlane_tap.close()
         self.env.close()
 
-    def _fastlane_look(self, reward: Any) -> None:
+    def _fastlane_look(self, reward: SupportsFloat) -> None:
         taken = self._fastlane_stride + 1
         self._fastlane_stride = self._fastlane_tap.look(taken, self._fastlane_camera, reward)
         self._fastlane_left = self._fastlane_stride
 
-    def _fastlane_camera(self, wanted: Sequence[int]) -> Sequence[Any]:
+    def _fastlane_camera(self, wanted: Sequence[int]) -> Sequence[Picture]:
         picture = photograph(self.env)
         return picture[-1:] if isinstance(picture, list | tuple) else [picture]
 
@@ -92,13 +101,13 @@ class FastLaneVectorWrapper(VectorWrapper):
     observation.
     """
 
-    def __init__(self, env: VectorEnv[Any, Any, Any], settings: Settings) -> None:
+    def __init__(self, env: Batch, settings: Settings) -> None:
         super().__init__(env)
         self._fastlane_tap = FrameTap(self._shoot, num_envs=env.num_envs, settings=settings)
-        self._fastlane_observation: Any = None
-        self._fastlane_returns: np.ndarray | None = None
+        self._fastlane_observation: object = None
+        self._fastlane_returns: Array | None = None
 
-    def step(self, actions: Any) -> Any:
+    def step(self, actions: object) -> BatchResult:
         """Step every environment."""
         result = self.env.step(actions)
         tap = self._fastlane_tap
@@ -110,19 +119,19 @@ class FastLaneVectorWrapper(VectorWrapper):
         tap.step(result[1])
         return result
 
-    def reset(self, **options: Any) -> Any:
+    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
         """Reset every environment."""
         result = self.env.reset(**options)
         self._fastlane_observation = result[0]
         self._fastlane_returns = None
         return result
 
-    def close(self, **options: Any) -> None:
+    def close(self, **options: object) -> None:
         """Close every environment."""
         self._fastlane_tap.close()
         self.env.close(**options)
 
-    def _add_up(self, rewards: np.ndarray, ended: np.ndarray) -> None:
+    def _add_up(self, rewards: Array, ended: Array) -> None:
         returns = self._fastlane_returns
         if returns is None:
             # Unknown until an environment's first whole episode begins.
@@ -133,7 +142,7 @@ class FastLaneVectorWrapper(VectorWrapper):
                 self._fastlane_tap.episode(float(value))
             returns[ended] = 0.0
 
-    def _shoot(self) -> Any:
+    def _shoot(self) -> Picture:
         try:
             return photograph(self.env)
         except (BadFrameError, NotImplementedError):
@@ -143,7 +152,7 @@ class FastLaneVectorWrapper(VectorWrapper):
             return pictures
 
 
-def _newest_pictures(observation: Any) -> Sequence[Any] | None:
+def _newest_pictures(observation: object) -> Sequence[Array] | None:
     """Return the newest picture of each environment if that is what it observes."""
     if not isinstance(observation, np.ndarray) or observation.dtype != np.uint8:
         return None

@@ -1,17 +1,17 @@
 """Checkpoints: the policy alone, and the full state that continues a run exactly.
 
-``step-<N>.cleanrl_model`` holds the policy and what is needed to rebuild it;
-``step-<N>.state`` holds everything: networks, optimisers, counters, random generators,
+`step-<N>.cleanrl_model` holds the policy and what is needed to rebuild it;
+`step-<N>.state` holds everything: networks, optimisers, counters, random generators,
 replay memory, statistics and environments. Both hold only tensors, numbers, text, lists
-and dictionaries, so both load with ``weights_only=True`` and can run no code.
+and dictionaries, so both load with `weights_only=True` and can run no code.
 """
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ import torch
 from cleanrl_worker.kit import checked_files
 from cleanrl_worker.kit.checkpoint_files import POLICY_SUFFIX, STATE_SUFFIX
 from cleanrl_worker.kit.errors import CheckpointError
+from cleanrl_worker.kit.types import StateDict
 
 FORMAT = 1
 
@@ -33,14 +34,14 @@ class Saved:
     kind: str
 
 
-def save(folder: Path, step: int, policy: dict[str, Any], state: dict[str, Any]) -> list[Saved]:
+def save(folder: Path, step: int, policy: StateDict, state: StateDict) -> list[Saved]:
     """Write both files of a checkpoint, each whole or not at all.
 
     Args:
-        folder: the run's ``checkpoints`` folder.
-        step: the environment step that was reached.
-        policy: what rebuilds the policy.
-        state: everything needed to continue.
+        folder: The run's `checkpoints` folder.
+        step: The environment step that was reached.
+        policy: What rebuilds the policy.
+        state: Everything needed to continue.
 
     Returns:
         What was written, the policy first.
@@ -49,34 +50,33 @@ def save(folder: Path, step: int, policy: dict[str, Any], state: dict[str, Any])
     for suffix, kind, content in ((POLICY_SUFFIX, "policy", policy), (STATE_SUFFIX, "full", state)):
         path = folder / f"step-{step}{suffix}"
         plain = to_plain({"format": FORMAT, **content})
-        digest = checked_files.write_checked(
-            path, lambda file, plain=plain: torch.save(plain, file)
-        )
+        digest = checked_files.write_checked(path, partial(torch.save, plain))
         saved.append(Saved(path, step, digest, kind))
     return saved
 
 
-def load_values(path: Path, device: str | torch.device = "cpu") -> Any:
+def load_values(path: Path, device: str | torch.device = "cpu") -> object:
     """Read a file that torch saved, without ever running code from it.
 
     Raises:
-        CheckpointError: when the file is damaged or holds more than plain data.
+        CheckpointError: The file is damaged or holds more than plain data.
     """
     try:
-        return torch.load(path, map_location=device, weights_only=True)
+        content: object = torch.load(path, map_location=device, weights_only=True)
     except Exception as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise CheckpointError(
             f"{path} is not a checkpoint that can be loaded safely: {reason}. "
             "Only files of plain tensors and values are accepted."
         ) from None
+    return content
 
 
-def load(path: Path, device: str | torch.device = "cpu") -> dict[str, Any]:
+def load(path: Path, device: str | torch.device = "cpu") -> StateDict:
     """Read a checkpoint file without ever running code from it.
 
     Raises:
-        CheckpointError: when the file is damaged, or no checkpoint of ours.
+        CheckpointError: The file is damaged, or no checkpoint of ours.
     """
     content = load_values(path, device)
     if not isinstance(content, dict):
@@ -89,7 +89,7 @@ def load(path: Path, device: str | torch.device = "cpu") -> dict[str, Any]:
     return content
 
 
-def to_plain(value: Any) -> Any:
+def to_plain(value: object) -> object:
     """Turn arrays into tensors and tuples into lists, all the way down."""
     if isinstance(value, torch.Tensor):
         # A view would drag its whole storage into the file.
@@ -108,20 +108,21 @@ def to_plain(value: Any) -> Any:
     raise TypeError(f"a checkpoint cannot hold a {type(value).__name__}")
 
 
-def random_state() -> dict[str, Any]:
+def random_state() -> StateDict:
     """The state of every global random generator."""
     version, numbers, gauss = random.getstate()
-    state = {
+    state: StateDict = {
         "python": [version, list(numbers), gauss],
         "numpy": list(np.random.get_state()),
         "torch": torch.get_rng_state(),
     }
+    # Asking an unused GPU for its state would start CUDA, which takes seconds and memory.
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         state["cuda"] = torch.cuda.get_rng_state_all()
     return state
 
 
-def restore_random_state(state: dict[str, Any]) -> None:
+def restore_random_state(state: StateDict) -> None:
     """Put every global random generator back."""
     version, numbers, gauss = state["python"]
     random.setstate((version, tuple(numbers), gauss))

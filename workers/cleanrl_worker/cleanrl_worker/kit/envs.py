@@ -122,7 +122,8 @@ class Envs:
         self._inner, self._limit = zip(*map(_strip, self.envs), strict=True)
         for env in self._inner:
             _trust_actions(env)
-        self._box = isinstance(self.single_action_space, spaces.Box)
+        space = self.single_action_space
+        self._box = space if isinstance(space, spaces.Box) else None
         self.obs = np.zeros(
             (num_envs, *self.single_observation_space.shape), self.single_observation_space.dtype
         )
@@ -141,10 +142,9 @@ class Envs:
     def step(self, actions: np.ndarray) -> StepResult:
         """Step every environment; see the module for what ``info`` holds."""
         num_envs, encode, limits = self.num_envs, self._encode, self._limit
-        if self._box:
-            space = self.single_action_space
-            actions = np.clip(actions, space.low, space.high)
-            each = list(actions.astype(space.dtype, copy=False))
+        if self._box is not None:
+            actions = np.clip(actions, self._box.low, self._box.high)
+            each = list(actions.astype(self._box.dtype, copy=False))
         else:
             each = actions.tolist()
         obs = np.empty_like(self.obs)
@@ -185,6 +185,7 @@ class Envs:
         if isinstance(space, spaces.Box):
             size = (self.num_envs, *space.shape)
             return rng.uniform(space.low, space.high, size).astype(np.float32)
+        assert isinstance(space, spaces.Discrete), "checked by `Run.check_spaces`"
         return rng.integers(int(space.n), size=self.num_envs)
 
     def close(self) -> None:
@@ -226,7 +227,7 @@ class Envs:
         env, encode = self._inner[index], self._encode
         actions = saved["actions"].numpy()
         # tolist makes plain numbers of discrete actions; arrays stay arrays, as in step().
-        each = list(actions) if self._box else actions.tolist()
+        each = list(actions) if self._box is not None else actions.tolist()
         for action in each:
             one, *_ = env.step(action)
             self.obs[index] = one if encode is None else encode(one)
@@ -271,8 +272,9 @@ class Envs:
 def _strip(env: gym.Env) -> tuple[gym.Env, int | None]:
     """Take off the wrappers that `Envs` does itself: step order and the time limit."""
     limit = None
-    while type(env) in (OrderEnforcing, TimeLimit):
-        if type(env) is TimeLimit:
+    # Exactly these classes: a subclass may do more.
+    while isinstance(env, OrderEnforcing | TimeLimit) and type(env) in (OrderEnforcing, TimeLimit):
+        if isinstance(env, TimeLimit):
             limit = env._max_episode_steps
         env = env.env
     return env, limit

@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import sys
 from pathlib import Path
-from typing import Any
+
+from cleanrl_worker.kit.types import Batch
 
 
-def environment_facts(env_id: str, envs: Any) -> dict[str, Any]:
+def environment_facts(env_id: str, envs: Batch) -> dict[str, object]:
     """The wrapper chain, the spaces, and the ROM's checksum where there is a ROM.
 
     Args:
-        env_id: the environment's id.
-        envs: the batch that the loop steps.
+        env_id: The environment's id.
+        envs: The batch that the loop steps.
     """
-    facts = {
+    facts: dict[str, object] = {
         "wrappers": _chain(envs),
         "num_envs": int(envs.num_envs),
         "observation_space": str(envs.single_observation_space)[:2000],
@@ -28,7 +29,7 @@ def environment_facts(env_id: str, envs: Any) -> dict[str, Any]:
     return facts
 
 
-def _chain(envs: Any) -> str:
+def _chain(envs: object) -> str:
     inside = getattr(envs, "envs", None)
     if inside is None:
         return type(envs).__name__
@@ -44,7 +45,8 @@ def _rom(env_id: str) -> Path | None:
     from cleanrl_worker.kit.errors import UsageError
 
     try:
-        return Path(roms.get_rom_path(game_of(env_id)[0]))
+        path = roms.get_rom_path(game_of(env_id)[0])
+        return Path(path) if path else None
     except (UsageError, OSError, TypeError):
         # EnvPool's names are not ale_py's; then its own package version is what counts.
         return None

@@ -11,15 +11,18 @@ from __future__ import annotations
 
 import functools
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeAlias
 
-import gymnasium as gym
 import numpy as np
 from minigrid.core.constants import OBJECT_TO_IDX
 from minigrid.core.grid import Grid
 from minigrid.core.world_object import Floor, Goal, Lava, Wall, WorldObj
 from minigrid.minigrid_env import MiniGridEnv
 
+from cleanrl_worker.kit.types import Array, Env
+
+# A view is known by the objects in it and by their states, whatever those are made of.
+Key: TypeAlias = tuple[Any, ...]
 # Nothing that happens in an episode changes these; all others are looked at again each time.
 _LASTING = (Wall, Floor, Goal, Lava)
 _VIEW = ("gen_obs", "gen_obs_grid", "get_view_exts")
@@ -28,29 +31,30 @@ _AHEAD = ((1, 0), (0, 1), (-1, 0), (0, -1))
 _EMPTY = OBJECT_TO_IDX["empty"]
 
 
-def quicken(env: gym.Env) -> None:
+def quicken(env: Env) -> None:
     """Let an environment find its observations quickly, unless it has a view of its own."""
     base = env.unwrapped
     if isinstance(base, MiniGridEnv) and all(
         getattr(type(base), name) is getattr(MiniGridEnv, name) for name in _VIEW
     ):
-        base.gen_obs = GridView(base)
+        # On this object alone; its class stays as it is.
+        setattr(base, "gen_obs", GridView(base))  # noqa: B010
 
 
 class GridView:
-    """Takes the place of one environment's ``gen_obs``."""
+    """Takes the place of one environment's `gen_obs`."""
 
     def __init__(self, env: MiniGridEnv) -> None:
         self._env = env
         self._grid: Grid | None = None
         self._windows: dict[tuple[int, int, int], _Window] = {}
-        self._sights: dict[tuple[Any, ...], _Sight] = {}
+        self._sights: dict[Key, _Sight] = {}
 
-    def __call__(self) -> dict[str, Any]:
+    def __call__(self) -> dict[str, object]:
         env = self._env
         return {"image": self._image(), "direction": env.agent_dir, "mission": env.mission}
 
-    def _image(self) -> np.ndarray:
+    def _image(self) -> Array:
         env = self._env
         grid = env.grid
         if grid is not self._grid:
@@ -86,9 +90,9 @@ class _Sight:
 
     def __init__(self, objects: tuple[WorldObj | None, ...]) -> None:
         self._changing = [item for item in objects if item and type(item) not in _LASTING]
-        self.images: dict[tuple[Any, ...], np.ndarray] = {}
+        self.images: dict[Key, Array] = {}
 
-    def state(self) -> tuple[Any, ...]:
+    def state(self) -> Key:
         """Everything about the objects that may have changed."""
         return tuple([(item.encode(), item.see_behind()) for item in self._changing])
 
@@ -96,7 +100,7 @@ class _Sight:
 class _Window:
     """The part of a grid that an agent faces, in the agent's own coordinates.
 
-    Cells are numbered ``column * size + row``, as they lie in the image. The agent stands in
+    Cells are numbered `column * size + row`, as in the image. The agent is in
     the middle of the last row and looks towards the first.
     """
 
@@ -123,7 +127,7 @@ class _Window:
 
     def picture(
         self, cells: tuple[WorldObj | None, ...], carried: WorldObj | None, see_through: bool
-    ) -> np.ndarray:
+    ) -> Array:
         """The image of what lies in the window."""
         size, codes, opaque = self._size, self._codes.copy(), self._opaque.copy()
         for (number, column, row), item in zip(self._inside, cells, strict=True):

@@ -2,7 +2,7 @@
 
 Each holds a share of the work. The leader sends commands over pipes, so all take the same
 turns; gradients are exchanged through torch.distributed inside a turn. The leader's
-``state_dict`` holds every process's state, so a run of many processes resumes exactly.
+`state_dict` holds every process's state, so a run of many processes resumes exactly.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import tempfile
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
@@ -23,18 +24,19 @@ from cleanrl_worker.kit import checkpoints
 from cleanrl_worker.kit.bridge import VARIABLE
 from cleanrl_worker.kit.device import limit_threads
 from cleanrl_worker.kit.errors import TrainingError, UsageError
+from cleanrl_worker.kit.types import StateDict, Stateful
 
 
 def choose_devices(world_size: int, device_ids: str | None, *, cuda: bool) -> list[torch.device]:
     """The device of each process.
 
     Args:
-        world_size: the number of processes.
-        device_ids: GPU numbers separated by commas, or ``None`` for the first ones.
-        cuda: whether to use GPUs at all.
+        world_size: The number of processes.
+        device_ids: GPU numbers separated by commas, or None for the first ones.
+        cuda: Whether to use GPUs at all.
 
     Raises:
-        UsageError: when there are fewer GPUs than processes, or the ids do not fit.
+        UsageError: There are fewer GPUs than processes, or the ids do not fit.
     """
     if not cuda:
         return [torch.device("cpu")] * world_size
@@ -54,28 +56,49 @@ def choose_devices(world_size: int, device_ids: str | None, *, cuda: bool) -> li
     return [torch.device("cuda", number) for number in numbers]
 
 
-class Group:
-    """The leader's view of all shares; its own is ``share``.
+class GroupArgs(Protocol):
+    """What is used of a script's arguments."""
+
+    world_size: int
+    torch_threads: int
+    seed: int
+
+
+class Share(Stateful, Protocol):
+    """One process's part of the work."""
+
+    agent: torch.nn.Module
+
+    # What a turn takes and gives is between the algorithm file and itself.
+    def turn(self, *arguments: Any) -> Any: ...
+
+
+OneShare = TypeVar("OneShare", bound=Share)
+# From the arguments, the process's number, its device, and where to film.
+MakeShare = Callable[[Any, int, torch.device, str | None], OneShare]
+
+
+class Group(Generic[OneShare]):
+    """The leader's view of all shares; its own is `share`.
 
     Args:
-        make: builds a share from ``(args, rank, device, video_dir)``. A share has ``turn``,
-            ``state_dict`` and ``load_state_dict``.
-        args: the script's arguments, with ``world_size`` and ``torch_threads``.
-        devices: the device of each process.
-        backend: torch.distributed's backend.
-        video_dir: where the leader's first environment is filmed, or ``None``.
+        make: Builds a share.
+        args: The script's arguments.
+        devices: The device of each process.
+        backend: The backend of torch.distributed.
+        video_dir: Where the leader's first environment is filmed, or None.
     """
 
     def __init__(
         self,
-        make: Callable[..., Any],
-        args: Any,
+        make: MakeShare[OneShare],
+        args: GroupArgs,
         devices: list[torch.device],
         backend: str,
         video_dir: str | None,
     ) -> None:
         self._pipes: list[Connection] = []
-        self._processes: list[Any] = []
+        self._processes: list[SpawnProcess] = []
         self._folder = tempfile.TemporaryDirectory()
         meeting = f"file://{Path(self._folder.name) / 'meeting'}"
         if args.world_size > 1:
@@ -105,13 +128,13 @@ class Group:
         results = [self.share.turn(*arguments)]
         return results + [self._answer(pipe) for pipe in self._pipes]
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Every process's state."""
         self._tell("state_dict", ())
         return {"shares": [self.share.state_dict(), *map(self._answer, self._pipes)]}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Give every process its state back."""
+    def load_state_dict(self, state: StateDict) -> None:
+        """Restore the state of every process."""
         if len(state["shares"]) != len(self._pipes) + 1:
             raise UsageError(
                 f"The checkpoint has {len(state['shares'])} processes, this run has "
@@ -131,12 +154,12 @@ class Group:
         try:
             worked, answer = pipe.recv()
         except EOFError:
-            worked, answer = False, "it ended without a word"
+            worked, answer = False, "it ended without an answer"
         if not worked:
             raise TrainingError(f"A process of the group failed: {answer}")
         return answer
 
-    def __enter__(self) -> Group:
+    def __enter__(self) -> Group[OneShare]:
         return self
 
     def __exit__(
@@ -163,8 +186,8 @@ def _join(backend: str, meeting: str, rank: int, world_size: int) -> None:
 
 
 def _follow(
-    make: Callable[..., Any],
-    args: Any,
+    make: MakeShare[OneShare],
+    args: GroupArgs,
     rank: int,
     device: torch.device,
     backend: str,

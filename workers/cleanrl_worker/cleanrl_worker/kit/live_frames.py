@@ -1,11 +1,11 @@
-"""Live frames, when somebody may want to watch; see `cleanrl_worker.fastlane`."""
+"""Live frames, when a run may be watched; see `cleanrl_worker.fastlane`."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cleanrl_worker.fastlane import FrameTap
@@ -17,12 +17,12 @@ def _wanted() -> bool:
     )
 
 
-def frame_tap(source: Any, num_envs: int) -> FrameTap | None:
-    """A tap that shows these environments, or ``None`` when no frames are wanted.
+def frame_tap(source: object, num_envs: int) -> FrameTap | None:
+    """A tap that shows these environments, or None when no frames are wanted.
 
     Args:
-        source: a list of environments, or anything with ``render()``.
-        num_envs: how many environments one step steps.
+        source: A list of environments, or anything with `render()`.
+        num_envs: How many environments one step steps.
     """
     if not _wanted():
         return None

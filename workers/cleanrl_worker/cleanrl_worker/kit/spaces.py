@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-import gymnasium as gym
 from gymnasium import spaces
 
 from cleanrl_worker.kit import observations
+from cleanrl_worker.kit.types import Space
 
 _ALTERNATIVES = {
     "discrete": "ppo, dqn, c51 or pqn",
@@ -22,8 +23,8 @@ _ENVIRONMENTS = {
 }
 
 
-def action_kind(space: gym.Space) -> str:
-    """``discrete``, ``continuous``, ``multi_discrete``, or the space's own name."""
+def action_kind(space: Space) -> str:
+    """`discrete`, `continuous`, `multi_discrete`, or the space's own name."""
     if isinstance(space, spaces.Discrete):
         return "discrete"
     if isinstance(space, spaces.Box):
@@ -35,22 +36,22 @@ def action_kind(space: gym.Space) -> str:
 
 def fit_problem(
     name: str,
-    algorithm: dict[str, Any],
+    algorithm: Mapping[str, Any],
     env_id: str,
-    observation_space: gym.Space,
-    action_space: gym.Space,
+    observation_space: Space,
+    action_space: Space,
 ) -> str | None:
     """Check an environment's spaces against what an algorithm's file declares.
 
     Args:
-        name: the algorithm's name.
-        algorithm: its ``ALGORITHM`` declaration.
-        env_id: the environment's id, for the sentence.
-        observation_space: the environment's observation space, encoded or not.
-        action_space: the environment's action space.
+        name: The algorithm's name.
+        algorithm: Its `ALGORITHM` declaration.
+        env_id: The environment's id, for the sentence.
+        observation_space: The environment's observation space, encoded or not.
+        action_space: The environment's action space.
 
     Returns:
-        ``None`` when they fit, otherwise one sentence with a way out.
+        None when they fit, otherwise one sentence with a way out.
     """
     actions = action_kind(action_space)
     if actions not in algorithm["actions"]:

@@ -6,9 +6,10 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import torch
 
 from cleanrl_worker.kit.bridge import without_bridge
 from cleanrl_worker.kit.errors import UsageError
@@ -16,9 +17,23 @@ from cleanrl_worker.kit.evaluation import evaluate, load_policy
 from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.trajectories import Recording
+from cleanrl_worker.kit.types import Space, StateDict
 
 
-def find_teacher(args: Any, run: Run, algorithm: str) -> Path:
+class TeacherArgs(Protocol):
+    """What is used of a student's arguments."""
+
+    env_id: str
+    seed: int
+    buffer_size: int
+    batch_size: int
+    teacher_policy: str | None
+    teacher_trajectories: str | None
+    train_teacher_steps: int
+    teacher_eval_episodes: int
+
+
+def find_teacher(args: TeacherArgs, run: Run, algorithm: str) -> Path:
     """The teacher's policy file, trained here when that was asked for.
 
     Args:
@@ -55,7 +70,7 @@ def find_teacher(args: Any, run: Run, algorithm: str) -> Path:
     return folder
 
 
-def load_teacher(path: Path, args: Any, algorithm: str) -> tuple[dict[str, Any], float]:
+def load_teacher(path: Path, args: TeacherArgs, algorithm: str) -> tuple[StateDict, float]:
     """The teacher's trained model and its average score.
 
     Args:
@@ -86,11 +101,11 @@ def load_teacher(path: Path, args: Any, algorithm: str) -> tuple[dict[str, Any],
 class _Recorded:
     """Stands for the one environment that a recording was made in, whatever the run has."""
 
-    single_observation_space: Any
+    single_observation_space: Space
     num_envs: int = 1
 
 
-def teacher_memory(args: Any, envs: Any, device: Any) -> FrameReplayBuffer:
+def teacher_memory(args: TeacherArgs, envs: Any, device: torch.device) -> FrameReplayBuffer:
     """The empty memory for what the teacher does, or did in its recording."""
     played_in = (
         envs if args.teacher_trajectories is None else _Recorded(envs.single_observation_space)
@@ -98,7 +113,7 @@ def teacher_memory(args: Any, envs: Any, device: Any) -> FrameReplayBuffer:
     return FrameReplayBuffer(args.buffer_size, played_in, device)
 
 
-def load_recording(args: Any, envs: Any, memory: FrameReplayBuffer) -> float:
+def load_recording(args: TeacherArgs, envs: Any, memory: FrameReplayBuffer) -> float:
     """Fill the teacher's memory from its recording.
 
     Args:
@@ -116,7 +131,7 @@ def load_recording(args: Any, envs: Any, memory: FrameReplayBuffer) -> float:
         raise UsageError(
             "There can be one teacher: leave out --teacher-policy or --teacher-trajectories."
         )
-    recording = Recording(Path(args.teacher_trajectories))
+    recording = Recording(Path(str(args.teacher_trajectories)))
     recording.check(args.env_id, envs)
     for transition in recording:
         memory.add(*transition)

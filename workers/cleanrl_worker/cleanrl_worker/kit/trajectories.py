@@ -29,6 +29,7 @@ from numpy.lib import format as npy
 
 from cleanrl_worker.kit import checked_files
 from cleanrl_worker.kit.errors import UsageError
+from cleanrl_worker.kit.types import Array
 
 _ROWS_AT_ONCE = 256
 _KINDS = {"bool": "b", "whole numbers": "iu", "numbers": "fiu", "text": "U"}
@@ -69,17 +70,17 @@ def write_recording(
     """
 
     def write(file: BinaryIO) -> None:
-        rows: list[tuple] = []
+        rows: list[tuple[int, float, bool, list[float]]] = []
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
             with archive.open("observations.npy", "w", force_zip64=True) as member:
-                for obs, *row in play:
+                for obs, action, reward, done, ended in play:
                     if not rows:
                         about = {"descr": "|u1", "fortran_order": False}
                         npy.write_array_header_1_0(member, {**about, "shape": (steps, *obs.shape)})
                     member.write(np.ascontiguousarray(obs, np.uint8).tobytes())
-                    rows.append(tuple(row))
+                    rows.append((action, reward, done, ended))
             actions, rewards, dones, scores = zip(*rows, strict=True)
-            arrays = {
+            arrays: dict[str, Array] = {
                 "actions": np.array(actions, np.int64),
                 "rewards": np.array(rewards, np.float32),
                 "dones": np.array(dones, np.bool_),

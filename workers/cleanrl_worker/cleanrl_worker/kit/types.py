@@ -16,6 +16,8 @@ StateDict: TypeAlias = dict[str, Any]
 # An array whose element type depends on the environment.
 Array: TypeAlias = NDArray[Any]
 Floats: TypeAlias = NDArray[np.floating[Any]]
+Env: TypeAlias = "gym.Env[Any, Any]"
+Space: TypeAlias = "gym.Space[Any]"
 # Return and length of an episode that ended.
 EndedEpisode: TypeAlias = tuple[float, int]
 
@@ -35,7 +37,7 @@ class Batch(Protocol):
     def num_envs(self) -> int: ...
 
     @property
-    def single_observation_space(self) -> gym.Space[Any]: ...
+    def single_observation_space(self) -> Space: ...
 
     @property
-    def single_action_space(self) -> gym.Space[Any]: ...
+    def single_action_space(self) -> Space: ...

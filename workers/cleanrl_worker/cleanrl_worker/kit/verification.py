@@ -13,12 +13,12 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from cleanrl_worker.kit import checkpoint_files, checkpoints
 from cleanrl_worker.kit.schema import SCRIPTS, read_schema, script_names
+from cleanrl_worker.kit.types import StateDict
 
 # Processes that have imported the slow parts already start in a twentieth of the time.
 _WARM = multiprocessing.get_context("forkserver")
@@ -42,6 +42,7 @@ def run_script(algorithm: str | Path, flags: Sequence[str], output: Path) -> int
     process.join()
     status = process.exitcode
     process.close()
+    assert status is not None, "a process that was joined has an exit status"
     return status
 
 
@@ -94,11 +95,11 @@ def resume_differences(algorithm: str, half: int, flags: Sequence[str], folder: 
     ]
 
 
-def _newest(run_dir: Path) -> dict[str, Any]:
+def _newest(run_dir: Path) -> StateDict:
     return checkpoints.load(checkpoint_files.find(run_dir)[0])
 
 
-def _differences(one: Any, other: Any, name: str) -> list[str]:
+def _differences(one: object, other: object, name: str) -> list[str]:
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         return [n for key in one for n in _differences(one[key], other[key], f"{name}.{key}")]
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):

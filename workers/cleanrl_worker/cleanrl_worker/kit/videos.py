@@ -1,17 +1,25 @@
-"""Films of environments that have no Gymnasium wrapper to record them."""
+"""Videos of environments that have no Gymnasium wrapper to record them."""
 
 from __future__ import annotations
 
 from pathlib import Path
-
-import numpy as np
+from typing import Protocol
 
 from cleanrl_worker.kit.errors import UsageError
+from cleanrl_worker.kit.types import Array
 
 _FRAMES_PER_SECOND = 15
 _SMALLEST = 320
 # Like Gymnasium's recorder: the first episodes often, then every thousandth.
 _EVERY = 1000
+
+
+class _VideoWriter(Protocol):
+    """What is used of imageio, which is optional."""
+
+    def append_data(self, picture: Array) -> object: ...
+
+    def close(self) -> object: ...
 
 
 class Film:
@@ -29,10 +37,10 @@ class Film:
         self._folder = Path(folder)
         self._folder.mkdir(parents=True, exist_ok=True)
         self._episode = 0
-        self._writer = None
+        self._writer: _VideoWriter | None = None
         self._begin()
 
-    def frame(self, picture: np.ndarray) -> None:
+    def frame(self, picture: Array) -> None:
         """Add one picture, enlarged until it can be seen."""
         if self._writer is not None:
             factor = max(1, -(-_SMALLEST // max(picture.shape[:2])))

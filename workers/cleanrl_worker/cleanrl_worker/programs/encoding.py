@@ -6,19 +6,21 @@ import base64
 import io
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import TypeAlias
 
-import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
 from cleanrl_worker.kit.errors import UsageError
+from cleanrl_worker.kit.types import Array, Space
 
+# What `json.dumps` takes.
+Json: TypeAlias = object
 FORMATS = ("png", "jpeg", "none")
 _LONGEST_LIST = 1024
 
 
-def encode_value(value: Any) -> Any:
+def encode_value(value: object) -> Json:
     """A value that JSON can carry."""
     if isinstance(value, np.ndarray):
         return _encode_array(value)
@@ -35,7 +37,7 @@ def encode_value(value: Any) -> Any:
     return str(value)
 
 
-def _encode_array(array: np.ndarray) -> Any:
+def _encode_array(array: Array) -> Json:
     if array.ndim <= 1 and array.size <= _LONGEST_LIST:
         return encode_value(array.tolist())
     content = np.ascontiguousarray(array)
@@ -46,7 +48,7 @@ def _encode_array(array: np.ndarray) -> Any:
     }
 
 
-def encode_frame(picture: np.ndarray, form: str) -> dict[str, Any]:
+def encode_frame(picture: Array, form: str) -> dict[str, Json]:
     """A picture as PNG or JPEG in base64."""
     from PIL import Image
 
@@ -57,7 +59,7 @@ def encode_frame(picture: np.ndarray, form: str) -> dict[str, Any]:
     return {"format": form, "width": width, "height": height, "base64": content}
 
 
-def decode_action(space: gym.Space, given: Any) -> Any:
+def decode_action(space: Space, given: Json) -> int | Array:
     """An action of the environment from what a line of JSON gave.
 
     Raises:
@@ -65,14 +67,14 @@ def decode_action(space: gym.Space, given: Any) -> Any:
     """
     if isinstance(space, spaces.Discrete):
         low, high = int(space.start), int(space.start + space.n) - 1
-        fits = isinstance(given, int) and not isinstance(given, bool) and low <= given <= high
-        if not fits:
-            raise UsageError(f"action must be a whole number from {low} to {high}, not {given!r}")
-        return given
+        # JSON's true is an int to Python, and no action.
+        if isinstance(given, int) and not isinstance(given, bool) and low <= given <= high:
+            return given
+        raise UsageError(f"action must be a whole number from {low} to {high}, not {given!r}")
     try:
         action = np.asarray(given, space.dtype).reshape(space.shape)
     except (TypeError, ValueError, OverflowError):
         raise UsageError(f"action must be numbers of shape {space.shape}, not {given!r}") from None
     if not space.contains(action):
-        raise UsageError(f"action {given!r} lies outside {space}")
+        raise UsageError(f"action {given!r} is outside {space}")
     return action

@@ -12,7 +12,6 @@ import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from cleanrl_worker.kit.bridge import METRICS, Bridge
 from cleanrl_worker.kit.control import Control
@@ -114,7 +113,8 @@ class Evaluation:
     def _write_summary(self) -> None:
         options = self._options
         returns = [episode.episodic_return for episode in self._episodes]
-        summary: dict[str, Any] = {
+        statistics = summarize(returns, options.seed)
+        summary = {
             "schema_version": 1,
             "policy": str(options.policy),
             "env_id": options.env_id,
@@ -124,7 +124,7 @@ class Evaluation:
             "deterministic": not options.sample,
             "episodes": len(self._episodes),
             "episodes_cut": sum(episode.cut for episode in self._episodes),
-            **summarize(returns, options.seed),
+            **statistics,
             "discounted_return_mean": _mean([e.discounted_return for e in self._episodes]),
             "length_mean": _mean([episode.length for episode in self._episodes]),
             "returns": returns,

@@ -8,7 +8,7 @@
 | `{"cmd": "ping"}` | `pong` |
 | `{"cmd": "stop"}` | `stopped`, and the session ends |
 
-Whatever is wrong with a line is answered by `error`, and the session goes on. Frames are pictures
+Whatever is wrong with a line is answered by `error`, and the session continues. Frames are pictures
 in base64. Nothing but answers is ever written to stdout.
 """
 
@@ -18,15 +18,17 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.programs.encoding import FORMATS, decode_action, encode_frame, encode_value
 from cleanrl_worker.programs.player import Player
 from mosaic.workers import did_you_mean
 
+# A line of the session: whatever JSON the other side wrote, and what is answered.
+Line: TypeAlias = dict[str, Any]
 PROTOCOL = 1
 _LONGEST_LINE = 1 << 20
 
@@ -38,7 +40,7 @@ class CommandError(ValueError):
 class Session:
     """Obeys one command at a time."""
 
-    def __init__(self, answer: Callable[[dict[str, Any]], None], seed: int) -> None:
+    def __init__(self, answer: Callable[[Line], None], seed: int) -> None:
         self._answer = answer
         self._seed = seed
         self._player: Player | None = None
@@ -47,7 +49,7 @@ class Session:
         self._return = 0.0
         self._over = True
         self._unseeded = True
-        self._commands: dict[str, Callable[[dict[str, Any]], None]] = {
+        self._commands: dict[str, Callable[[Line], None]] = {
             "init": self.init,
             "reset": self._reset,
             "step": self._take_step,
@@ -74,7 +76,7 @@ class Session:
             self._answer({"type": "error", "cmd": name, "message": text})
         return True
 
-    def init(self, command: dict[str, Any]) -> None:
+    def init(self, command: Line) -> None:
         """Choose environment, policy and frames; without any, say what the session is."""
         frames = command.get("frames", self._frames)
         if frames not in FORMATS:
@@ -94,7 +96,7 @@ class Session:
             self._player.close()
             self._player = None
 
-    def _reset(self, command: dict[str, Any]) -> None:
+    def _reset(self, command: Line) -> None:
         env_id = command.get("env_id") or command.get("env")
         if env_id and (self._player is None or env_id != self._player.env_id):
             player = Player(env_id, None, None)
@@ -119,7 +121,7 @@ class Session:
             }
         )
 
-    def _take_step(self, command: dict[str, Any]) -> None:
+    def _take_step(self, command: Line) -> None:
         player = self._need_player()
         if self._over:
             raise CommandError("there is no episode to step in; send a reset first")
@@ -146,7 +148,7 @@ class Session:
             }
         )
 
-    def _place(self) -> dict[str, Any]:
+    def _place(self) -> Line:
         assert self._player is not None
         place = {
             "episode": self._episode,
@@ -169,7 +171,7 @@ class Session:
         return self._player
 
 
-def _read(line: bytes) -> dict[str, Any]:
+def _read(line: bytes) -> Line:
     if len(line) > _LONGEST_LINE:
         raise CommandError(f"the line is longer than {_LONGEST_LINE} bytes")
     try:
@@ -181,7 +183,7 @@ def _read(line: bytes) -> dict[str, Any]:
     return command
 
 
-def _lines(source: BinaryIO) -> Any:
+def _lines(source: BinaryIO) -> Iterator[bytes]:
     """Lines of the source; one that is too long comes in a piece that is refused."""
     while line := source.readline(_LONGEST_LINE + 2):
         if len(line) > _LONGEST_LINE:
@@ -192,7 +194,7 @@ def _lines(source: BinaryIO) -> Any:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Talk until told to stop or until nobody is there any more."""
+    """Talk until told to stop, or until the other side is gone."""
     parser = argparse.ArgumentParser(description="JSON lines on stdin and stdout")
     parser.add_argument("--env-id")
     parser.add_argument("--policy")
@@ -202,7 +204,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
 
-    def answer(document: dict[str, Any]) -> None:
+    def answer(document: Line) -> None:
         channel.write(json.dumps(document, allow_nan=False).encode() + b"\n")
         channel.flush()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import gymnasium as gym
 import numpy as np
@@ -12,8 +12,30 @@ from cleanrl_worker.fastlane.cameras import photograph, prepare_rendering
 from cleanrl_worker.kit import observations
 from cleanrl_worker.kit.envs import make_env
 from cleanrl_worker.kit.errors import UsageError
+from cleanrl_worker.kit.types import Array, Batch, Space
 
-Step = tuple[Any, float, bool, bool, dict[str, Any]]
+# Observation and action are of the environment's own kind.
+Observation: TypeAlias = Any
+Action: TypeAlias = Any
+Info: TypeAlias = dict[str, Any]
+Step: TypeAlias = tuple[Observation, float, bool, bool, Info]
+
+
+class _Place(Protocol):
+    """Where a player acts: one environment, however it is prepared."""
+
+    action_space: Space
+    encoded: Array
+
+    def like_envs(self) -> Batch: ...
+
+    def reset(self, seed: int | None) -> tuple[Observation, Info]: ...
+
+    def step(self, action: Action) -> Step: ...
+
+    def picture(self) -> object: ...
+
+    def close(self) -> None: ...
 
 
 class Player:
@@ -36,8 +58,11 @@ class Player:
         if not env_id:
             raise UsageError("env_id is required: what to step through")
         self.env_id = env_id
-        prepared = trained is not None and hasattr(trained.module, "make_eval_envs")
-        self._place = _BatchOfOne(trained.make_envs(1)) if prepared else _Single(env_id)
+        self._place: _Place
+        if trained is not None and hasattr(trained.module, "make_eval_envs"):
+            self._place = _BatchOfOne(trained.make_envs(1))
+        else:
+            self._place = _Single(env_id)
         self.action_space = self._place.action_space
         self._act = None if trained is None else _Actor(trained.rebuild(self._place.like_envs()))
 
@@ -46,7 +71,7 @@ class Player:
         """Whether `choose` can be asked."""
         return self._act is not None
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, object]:
         """What the caller should know."""
         return {
             "env_id": self.env_id,
@@ -54,22 +79,22 @@ class Player:
             "has_policy": self.has_policy,
         }
 
-    def reset(self, seed: int | None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, seed: int | None) -> tuple[Observation, Info]:
         """Begin an episode."""
         if self._act is not None:
             self._act.forget()
         return self._place.reset(seed)
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: Action) -> Step:
         """Take one step."""
         return self._place.step(action)
 
-    def choose(self, *, deterministic: bool) -> Any:
+    def choose(self, *, deterministic: bool) -> Action:
         """The policy's action."""
         assert self._act is not None
         return self._act(self._place.encoded, deterministic)
 
-    def picture(self) -> np.ndarray:
+    def picture(self) -> Array:
         """What the environment looks like now."""
         return np.asarray(self._place.picture())
 
@@ -87,12 +112,12 @@ class _Actor:
         self._policy = policy
         self._rng = Random(1)
 
-    def __call__(self, encoded: np.ndarray, deterministic: bool) -> Any:
+    def __call__(self, encoded: Array, deterministic: bool) -> Action:
         action = self._policy(encoded[None], self._rng, deterministic)[0]
         return action.item() if np.ndim(action) == 0 else action
 
     def forget(self) -> None:
-        """A policy with memory starts afresh with an episode."""
+        """Let a policy with memory start an episode with none."""
         if hasattr(self._policy, "reset"):
             self._policy.reset(np.ones(1, np.bool_))
 
@@ -100,7 +125,7 @@ class _Actor:
 class _Like:
     """The two spaces that rebuilding a policy asks for."""
 
-    def __init__(self, observation_space: gym.Space, action_space: gym.Space) -> None:
+    def __init__(self, observation_space: Space, action_space: Space) -> None:
         self.single_observation_space = observation_space
         self.single_action_space = action_space
         self.num_envs = 1
@@ -113,17 +138,17 @@ class _Single:
         self._env = make_env(env_id)
         self.action_space = self._env.action_space
         self._space, self._encode = observations.encoder(self._env.observation_space)
-        self.encoded = np.zeros(self._space.shape, self._space.dtype)
+        self.encoded: Array = np.zeros(self._space.shape, self._space.dtype)
 
     def like_envs(self) -> _Like:
         return _Like(self._space, self.action_space)
 
-    def reset(self, seed: int | None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, seed: int | None) -> tuple[Observation, Info]:
         observation, info = self._env.reset(seed=seed)
         self._note(observation)
         return observation, info
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: Action) -> Step:
         if isinstance(self.action_space, gym.spaces.Box):
             space = self.action_space
             action = np.clip(action, space.low, space.high).astype(space.dtype)
@@ -131,13 +156,13 @@ class _Single:
         self._note(observation)
         return observation, float(reward), bool(terminated), bool(truncated), info
 
-    def picture(self) -> Any:
+    def picture(self) -> object:
         return photograph(self._env)
 
     def close(self) -> None:
         self._env.close()
 
-    def _note(self, observation: Any) -> None:
+    def _note(self, observation: Observation) -> None:
         encoded = observation if self._encode is None else self._encode(observation)
         self.encoded = np.asarray(encoded, self._space.dtype)
 
@@ -148,24 +173,25 @@ class _BatchOfOne:
     def __init__(self, envs: Any) -> None:
         self._envs = envs
         self.action_space = envs.single_action_space
-        self.encoded = np.zeros(envs.single_observation_space.shape)
+        self.encoded: Array = np.zeros(envs.single_observation_space.shape or ())
 
-    def like_envs(self) -> Any:
-        return self._envs
+    def like_envs(self) -> Batch:
+        batch: Batch = self._envs
+        return batch
 
-    def reset(self, seed: int | None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, seed: int | None) -> tuple[Observation, Info]:
         if seed is None:
             self.encoded = np.array(self._envs.restart(0)[0])
         else:
             self.encoded = np.array(self._envs.reset(seed=seed)[0])
         return self.encoded, {}
 
-    def step(self, action: Any) -> Step:
+    def step(self, action: Action) -> Step:
         obs, rewards, terminated, truncated, info = self._envs.step(np.asarray([action]))
         self.encoded = np.array(info["final_obs"][0] if "final_obs" in info else obs[0])
         return self.encoded, float(rewards[0]), bool(terminated[0]), bool(truncated[0]), {}
 
-    def picture(self) -> Any:
+    def picture(self) -> object:
         newest = self.encoded if self.encoded.ndim == 2 else self.encoded[-1]
         return np.repeat(np.repeat(newest, 4, 0), 4, 1)
 

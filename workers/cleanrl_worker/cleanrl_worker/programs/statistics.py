@@ -8,23 +8,26 @@ Precipice").
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+Values = NDArray[np.float64]
+# Enough for two digits of a 95 % interval, and done in a moment.
 _RESAMPLES = 2000
 
 
-def interquartile_mean(values: np.ndarray) -> np.ndarray:
+def interquartile_mean(values: Values) -> Values:
     """The mean of the middle half of each row; values at the edges count in part."""
     ordered = np.sort(values, axis=-1)
     count = ordered.shape[-1]
     edges = np.arange(count + 1) / count
     weights = np.clip(np.minimum(edges[1:], 0.75) - np.maximum(edges[:-1], 0.25), 0.0, None)
-    return ordered @ (weights / weights.sum())
+    means: Values = ordered @ (weights / weights.sum())
+    return means
 
 
-def summarize(returns: Sequence[float], seed: int) -> dict[str, Any]:
+def summarize(returns: Sequence[float], seed: int) -> dict[str, float | list[float]]:
     """Mean, spread and interquartile mean of episode returns.
 
     Args:

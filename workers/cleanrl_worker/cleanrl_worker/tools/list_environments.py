@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import warnings
-from typing import Any
+from collections.abc import Iterable
 
 # Families whose environments all look alike: no need to build each one.
 _ALIKE = {
@@ -65,7 +65,7 @@ def _kinds(env_id: str, name: str) -> tuple[str, str] | None:
         env.close()
 
 
-def _newest_versions(registry: dict[str, Any]) -> list[str]:
+def _newest_versions(registry: Iterable[str]) -> list[str]:
     """One id a name: the newest version."""
     newest: dict[str, int] = {}
     for env_id in registry:
@@ -82,7 +82,7 @@ def list_environments() -> list[dict[str, str]]:
 
     _register_everything()
     found = []
-    for env_id in sorted(_newest_versions(dict(gymnasium.registry))):
+    for env_id in sorted(_newest_versions(gymnasium.registry)):
         entry_point = str(gymnasium.registry[env_id].entry_point)
         name = family(env_id, entry_point)
         if name == "other" and (

@@ -9,9 +9,9 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from cleanrl_worker.problems import problem
 from mosaic.workers import Problem, did_you_mean
@@ -29,19 +29,30 @@ _COUNT = re.compile(r"(steps|episodes)>=[1-9]\d*")
 _RETURN = re.compile(r"episode_return>=[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
 _CHECK_LIMIT_S = 120.0
 
-BABYAI_GOTO_CURRICULUM: list[dict[str, Any]] = [
+
+class StageDraft(TypedDict, total=False):
+    """A stage as a user writes it."""
+
+    env_id: str
+    steps: int
+    episodes: int
+    episode_return: float
+    condition: str
+
+
+BABYAI_GOTO_CURRICULUM: list[StageDraft] = [
     {"env_id": "BabyAI-GoToRedBallNoDists-v0", "steps": 200_000},
     {"env_id": "BabyAI-GoToRedBall-v0", "steps": 200_000},
     {"env_id": "BabyAI-GoToObj-v0", "steps": 200_000},
     {"env_id": "BabyAI-GoToLocal-v0"},
 ]
-BABYAI_DOORKEY_CURRICULUM: list[dict[str, Any]] = [
+BABYAI_DOORKEY_CURRICULUM: list[StageDraft] = [
     {"env_id": "MiniGrid-DoorKey-5x5-v0", "steps": 200_000, "condition": "episode_return>=0.8"},
     {"env_id": "MiniGrid-DoorKey-6x6-v0", "steps": 200_000, "condition": "episode_return>=0.8"},
     {"env_id": "MiniGrid-DoorKey-8x8-v0", "steps": 200_000, "condition": "episode_return>=0.8"},
     {"env_id": "MiniGrid-DoorKey-16x16-v0"},
 ]
-PRESETS: dict[str, list[dict[str, Any]]] = {
+PRESETS: dict[str, list[StageDraft]] = {
     "BABYAI_GOTO_CURRICULUM": BABYAI_GOTO_CURRICULUM,
     "BABYAI_DOORKEY_CURRICULUM": BABYAI_DOORKEY_CURRICULUM,
 }
@@ -119,7 +130,7 @@ def problems(config: CleanRLWorkerConfig, *, thorough: bool) -> Iterator[Problem
             yield problem(_FIELD, BAD_CURRICULUM, sentence)
 
 
-def _stage_problem(number: int, item: dict[str, Any]) -> str:
+def _stage_problem(number: int, item: Mapping[str, object]) -> str:
     """What the model cannot check: the grammar of conditions."""
     where = f"stage {number}"
     for part in _condition(item).split("|"):
@@ -131,7 +142,7 @@ def _stage_problem(number: int, item: dict[str, Any]) -> str:
     return ""
 
 
-def _condition(item: dict[str, Any]) -> str:
+def _condition(item: Mapping[str, object]) -> str:
     parts = [
         f"{name}>={item[name]}"
         for name in ("steps", "episodes", "episode_return")

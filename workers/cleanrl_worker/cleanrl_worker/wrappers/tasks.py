@@ -11,13 +11,12 @@ import io
 import math
 import warnings
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any
-
-import gymnasium as gym
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
 
 from cleanrl_worker.kit.envs import Envs, generator_state, make_env
 from cleanrl_worker.kit.errors import UsageError
+from cleanrl_worker.kit.types import Array, Env, StateDict
 from cleanrl_worker.tools.compare_spaces import difference
 from cleanrl_worker.wrappers.curriculum import Stage
 
@@ -37,7 +36,10 @@ except ModuleNotFoundError as missing:
 GymnasiumEvaluationWrapper.env_count.shm.close()
 GymnasiumEvaluationWrapper.env_count.shm.unlink()
 
-OnStage = Callable[[dict[str, Any]], None]
+OnStage = Callable[[Mapping[str, object]], None]
+# Observations are of the environment's own kind.
+ResetResult: TypeAlias = tuple[Any, dict[str, Any]]
+StepOfOne: TypeAlias = tuple[Any, float, bool, bool, dict[str, Any]]
 # Far apart, so that no two environments of a batch ever start alike.
 _SEEDS_A_STAGE = 1_000_003
 _EPISODES_THAT_COUNT = 20
@@ -100,7 +102,7 @@ class StageKeeper:
                 }
             )
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """The counters of the curriculum."""
         engine = self._engine
         return {
@@ -109,7 +111,7 @@ class StageKeeper:
             "episode_returns": [float(value) for value in engine.episode_returns],
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Put the counters back."""
         engine = self._engine
         engine._curriculum_index = int(state["stage"])
@@ -127,7 +129,7 @@ _COUNTERS = ("n_steps", "total_steps", "n_episodes", "total_episodes", "n_tasks"
 class BabyAITaskWrapper(ReinitTaskWrapper):
     """One place of the batch, whose environment changes with the curriculum's stage."""
 
-    def __init__(self, keeper: StageKeeper, make: Callable[[int], gym.Env]) -> None:
+    def __init__(self, keeper: StageKeeper, make: Callable[[int], Env]) -> None:
         first = make(0)
         super().__init__(first, make)
         self.task_envs[0] = first
@@ -135,14 +137,15 @@ class BabyAITaskWrapper(ReinitTaskWrapper):
         self._keeper = keeper
         self._return, self._length = 0.0, 0
 
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: object = None) -> ResetResult:
         """Begin an episode of the present task."""
         self._return, self._length = 0.0, 0
-        return super().reset(new_task=self.task, seed=seed)
+        result: ResetResult = super().reset(new_task=self.task, seed=seed)
+        return result
 
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    def step(self, action: object) -> StepOfOne:
         """Step, and report the end of an episode to the curriculum."""
-        result = super().step(action)
+        result: StepOfOne = super().step(action)
         self._return += float(result[1])
         self._length += 1
         if result[2] or result[3]:
@@ -173,32 +176,34 @@ class CurriculumEnvs(Envs):
         self._seed = 0
         super().__init__(stages[-1].env_id, num_envs, video_dir=video_dir, **options)
 
-    def reset(self, seed: int) -> Any:
-        """Begin anew in the first stage."""
+    def reset(self, seed: int) -> Array:
+        """Begin again in the first stage."""
         self._seed = seed
         return super().reset(seed)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """The environments and the curriculum's counters."""
         return {**super().state_dict(), "curriculum": self.keeper.state_dict()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Bring environments and counters back."""
         if "curriculum" not in state:
             raise UsageError("The checkpoint was made without a curriculum; resume without one.")
         super().load_state_dict(state)
         self.keeper.load_state_dict(state["curriculum"])
 
-    def _make_one(self, index: int, video_dir: str | None, options: dict[str, Any]) -> gym.Env:
+    def _make_one(self, index: int, video_dir: str | None, options: dict[str, Any]) -> Env:
         stages = self.keeper.stages
 
-        def make(task: int) -> gym.Env:
+        def make(task: int) -> Env:
             return make_env(stages[task].env_id, video_dir=video_dir, **options)
 
-        return BabyAITaskWrapper(self.keeper, make)
+        place: Env = BabyAITaskWrapper(self.keeper, make)
+        return place
 
-    def _begin(self, index: int, origin: dict[str, Any]) -> None:
-        env = self.envs[index]
+    def _begin(self, index: int, origin: StateDict) -> None:
+        # Each place of the batch is one of ours: see `_make_one`.
+        env = cast(BabyAITaskWrapper, self.envs[index])
         if "task" not in origin:
             task = self.keeper.next_task()
             if task not in env.task_envs or "seed" in origin:

@@ -5,7 +5,13 @@ so it imports nothing itself and opens nothing.
 """
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.abc import Loader
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
 
 
 def install() -> None:
@@ -29,7 +35,12 @@ def _patch() -> None:
 class _GymnasiumFinder:
     """Finds Gymnasium where the other finders do, and patches it once it has been executed."""
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+    def find_spec(
+        self,
+        name: str,
+        path: "Sequence[str] | None" = None,
+        target: "ModuleType | None" = None,
+    ) -> "ModuleSpec | None":
         if name != "gymnasium":
             return None
         for finder in sys.meta_path:
@@ -38,7 +49,7 @@ class _GymnasiumFinder:
             spec = finder.find_spec(name, path, target)
             if spec is not None:
                 if spec.loader is not None:
-                    spec.loader = _PatchingLoader(spec.loader)
+                    setattr(spec, "loader", _PatchingLoader(spec.loader))  # noqa: B010
                 return spec
         return None
 
@@ -46,16 +57,19 @@ class _GymnasiumFinder:
 class _PatchingLoader:
     """The real loader, with one thing to do after it."""
 
-    def __init__(self, loader: Any) -> None:
+    def __init__(self, loader: "Loader") -> None:
         self._loader = loader
 
-    def create_module(self, spec: Any) -> Any:
+    def create_module(self, spec: "ModuleSpec") -> "ModuleType | None":
         return self._loader.create_module(spec)
 
-    def exec_module(self, module: Any) -> None:
-        module.__spec__.loader = module.__loader__ = self._loader
+    def exec_module(self, module: "ModuleType") -> None:
+        # Before the module runs: code of Gymnasium that looks at its loader sees the real one.
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
         self._loader.exec_module(module)
         _patch()
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._loader, name)
