@@ -43,63 +43,67 @@ def _pack(entries: Entries) -> bytes:
     return gzip.compress(b"".join(parts) + bytes(1024))
 
 
-def _with_manifest(entries: Entries, change: Callable[[dict[str, Any]], None]) -> bytes:
-    document = json.loads(entries[0][1])
-    change(document)
-    return _pack([(entries[0][0], json.dumps(document).encode()), *entries[1:]])
-
-
-def _forge(entries: Entries, name: str, kind: bytes, **fields: Any) -> bytes:
-    """One more entry of a kind that no run has, in place of the first file."""
-    info = tarfile.TarInfo(name)
-    info.type = kind
-    for key, value in fields.items():
-        setattr(info, key, value)
-    return _pack([entries[0], (info, b""), *entries[2:]])
-
-
 def _first_file(document: dict[str, Any]) -> dict[str, Any]:
     file: dict[str, Any] = document["runs"][0]["files"][0]
     return file
 
 
-def _hostile(file: Path) -> dict[str, tuple[bytes, str]]:
-    """Archives made from a good one, each with what its refusal must say."""
-    good = file.read_bytes()
-    entries = _read(file)
-    run_id = json.loads(entries[0][1])["runs"][0]["run_id"]
-    flipped = [*entries[:-1], (entries[-1][0], entries[-1][1][::-1])]
-    bomb = io.BytesIO()
-    with gzip.GzipFile(fileobj=bomb, mode="wb") as packed:
-        info = tarfile.TarInfo("manifest.json")
-        info.size = 8 * 2**30 - 1
-        packed.write(info.tobuf() + bytes(2**20))
-    long_header = tarfile.TarInfo("x")
-    long_header.type, long_header.size = tarfile.XHDTYPE, 2**30
+class _Forger:
+    """A good archive, and the ways to change it."""
 
-    def named(path: str) -> bytes:
-        return _with_manifest(entries, lambda d: _first_file(d).update(path=path))
+    def __init__(self, file: Path) -> None:
+        self.good = file.read_bytes()
+        self.entries = _read(file)
+        self.run_id = json.loads(self.entries[0][1])["runs"][0]["run_id"]
 
-    def event_log(change: Callable[[bytes], bytes]) -> bytes:
-        at = next(i for i, (info, _) in enumerate(entries) if info.name.endswith("events.jsonl"))
-        content = change(entries[at][1])
-        document = json.loads(entries[0][1])
+    def manifest(self, change: Callable[[dict[str, Any]], object]) -> bytes:
+        """The archive with another manifest."""
+        document = json.loads(self.entries[0][1])
+        change(document)
+        return _pack([(self.entries[0][0], json.dumps(document).encode()), *self.entries[1:]])
+
+    def named(self, path: str) -> bytes:
+        """The archive with another name for its first file."""
+        return self.manifest(lambda document: _first_file(document).update(path=path))
+
+    def entry(self, name: str, kind: bytes, **fields: Any) -> bytes:
+        """The archive with an entry of a kind that no run has, in place of the first file."""
+        info = tarfile.TarInfo(name)
+        info.type = kind
+        for key, value in fields.items():
+            setattr(info, key, value)
+        return _pack([self.entries[0], (info, b""), *self.entries[2:]])
+
+    def event_log(self, change: Callable[[bytes], bytes]) -> bytes:
+        """The archive with another event log, honestly listed in its manifest."""
+        names = [info.name for info, _ in self.entries]
+        at = next(place for place, name in enumerate(names) if name.endswith("events.jsonl"))
+        content = change(self.entries[at][1])
+        document = json.loads(self.entries[0][1])
         listed = next(f for f in document["runs"][0]["files"] if f["path"] == "events.jsonl")
         listed.update(size=len(content), sha256=hashlib.sha256(content).hexdigest())
-        changed = [*entries[:at], (entries[at][0], content), *entries[at + 1 :]]
-        return _pack([(entries[0][0], json.dumps(document).encode()), *changed[1:]])
+        changed = [*self.entries[:at], (self.entries[at][0], content), *self.entries[at + 1 :]]
+        return _pack([(self.entries[0][0], json.dumps(document).encode()), *changed[1:]])
 
-    def annotated(**fields: Any) -> bytes:
+    def annotated(self, **fields: Any) -> bytes:
+        """The archive with one more event in its log."""
+
         def change(log: bytes) -> bytes:
             seq = log.count(b"\n") + 1
             event = {"seq": seq, "kind": "annotated", "at": 1.0, "mono": 1.0, "data": fields}
             return log + json.dumps(event).encode() + b"\n"
 
-        return event_log(change)
+        return self.event_log(change)
 
-    def without_end(log: bytes) -> bytes:
-        return b"".join(line for line in log.splitlines(True) if b'"settled"' not in line)
 
+# What a hostile file holds, and what its refusal must say.
+Hostile = dict[str, tuple[bytes, str]]
+
+
+def _cut_or_changed(forger: _Forger) -> Hostile:
+    """The file itself is damaged, cut, or more than one."""
+    good, entries = forger.good, forger.entries
+    flipped = [*entries[:-1], (entries[-1][0], entries[-1][1][::-1])]
     return {
         "empty": (b"", "ends in the middle"),
         "noise": (os.urandom(4000), "damaged or no MOSAIC archive"),
@@ -113,14 +117,19 @@ def _hostile(file: Path) -> dict[str, tuple[bytes, str]]:
         "a file missing": (_pack(entries[:-1]), "ends where"),
         "a file more": (_pack([*entries, entries[-1]]), "does not list"),
         "two files swapped": (_pack([*entries[:-2], entries[-1], entries[-2]]), "should be"),
-        "..": (named("../../../escaped"), "leads outside the run"),
-        "absolute": (named("/etc/escaped"), "leads outside the run"),
-        "a dot": (named("logs/./x"), "leads outside the run"),
-        "a NUL": (named("a\0b"), "characters that no file"),
-        "a long name": (named("x" * 300), "too long"),
+    }
+
+
+def _badly_named(forger: _Forger) -> Hostile:
+    """A path that no run has."""
+    return {
+        "..": (forger.named("../../../escaped"), "leads outside the run"),
+        "absolute": (forger.named("/etc/escaped"), "leads outside the run"),
+        "a dot": (forger.named("logs/./x"), "leads outside the run"),
+        "a NUL": (forger.named("a\0b"), "characters that no file"),
+        "a long name": (forger.named("x" * 300), "too long"),
         "a file as folder": (
-            _with_manifest(
-                entries,
+            forger.manifest(
                 lambda d: d["runs"][0]["files"].append(
                     {**_first_file(d), "path": _first_file(d)["path"] + "/below"}
                 ),
@@ -128,60 +137,101 @@ def _hostile(file: Path) -> dict[str, tuple[bytes, str]]:
             "both a file and a folder",
         ),
         "a name twice": (
-            _with_manifest(entries, lambda d: d["runs"][0]["files"].append(_first_file(d))),
+            forger.manifest(lambda d: d["runs"][0]["files"].append(_first_file(d))),
             "twice",
         ),
+    }
+
+
+def _not_files(forger: _Forger) -> Hostile:
+    """Entries that are no files."""
+    return {
         "a symbolic link": (
-            _forge(entries, f"{run_id}/link", tarfile.SYMTYPE, linkname="/etc/passwd"),
+            forger.entry(f"{forger.run_id}/link", tarfile.SYMTYPE, linkname="/etc/passwd"),
             "a symbolic link",
         ),
         "a hard link": (
-            _forge(entries, f"{run_id}/link", tarfile.LNKTYPE, linkname="manifest.json"),
+            forger.entry(f"{forger.run_id}/link", tarfile.LNKTYPE, linkname="manifest.json"),
             "a hard link",
         ),
-        "a device": (_forge(entries, f"{run_id}/dev", tarfile.CHRTYPE, devmajor=1), "a device"),
-        "a pipe": (_forge(entries, f"{run_id}/pipe", tarfile.FIFOTYPE), "a named pipe"),
+        "a device": (forger.entry(f"{forger.run_id}/dev", tarfile.CHRTYPE, devmajor=1), "a device"),
+        "a pipe": (forger.entry(f"{forger.run_id}/pipe", tarfile.FIFOTYPE), "a named pipe"),
+    }
+
+
+def _too_large(forger: _Forger) -> Hostile:
+    """More than can be held, said or hidden in a header."""
+    bomb = io.BytesIO()
+    with gzip.GzipFile(fileobj=bomb, mode="wb") as packed:
+        info = tarfile.TarInfo("manifest.json")
+        info.size = 8 * 2**30 - 1
+        packed.write(info.tobuf() + bytes(2**20))
+    long_header = tarfile.TarInfo("x")
+    long_header.type, long_header.size = tarfile.XHDTYPE, 2**30
+    return {
         "a huge manifest": (bomb.getvalue(), "not ours"),
         "a huge header": (gzip.compress(long_header.tobuf() + bytes(2**20)), "not ours"),
         "a bomb": (
-            _with_manifest(entries, lambda d: _first_file(d).update(size=2**30 + 2**20)),
+            forger.manifest(lambda d: _first_file(d).update(size=2**30 + 2**20)),
             "looks like a bomb",
         ),
         "too large": (
-            _with_manifest(entries, lambda d: _first_file(d).update(size=2**58)),
+            forger.manifest(lambda d: _first_file(d).update(size=2**58)),
             "to spare",
         ),
+    }
+
+
+def _lying_manifests(forger: _Forger) -> Hostile:
+    """A manifest that says what cannot be."""
+    return {
         "a newer schema": (
-            _with_manifest(entries, lambda d: d.update(schema_version=2)),
+            forger.manifest(lambda d: d.update(schema_version=2)),
             "update MOSAIC",
         ),
         "a wrong id": (
-            _with_manifest(entries, lambda d: d["runs"][0].update(run_id="../x")),
+            forger.manifest(lambda d: d["runs"][0].update(run_id="../x")),
             "not a run id",
         ),
-        "an unknown key": (_with_manifest(entries, lambda d: d.update(more=1)), "more"),
+        "an unknown key": (forger.manifest(lambda d: d.update(more=1)), "more"),
         "a run twice": (
-            _with_manifest(entries, lambda d: d["runs"].append(d["runs"][0])),
+            forger.manifest(lambda d: d["runs"].append(d["runs"][0])),
             "same run twice",
         ),
-        "not ended": (event_log(without_end), "has not ended"),
-        "a damaged log": (event_log(lambda log: log + b"{}\n"), "damaged"),
+    }
+
+
+def _lying_logs(forger: _Forger) -> Hostile:
+    """An event log that tells of another life."""
+
+    def without_end(log: bytes) -> bytes:
+        return b"".join(line for line in log.splitlines(True) if b'"settled"' not in line)
+
+    return {
+        "not ended": (forger.event_log(without_end), "has not ended"),
+        "a damaged log": (forger.event_log(lambda log: log + b"{}\n"), "damaged"),
         "a log of nonsense": (
-            event_log(lambda log: log.replace(b'"algo": "short"', b'"algo": 7')),
+            forger.event_log(lambda log: log.replace(b'"algo": "short"', b'"algo": 7')),
             "makes no sense",
         ),
-        "another id": (annotated(run_id="../../escaped"), "run_id: unknown field"),
-        "no time": (annotated(finished_at="soon"), "makes no sense"),
+        "another id": (forger.annotated(run_id="../../escaped"), "run_id: unknown field"),
+        "no time": (forger.annotated(finished_at="soon"), "makes no sense"),
         "not a number": (
-            event_log(lambda log: re.sub(rb'"at": [0-9.]+', b'"at": NaN', log, count=1)),
+            forger.event_log(lambda log: re.sub(rb'"at": [0-9.]+', b'"at": NaN', log, count=1)),
             "at: nan is not a finite number",
         ),
-        "an epoch of no home": (annotated(epoch=2**70), "makes no sense"),
-        "an endless name": (annotated(run_name="x" * 2**21), "bytes"),
-        "half a letter": (annotated(idempotency_key="\ud800"), "makes no sense"),
-        "odd checkpoints": (annotated(checkpoints=[1]), "makes no sense"),
-        "a state of its own": (annotated(state="TERM"), "state: unknown field"),
+        "an epoch of no home": (forger.annotated(epoch=2**70), "makes no sense"),
+        "an endless name": (forger.annotated(run_name="x" * 2**21), "bytes"),
+        "half a letter": (forger.annotated(idempotency_key="\ud800"), "makes no sense"),
+        "odd checkpoints": (forger.annotated(checkpoints=[1]), "makes no sense"),
+        "a state of its own": (forger.annotated(state="TERM"), "state: unknown field"),
     }
+
+
+def _hostile(forger: _Forger) -> Hostile:
+    """Every hostile file, by name."""
+    kinds = (_cut_or_changed, _badly_named, _not_files, _too_large, _lying_manifests, _lying_logs)
+    return {name: file for kind in kinds for name, file in kind(forger).items()}
 
 
 def test_x3_hostile_archives_are_refused_and_leave_nothing(
@@ -191,7 +241,7 @@ def test_x3_hostile_archives_are_refused_and_leave_nothing(
     _, run_id, good = archive
     place = make_place("two")
     home = place.trainer.home
-    for name, (content, words) in _hostile(good).items():
+    for name, (content, words) in _hostile(_Forger(good)).items():
         file = tmp_path / "hostile.tar.gz"
         file.write_bytes(content)
         with pytest.raises(ArchiveError) as refused:
@@ -209,14 +259,13 @@ def test_a_million_files_are_refused_before_one_is_written(
 ) -> None:
     """A manifest that lists more files than any run has is refused as a whole."""
     place, run_id, good = archive
-    entries = _read(good)
 
     def swell(document: dict[str, Any]) -> None:
         first = _first_file(document)
         document["runs"][0]["files"] += [{**first, "path": f"f{at}"} for at in range(100_000)]
 
     file = tmp_path / "many.tar.gz"
-    file.write_bytes(_with_manifest(entries, swell))
+    file.write_bytes(_Forger(good).manifest(swell))
     place.mosaic("delete", run_id, "--purge")
     assert "at most 100,000" in place.mosaic("import", str(file), code=2)
     assert list(place.trainer.home.runs.iterdir()) == []

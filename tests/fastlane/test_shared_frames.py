@@ -19,6 +19,7 @@ from mosaic.fastlane import (
     LaneWriter,
     sweep_leftovers,
 )
+from mosaic.fastlane.segment import READER_EXPIRES_NS
 
 WRITER = """
 import sys, time
@@ -133,8 +134,9 @@ def test_the_writer_knows_whether_somebody_watches(run_id: str, start_python: St
         assert child.line() == "reading\n"
     until(writer.watched)
     readers[0].kill()
-    time.sleep(1.2)
-    assert writer.watched()
+    died = time.monotonic_ns()
+    # Watched as seen from a second after its death: only the other reader can have looked since.
+    until(lambda: writer.watched(died + READER_EXPIRES_NS))
     readers[1].kill()
     until(lambda: not writer.watched())
     writer.publish(picture(1), FrameMetrics())

@@ -205,9 +205,10 @@ def test_a_stranger_on_the_embedded_server_is_not_heard() -> None:
             await agent.connect(register=True)
         await agents[1].say("l@localhost", "tell", "advice(retreat)")
         await agents[2].say("l@localhost", "tell", "advice(exploit)")
-        while learner.bdi.heard == 0:
+        # Both have arrived before anything is judged, in whatever order.
+        while learner.bdi.heard == 0 or learner.bdi.ignored == 0:
             await asyncio.sleep(0.01)
-        await asyncio.sleep(0.2)
+        learner.mind.run()
         for agent in agents:
             await agent.stop()
         await asyncio.to_thread(server.stop)
@@ -224,9 +225,12 @@ def test_an_idle_agent_sleeps() -> None:
         await asyncio.to_thread(server.start)
         agent = CoachAgent("c@localhost", "x", find_plan("coach"), "127.0.0.1", server.port)
         await agent.connect(register=True)
-        await asyncio.sleep(0.2)
+        while not agent.bdi.asleep:
+            await asyncio.sleep(0.01)
         before = agent.bdi.cycles
-        await asyncio.sleep(1.0)
+        # Turns of the event loop, not seconds: a restless agent uses every one of them.
+        for _ in range(1000):
+            await asyncio.sleep(0)
         idle = agent.bdi.cycles
         await agent.say("c@localhost", "tell", "report(1, 0.5, 0.6)")
         while agent.bdi.heard == 0:

@@ -110,7 +110,7 @@ def test_a_file_that_is_no_checkpoint_is_named(tmp_path: Path, damage: bytes) ->
     """Garbage where a checkpoint should be is a sentence, not a traceback."""
     path = tmp_path / "full.json"
     path.write_bytes(damage)
-    with pytest.raises(CheckpointError, match="is no checkpoint of this worker"):
+    with pytest.raises(CheckpointError, match="is not a checkpoint of this worker"):
         checkpoints.read(path, "full")
 
 

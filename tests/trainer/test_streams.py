@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +52,16 @@ def _curve(trainer: Trainer, run_id: str) -> list[int]:
     return [step for batch in batches for step in batch["steps"]]
 
 
+def _hear_more(trainer: Trainer, run_id: str) -> None:
+    """Wait until the daemon has read a `metrics` line that the worker has not said yet."""
+    said = _metrics_lines(trainer, run_id)[-1]["step"]
+
+    def heard() -> bool:
+        return bool(trainer.client.get(run_id)["progress"]["step"] > said)
+
+    until(heard, "the daemon hears more of the worker")
+
+
 def _metrics_lines(trainer: Trainer, run_id: str) -> list[dict[str, Any]]:
     lines = trainer.directory(run_id).stdout.read_text().splitlines()
     said = [json.loads(line) for line in lines if line.startswith('{"event":"metrics"')]
@@ -65,13 +74,13 @@ def test_a_worker_that_writes_its_own_curves_is_left_alone(trainer: Trainer) -> 
     until(lambda: _curve(trainer, run_id), "the daemon writes")
     with MetricWriter(trainer.directory(run_id).path) as writer:
         writer.add("mine", 1, 1.0)
-    time.sleep(0.6)
-    before = len(_curve(trainer, run_id))
-    said = len(_metrics_lines(trainer, run_id))
-    until(lambda: len(_metrics_lines(trainer, run_id)) > said + 1, "the worker says more")
+    # A line heard after the takeover: whatever the daemon was writing by then is on disk.
+    _hear_more(trainer, run_id)
+    before = _curve(trainer, run_id)
+    _hear_more(trainer, run_id)
     trainer.restart()
-    time.sleep(0.6)
-    assert len(_curve(trainer, run_id)) == before
+    _hear_more(trainer, run_id)
+    assert _curve(trainer, run_id) == before
     assert {batch["tag"] for batch in trainer.client.metrics(run_id)} == {"mine", "value"}
 
 

@@ -87,57 +87,76 @@ def test_pause_continue_cancel_resume_evaluate(make_trainer: Callable[..., Train
     """One life of a run: each stop saves, nothing is repeated, the policy can be judged."""
     trainer = make_trainer(warm_start="true", grace_s="20").start()
     first = _submit(trainer, extras={"minimal_telemetry": True})
-    reached = _progress(trainer, first)
+    saved_at_pause = _pause_and_continue(trainer, first)
+    cancelled_at = _cancel(trainer, first, saved_at_pause)
+    second = _continue_to_the_end(trainer, first, cancelled_at)
+    _judge(trainer, second)
+    _judge_until_cancelled(trainer, second)
 
-    trainer.client.pause(first)
-    trainer.wait_for(first, "PAUSE")
-    saved_at_pause = int(until(lambda: _newest_checkpoint(trainer, first), "the pause saves"))
-    assert saved_at_pause >= reached
-    trainer.client.resume(first)
-    trainer.wait_for(first, "EXEC")
-    _progress(trainer, first, beyond=saved_at_pause)
 
-    trainer.client.cancel(first)
-    ended = trainer.wait_for(first, "TERM")
+def _pause_and_continue(trainer: Trainer, run_id: str) -> int:
+    """A pause saves at least what was reported, and training continues after it."""
+    reached = _progress(trainer, run_id)
+    trainer.client.pause(run_id)
+    trainer.wait_for(run_id, "PAUSE")
+    saved = int(until(lambda: _newest_checkpoint(trainer, run_id), "the pause saves"))
+    assert saved >= reached
+    trainer.client.resume(run_id)
+    trainer.wait_for(run_id, "EXEC")
+    _progress(trainer, run_id, beyond=saved)
+    return saved
+
+
+def _cancel(trainer: Trainer, run_id: str, saved_before: int) -> int:
+    """A cancel saves once more; summaries and manifest are there. Returns the saved step."""
+    trainer.client.cancel(run_id)
+    ended = trainer.wait_for(run_id, "TERM")
     assert ended["outcome"] == "cancelled"
-    run_dir = Path(ended["run_dir"])
-    told = [item for batch in trainer.client.episodes(first) for item in batch.episodes]
+    told = [item for batch in trainer.client.episodes(run_id) for item in batch.episodes]
     assert {item.outcome for item in told} == {"summary"}, "minimal telemetry is summaries"
-    assert saved_at_pause < sum(item.length for item in told) <= ended["progress"]["step"]
-    saved = harness.newest_state(run_dir)["step"]
-    assert saved > saved_at_pause
+    assert saved_before < sum(item.length for item in told) <= ended["progress"]["step"]
+    run_dir = Path(ended["run_dir"])
+    saved = int(harness.newest_state(run_dir)["step"])
+    assert saved > saved_before
     assert json.loads((run_dir / "analytics.json").read_text())["artifacts"]["checkpoints"]
+    return saved
 
-    extras = {"mode": "resume_training", "checkpoint_path": str(run_dir)}
-    second = _submit(trainer, total_timesteps=saved + 2048, extras=extras)
-    assert trainer.wait_for(second, "TERM")["outcome"] == "completed"
-    second_dir = trainer.home.run_dir(second)
-    assert harness.newest_state(second_dir)["step"] > saved
 
-    extras = {"mode": "policy_eval", "policy_path": str(second_dir), "eval_episodes": 5}
-    third = str(
-        trainer.client.submit(
-            {
-                "artifacts": {},
-                "metadata": {"worker": {"type": "cleanrl", "config": {"extras": extras}}},
-            }
-        )["run_id"]
-    )
-    judged = trainer.wait_for(third, "TERM")
+def _continue_to_the_end(trainer: Trainer, parent: str, saved: int) -> str:
+    """A run that resumes another completes the steps that were left."""
+    extras = {"mode": "resume_training", "checkpoint_path": str(trainer.home.run_dir(parent))}
+    run_id = _submit(trainer, total_timesteps=saved + 2048, extras=extras)
+    assert trainer.wait_for(run_id, "TERM")["outcome"] == "completed"
+    assert harness.newest_state(trainer.home.run_dir(run_id))["step"] > saved
+    return run_id
+
+
+def _judge(trainer: Trainer, trained: str) -> None:
+    """An evaluation reports what its summary file says, one step an episode."""
+    policy = str(trainer.home.run_dir(trained))
+    extras = {"mode": "policy_eval", "policy_path": policy, "eval_episodes": 5}
+    worker = {"type": "cleanrl", "config": {"extras": extras}}
+    submitted = trainer.client.submit({"artifacts": {}, "metadata": {"worker": worker}})
+    run_id = str(submitted["run_id"])
+    judged = trainer.wait_for(run_id, "TERM")
     assert judged["outcome"] == "completed"
-    summary = json.loads((trainer.home.run_dir(third) / "eval_summary.json").read_text())
+    summary = json.loads((trainer.home.run_dir(run_id) / "eval_summary.json").read_text())
     assert judged["metrics"]["episodic_return"] == pytest.approx(summary["mean"])
     assert judged["progress"]["step"] == judged["progress"]["total"] == 5
 
-    extras = {"mode": "policy_eval", "policy_path": str(second_dir), "repeat": True}
-    fourth = _submit(trainer, total_timesteps=None, extras=extras)
-    _progress(trainer, fourth)
-    trainer.client.pause(fourth)
-    trainer.wait_for(fourth, "PAUSE")
-    trainer.client.resume(fourth)
-    trainer.wait_for(fourth, "EXEC")
-    trainer.client.cancel(fourth)
-    assert trainer.wait_for(fourth, "TERM")["outcome"] == "cancelled"
+
+def _judge_until_cancelled(trainer: Trainer, trained: str) -> None:
+    """An endless evaluation pauses, continues and ends when asked."""
+    policy = str(trainer.home.run_dir(trained))
+    extras = {"mode": "policy_eval", "policy_path": policy, "repeat": True}
+    run_id = _submit(trainer, total_timesteps=None, extras=extras)
+    _progress(trainer, run_id)
+    trainer.client.pause(run_id)
+    trainer.wait_for(run_id, "PAUSE")
+    trainer.client.resume(run_id)
+    trainer.wait_for(run_id, "EXEC")
+    trainer.client.cancel(run_id)
+    assert trainer.wait_for(run_id, "TERM")["outcome"] == "cancelled"
 
 
 def test_p13_grace_is_honoured_while_a_checkpoint_is_being_saved(

@@ -15,6 +15,9 @@ import pytest
 import torch
 from upstream import write_script
 
+from mosaic.fastlane import FrameReader
+from mosaic.runs.ids import new_run_id
+
 LONG = ("--algo", "ppo", "--env-id", "CartPole-v1", "--total-timesteps", "100000000")
 
 
@@ -154,9 +157,22 @@ def test_an_environment_that_goes_wrong_fails_its_run_with_the_reason(
 
 
 def test_an_environment_that_cannot_render_trains_all_the_same(tmp_path: Path) -> None:
-    """Frames are a courtesy."""
+    """Frames are a courtesy: viewer and log say why there are none, and training continues."""
+    run_id = new_run_id()
     arguments = ("--algo", "ppo", "--env-id", "odd_environments:Invisible-v0")
-    harness.run(tmp_path / "run", *arguments, "--total-timesteps", "1024")
+    steps = ("--total-timesteps", "100000000")
+    worker = harness.start(tmp_path / "run", *arguments, *steps, MOSAIC_RUN_ID=run_id)
+    worker.wait_for("metrics")
+    with FrameReader(run_id, run_dir=tmp_path / "run") as viewer:
+        while not viewer.notice:
+            assert viewer.wait(0.1) is None
+            assert worker.process.is_alive(), worker.said()
+        assert "Invisible-v0 cannot be shown: it has no render mode 'rgb_array'" in viewer.notice
+    told = worker.events("metrics")
+    assert worker.wait_for("metrics", len(told) + 1)["step"] > told[-1]["step"]
+    worker.stop()
+    assert worker.wait() == 143
+    assert worker.said().count("cannot be shown") == 1
 
 
 def test_n07_a_flood_of_events_is_held_back_and_counted(tmp_path: Path) -> None:

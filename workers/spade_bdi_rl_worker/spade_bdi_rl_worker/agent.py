@@ -34,6 +34,12 @@ class PatientBDIBehaviour(BDIBehaviour):
     The original asks its mailbox without waiting, over and over, and burns a third of a core for
     an agent that does nothing. This one waits for a message, for the deadline of a waiting
     intention, or to be woken.
+
+    Attributes:
+        cycles: How often it has reasoned.
+        heard: How many messages it has taken.
+        ignored: How many it has not, because of who sent them.
+        asleep: Whether only a message or `wake` makes it reason again.
     """
 
     def __init__(self, replaced: tuple[str, ...] = ()) -> None:
@@ -41,6 +47,8 @@ class PatientBDIBehaviour(BDIBehaviour):
         self._replaced = replaced
         self.cycles = 0
         self.heard = 0
+        self.ignored = 0
+        self.asleep = False
 
     async def receive(self, timeout: float | None = None) -> Message | None:
         """The next message; waits for one unless the mind has work to do."""
@@ -48,7 +56,10 @@ class PatientBDIBehaviour(BDIBehaviour):
             message = await super().receive(timeout)
         else:
             message = await self._wait_for_message()
-        if message is None or not self.agent.hears(str(message.sender)):
+        if message is None:
+            return None
+        if not self.agent.hears(str(message.sender)):
+            self.ignored += 1
             return None
         self._replace_older(message)
         return message
@@ -74,11 +85,15 @@ class PatientBDIBehaviour(BDIBehaviour):
 
     async def _wait_for_message(self) -> Message | None:
         deadline = self.agent.bdi_agent.shortest_deadline()
+        # A little more than asked: woken a moment early it would find nothing to do yet.
         patience = None if deadline is None else max(0.0, deadline - time.time()) + 0.001
+        self.asleep = deadline is None
         try:
             return await asyncio.wait_for(self.queue.get(), patience)
         except TimeoutError:
             return None
+        finally:
+            self.asleep = False
 
     def _replace_older(self, message: Message) -> None:
         self.heard += 1
