@@ -110,6 +110,7 @@ def wanted_sets(config: CleanRLWorkerConfig) -> list[str]:
 def bundle_path(names: Iterable[str]) -> Path:
     """Where a bundle of these sets is built."""
     resolved = sorted(_all_pins(names).items())
+    # By content: the same sets on the same interpreter are built once, other pins get another.
     text = json.dumps([sys.version, sys.prefix, resolved])
     return bundles_folder() / hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -41,6 +41,7 @@ class PipelineProcess:
         self._unread = b""
         assert child.stdout is not None
         self._output = child.stdout
+        # W must not wait for a silent pipeline: it has heartbeats to send and commands to obey.
         os.set_blocking(self._output.fileno(), False)
 
     @classmethod
@@ -75,6 +76,7 @@ class PipelineProcess:
             last, self._unread = self._unread, b""
             return self._lines([last]), False
         *lines, self._unread = (self._unread + chunk).split(b"\n")
+        # A progress bar without line ends would otherwise grow here for hours.
         if len(self._unread) > _LONGEST_LINE:
             lines, self._unread = [*lines, self._unread], b""
         return self._lines(lines), True

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from cleanrl_worker.summaries import Summaries
 from mosaic.workers import LifecycleEmitter
 
+# A script of the user's may print a note in every step, and each becomes a line of the run's log.
 # Free-form notes beyond this rate are counted, not passed on. Everything else always is.
 _MOST_NOTES_A_SECOND = 20
 # One line of the bridge: T's own JSON, checked key by key where it is used.
@@ -46,6 +47,7 @@ class Relay:
     def handle(self, event: Event) -> None:
         """Pass one event on; a malformed one is counted and left out."""
         kind = event.pop("event")
+        # The other end may be a script of the user's that writes to the bridge itself.
         try:
             self._pass_on(kind, event)
         except (KeyError, TypeError, ValueError):

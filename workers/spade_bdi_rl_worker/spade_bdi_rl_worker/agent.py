@@ -22,6 +22,7 @@ from spade_bdi.bdi_behaviour import BDIBehaviour
 from spade_bdi_rl_worker.errors import XmppError
 from spade_bdi_rl_worker.mind import Mind
 
+# A slow machine needs seconds for TLS and registration; a wrong address should not cost a minute.
 CONNECT_S = 15.0
 
 # spade imports pyjabber, which makes a folder for uploads as it is imported. We upload nothing.
@@ -111,6 +112,7 @@ class LinkedAgent(BDIAgent):
     only_from: str = ""
 
     def __init__(self, jid: str, password: str, plan: Path, host: str, port: int) -> None:
+        # Before `super().__init__`, which calls `add_behaviour` and `add_custom_actions` of ours.
         self._xmpp_host = self._address = host
         self.lost = asyncio.Event()
         super().__init__(jid, password, str(plan), port=port)
@@ -145,6 +147,7 @@ class LinkedAgent(BDIAgent):
                 "start it, or correct xmpp_host and xmpp_port, or leave jid out to use the "
                 "embedded server",
             ) from error
+        # Only now: attempts that fail while connecting are reported above.
         self.client.add_event_handler("disconnected", lambda _: self.lost.set())
 
     async def reconnect(self, within_s: float) -> bool:
@@ -154,6 +157,7 @@ class LinkedAgent(BDIAgent):
             self.client.connected_event.clear()
             self.client.connect(host=self._address, port=self.xmpp_port)
             try:
+                # In attempts of two seconds: one that is left alone may outlast the deadline.
                 await asyncio.wait_for(
                     self.client.connected_event.wait(),
                     max(0.1, min(2.0, deadline - time.monotonic())),
@@ -166,6 +170,7 @@ class LinkedAgent(BDIAgent):
         return False
 
     async def _async_connect(self) -> None:
+        # spade resolves the JID's domain; the server may be at another host (`xmpp_host`).
         connect = self.client.connect
         self.client.connect = lambda host, port: connect(host=self._address, port=port)
         await super()._async_connect()
@@ -222,6 +227,7 @@ class LearnerAgent(LinkedAgent):
 
     async def ask_coach(self, coach: str, report: str, patience_s: float) -> bool:
         """Report to the coach and wait for its advice; False when none came in time."""
+        # Noted before asking: the answer may arrive before `say` returns.
         heard = self.bdi.heard
         await self.say(coach, "tell", report)
         deadline = time.monotonic() + patience_s
@@ -229,6 +235,7 @@ class LearnerAgent(LinkedAgent):
             if self.lost.is_set() or time.monotonic() > deadline:
                 return False
             await asyncio.sleep(0.001)
+        # One turn for the behaviour to put the advice into the mind, then the mind's own.
         await asyncio.sleep(0)
         self.mind.run()
         return True

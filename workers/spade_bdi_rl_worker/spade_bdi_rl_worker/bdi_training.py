@@ -26,6 +26,8 @@ from spade_bdi_rl_worker.server import EmbeddedServer
 from spade_bdi_rl_worker.settings import Settings
 from spade_bdi_rl_worker.worlds import Move, World
 
+# A coach answers in milliseconds. One that needs ten seconds is not there, and is then not
+# waited for again.
 ADVICE_S = 10.0
 # How long learning may run before the event loop gets a turn for the XMPP link.
 BREATH_S = 0.05
@@ -80,6 +82,7 @@ async def _train(process: SpadeProcess, settings: Settings) -> None:
     server = EmbeddedServer() if settings.embedded else None
     training = BdiTraining(process, settings, server)
     try:
+        # In a thread: starting waits for the server's port, and the loop must stay free.
         if server is not None:
             await asyncio.to_thread(server.start)
         await training.go_online()
@@ -128,6 +131,7 @@ class BdiTraining:
         self._account = account
         where = account.password, find_plan(self._settings.plan), account.host, account.port
         self.agent = LearnerAgent(account.learner, *where, self._mind)
+        # Anyone on this machine can register at the embedded server, so only the coach counts.
         if self._server is not None:
             self.agent.only_from = account.coach
         await self.agent.connect(register=True)
@@ -142,6 +146,7 @@ class BdiTraining:
         """Log the agents out and close the world."""
         for agent in (getattr(self, "agent", None), self._coach):
             if agent is not None and agent.is_alive():
+                # A dead link makes logging out hang; the process ends anyway.
                 with contextlib.suppress(TimeoutError, OSError):
                     await asyncio.wait_for(agent.stop(), 3)
         self._world.close()
@@ -152,6 +157,7 @@ class BdiTraining:
         while not self._settings.finished(self._learner.episode, self._learner.steps):
             if not await self._process.safe_point_async(self._recorder.save):
                 break
+            # Between episodes: a plan in the middle of one must not find its coach gone.
             await self._keep_link()
             await self._episode()
             await self._after_episode()
@@ -175,6 +181,7 @@ class BdiTraining:
             actions=self._world.actions,
         )
         self._learner.restore(saved["learner"])
+        # Discovered states keep their numbers, or the table's rows would mean other states.
         self._world.recall(saved["numbering"])
         self._mind.recall(saved["beliefs"])
 

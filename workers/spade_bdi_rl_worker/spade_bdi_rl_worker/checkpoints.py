@@ -45,6 +45,7 @@ def write(run_dir: Path, name: str, kind: Kind, content: Mapping[str, object]) -
     """Write a document with its checksum inside; returns its relative path and file checksum."""
     folder = run_dir / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
+    # As text inside the document: its checksum is of bytes, not of what a parser makes of them.
     body = json.dumps(content, sort_keys=True)
     document = {
         "format": FORMAT,
@@ -80,6 +81,7 @@ def read(path: Path, kind: Kind) -> dict[str, object]:
         raise CheckpointError(
             f"{path} is not a checkpoint of this worker", "give the path of one of its .json files"
         ) from error
+    # Before the checksum: a newer format may compute it differently.
     if document["version"] > VERSION:
         raise CheckpointError(
             f"{path} was written by a newer worker (version {document['version']})"
@@ -110,6 +112,7 @@ def newest(folder: Path) -> Path:
     Raises:
         CheckpointError: There is none.
     """
+    # Names carry the episode with leading zeros: the order of names is the order of time.
     for path in sorted(folder.glob("full-*.json"), reverse=True):
         try:
             read(path, "full")

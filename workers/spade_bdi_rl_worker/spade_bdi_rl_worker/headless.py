@@ -79,6 +79,8 @@ class HeadlessLearner:
     def _round(self) -> None:
         mdp, q = self.mdp, self.q
         done = self.episode / self.planned_episodes
+        # Three numbers a lane in every round, used or not: the stream of random numbers then
+        # depends on nothing but the round, and a resumed run continues it exactly.
         chance = self._random.random((3, self.lanes))
         action = np.where(
             chance[0] < self.schedule.epsilon_at(done),
@@ -88,6 +90,7 @@ class HeadlessLearner:
         pair = self._state * mdp.actions + action
         outcome = mdp.outcome(pair, chance[2])
         following, ended, reward = mdp.following[outcome], mdp.ended[outcome], mdp.reward[outcome]
+        # Only true ends: an episode cut by its limit would have gone on, so its future counts.
         future = np.where(ended, 0.0, q.max(axis=1)[following])
         self._update(pair, reward + self.schedule.gamma * future, self.schedule.alpha_at(done))
         self._advance(following, ended, reward)

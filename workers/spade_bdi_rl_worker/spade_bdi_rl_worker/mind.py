@@ -52,12 +52,14 @@ class Mind:
         for plans in agent.plans.values():
             for plan in plans:
                 label = plan.annotation.functor if plan.annotation else plan.name()
+                # An intention knows its plan's body only, so labels are found by that.
                 self._labels[id(plan.body)] = str(label)
 
     def perceive(self, percepts: Mapping[str, Percept]) -> None:
         """Bring beliefs about the world up to date; `None` means there is none."""
         for name, value in percepts.items():
             known = self._percepts.get(name)
+            # Most percepts stay the same from step to step, and adding one costs a cycle.
             if known is not None and value == known.args[0]:
                 continue
             if known is not None:
@@ -77,6 +79,7 @@ class Mind:
         """
         self._decision = ""
         self._call(agentspeak.GoalType.achievement, _ACT)
+        # The call pushed the intention of the plan that was chosen: its body is on top.
         chosen = self._agent.intentions[-1][-1]
         self.plan = self._labels.get(id(chosen.instr), "")
         self.run()

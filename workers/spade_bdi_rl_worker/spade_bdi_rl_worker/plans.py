@@ -75,6 +75,7 @@ def check_plan(path: Path, must_have: tuple[tuple[str, str, int], ...] = ()) -> 
     collector = _Collector()
     log = agentspeak.Log(collector, 10)
     tokens = agentspeak.lexer.TokenStream(agentspeak.StringSource(path.name, source), log)
+    # The parser reports to the log and raises at the end of the file: all mistakes at once.
     ast: agentspeak.parser.AstAgent = None
     try:
         ast = agentspeak.parser.parse(str(path), tokens, log)
@@ -165,6 +166,7 @@ def _action_names() -> Iterator[str]:
 def captured_log(collector: logging.Handler) -> Iterator[None]:
     """Send AgentSpeak's own reports to `collector` instead of the terminal."""
     logger = logging.getLogger("agentspeak.runtime")
+    # AgentSpeak has one logger for everything and writes to stderr by default.
     before, logger.handlers, spread = logger.handlers, [collector], logger.propagate
     logger.propagate = False
     try:

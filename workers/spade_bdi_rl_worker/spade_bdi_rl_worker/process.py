@@ -33,6 +33,7 @@ class SpadeProcess(WorkerProcess):
     def begin(self, settings: Settings, target: str) -> None:
         """Shake hands when there is a daemon, then announce the start."""
         self._settings = settings
+        # Before anything is written: a full disk must not end the run in its first line.
         forgive_full_disks()
         signal.signal(signal.SIGTERM, self._terminated)
         capabilities = {
@@ -59,8 +60,11 @@ class SpadeProcess(WorkerProcess):
         """A safe point that keeps the event loop, and so the XMPP link, alive while paused."""
         self._checkpoint_if_wanted(save)
         if self._is_paused():
+            # Saved before it is reported: a paused run may be killed without losing anything.
             save()
             self._report("paused")
+            # Not `safe_point`, which blocks the event loop. A tenth of a second is soon enough
+            # for a person.
             while self._is_paused():
                 self._checkpoint_if_wanted(save)
                 await asyncio.sleep(0.1)
@@ -141,6 +145,7 @@ class SpadeProcess(WorkerProcess):
         return not self._going_on.is_set() and not self._stop.is_set()
 
     def _last_words(self, error: BaseException | None) -> int:
+        # Telemetry first: the last line ends the run, and what comes after it is not read.
         self.finish_telemetry()
         write_manifest(self.run_id, self._settings, self.run_dir)
         if isinstance(error, WorkerError):

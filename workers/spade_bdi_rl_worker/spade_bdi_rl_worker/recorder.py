@@ -48,6 +48,7 @@ class Recorder:
 
     def metrics(self, episode: int, steps: int, values: dict[str, float]) -> None:
         """Headline numbers; the channel itself limits them to one line a second."""
+        # A resumed run has steps of its parent's time, which say nothing about its own speed.
         if self._steps_before is None:
             self._steps_before = steps
         elapsed = max(1e-9, time.monotonic() - self._began)
@@ -61,6 +62,7 @@ class Recorder:
     def save(self) -> None:
         """Write a full checkpoint and the policy, unless nothing happened since the last one."""
         episode, steps, content = self._snapshot()
+        # A pause, a request and the end may all save after the same episode.
         if episode == self._saved_at:
             return
         self._saved_at = episode
@@ -68,6 +70,7 @@ class Recorder:
         path, digest = checkpoints.write(run_dir, f"full-{episode:010d}.json", "full", content)
         emit.checkpoint_saved(path, steps, digest, "full")
         name = checkpoints.POLICY_FILE.rpartition("/")[2]
+        # One policy file, replaced each time: only the newest one is of use to `policy_eval`.
         path, digest = checkpoints.write(run_dir, name, "policy", self._policy())
         emit.checkpoint_saved(path, steps, digest, "policy")
         checkpoints.prune(run_dir, self._settings.keep_checkpoints)

@@ -47,6 +47,7 @@ class EmbeddedServer:
             env={**os.environ, "TMPDIR": str(self._folder)},
         )  # fmt: skip
         assert self._process.stdout is not None
+        # The server prints its port once it listens: no polling, no guess at how long it takes.
         line = self._process.stdout.readline()
         if not line:
             code = self._process.wait()
@@ -65,6 +66,7 @@ class EmbeddedServer:
         process, self._process = self._process, None
         if process is None:
             return
+        # Closing its stdin is how the server is told to end, and how it notices our death.
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()

@@ -76,6 +76,7 @@ class World:
 
     def reset(self, episode: int) -> int:
         """Begin the episode with that number; returns the state."""
+        # Every episode has a seed of its own: nothing of an environment's past needs saving.
         observation, _ = self._env.reset(seed=self.seed_of(episode))
         self._last_action = -1
         return self._arrive(observation)
@@ -99,6 +100,7 @@ class World:
             return b""
         place = self._state, self._last_action
         if place not in self._pictures:
+            # Drawing and encoding takes milliseconds; a small world has few places to draw.
             if len(self._pictures) >= MAX_PICTURES:
                 self._pictures.pop(next(iter(self._pictures)))
             pixels = self._env.render()

@@ -48,6 +48,7 @@ def photograph(env: Drawable) -> Picture:
     Raises:
         BadFrameError: The environment has no pixels to give.
     """
+    # The bare environment: wrappers may collect, record or transform what `render` gives.
     base = env.unwrapped
     asked = getattr(base, "render_mode", None)
     if asked == RGB:
@@ -58,6 +59,7 @@ def photograph(env: Drawable) -> Picture:
             f"{_name(base)} cannot be shown: it has no render mode {RGB!r} "
             f"(it offers: {', '.join(map(str, offered)) or 'none'})"
         )
+    # It would answer with its window's own loop, and drawing twice confuses most libraries.
     if asked == "human":
         raise BadFrameError(f"{_name(base)} already has a window of its own (render_mode='human')")
     try:

@@ -10,6 +10,8 @@ from typing import Protocol
 from cleanrl_worker.fastlane.settings import Settings
 from mosaic.fastlane import LaneTakenError, LaneWriter
 
+# An environment that has not been stepped for so long has stopped: longer than a checkpoint of a
+# large replay memory or an update takes, shorter than a viewer's patience.
 _IDLE_NS = 2_000_000_000
 _VECTOR_WORKER = re.compile(r"Worker<\w+>-(\d+)")
 
@@ -30,8 +32,8 @@ class LaneBook:
 
     Environments are numbered in the order in which they are first stepped or reset. `single`
     shows the one whose number is the chosen slot, `grid` the first few. An environment that
-    stands still, because training ended and evaluation began or a curriculum moved on, gives
-    its lane to one that is being stepped.
+    is no longer stepped, because training ended and evaluation began or a curriculum moved on,
+    gives its lane to one that is.
     """
 
     def __init__(self) -> None:
@@ -119,5 +121,7 @@ def _first_number() -> int:
 
 
 book = LaneBook()
+# Environments are often built before a library forks its workers. A child that closed the lanes
+# it inherited would take them from its parent, which still writes.
 os.register_at_fork(after_in_child=book.forget_parent)
 atexit.register(book.close_all)

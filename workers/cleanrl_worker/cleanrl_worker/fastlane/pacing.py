@@ -2,11 +2,16 @@
 
 from collections import deque
 
+# Few frames: a scene that becomes cheaper to draw should be noticed within seconds.
 _REMEMBERED = 5
 _ENOUGH_TO_JUDGE = 3
+# Until enough frames are known, one dear picture must not hide the view for a minute.
 _FIRST_SPACING_NS = 1_000_000_000
+# Every process may spend this much on beginnings: fonts, shaders, parts drawn for the first time.
 _FREE_NS = 1_000_000_000
+# A debt is paid with at least this part of it a frame: gone after some seconds of watching.
 _INSTALMENTS = 150
+# So many times the cheapest frame is a frame that drew something for the first time.
 _UNUSUAL = 8
 # Part of the share kept back for what rendering costs beyond its own time: the pixels it leaves
 # in the processor's cache make the steps after it slower.
@@ -44,7 +49,7 @@ class FramePacer:
         self._planned_at = 0
 
     def begin(self, now: int) -> None:
-        """Somebody has started to watch: the first frame is due at once."""
+        """A viewer has come: the first frame is due at once."""
         self.due_at = now
         self._earned_at = 0
         self.capped = False

@@ -3,7 +3,6 @@
 import functools
 import importlib
 from collections.abc import Callable
-from typing import Any
 
 import gymnasium as gym
 from gymnasium.envs import registration
@@ -12,7 +11,13 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 from cleanrl_worker.fastlane.cameras import RGB
 from cleanrl_worker.fastlane.settings import Settings, is_tapping, read_settings, say_once
-from cleanrl_worker.fastlane.wrappers import Batch, Env, FastLaneVectorWrapper, FastLaneWrapper
+from cleanrl_worker.fastlane.wrappers import (
+    Batch,
+    Env,
+    FastLaneVectorWrapper,
+    FastLaneWrapper,
+    Wrapper,
+)
 
 # What `make` puts around the order-enforcing wrapper, whose place the tap takes: the outermost
 # object keeps the type that the script expects.
@@ -25,6 +30,7 @@ _ABOVE_THE_TAP = (
 
 def patch_gymnasium() -> None:
     """Make `gymnasium.make` and `make_vec` tap what they build; once is enough."""
+    # `sitecustomize` and the launcher may both ask for it in one process.
     if getattr(registration.make, "fastlane", False):
         return
     make, make_vec = _tapping_make(registration.make), _tapping_make_vec(registration.make_vec)
@@ -40,6 +46,8 @@ def _tapping_make(original: Callable[..., Env]) -> Callable[..., Env]:
         settings = read_settings() if is_tapping() else None
         if settings is None:
             return original(id, *positional, **options)
+        # Some environments decide when they are built whether they can draw: afterwards it is too
+        # late to ask.
         hidden = _hide_render_mode(id, "entry_point", options)
         env = original(id, *positional, **options)
         if hidden:
@@ -124,7 +132,7 @@ def _restore_render_mode(env: Env | Batch) -> None:
 
 
 def _insert_tap(env: Env, settings: Settings) -> Env:
-    above: gym.Wrapper[Any, Any, Any, Any] | None = None
+    above: Wrapper | None = None
     inner = env
     while isinstance(inner, gym.Wrapper) and type(inner) in _ABOVE_THE_TAP:
         above, inner = inner, inner.env

@@ -34,6 +34,7 @@ def say_once(text: str) -> None:
     if text not in _said:
         _said.add(text)
         with suppress(OSError, ValueError):
+            # stderr may be closed or full: a sentence is not worth a training run.
             print(f"[fastlane] {text}", file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,4 @@
-"""A tap on a training loop: publishes frames while somebody watches, costs next to nothing else."""
+"""A tap on a training loop: publishes frames while it is watched, costs next to nothing else."""
 
 import math
 import sys
@@ -13,11 +13,16 @@ from cleanrl_worker.fastlane.settings import Settings, read_settings, say_once
 from mosaic.fastlane import FastLaneError, FrameMetrics, LaneWriter, as_rgb, shrink, tile
 from mosaic.fastlane.frame import Pixels
 
+# A loop may become a thousand times slower from one step to the next (evaluation, a reset): not so
+# many steps without a look that a viewer waits for seconds.
 _MOST_STEPS_BETWEEN_LOOKS = 256
+# Seldom while unwatched, so that looking costs next to nothing, but often enough that a new viewer
+# sees its first frame at once. While watched, looks must be closer together than frames.
 _LOOK_UNWATCHED_NS = 20_000_000
 _LOOK_WATCHED_NS = 4_000_000
 _CLAIM_EVERY_NS = 1_000_000_000
 _RATE_WINDOW_NS = 1_000_000_000
+# What failed to render will fail again; trying costs time that training could use.
 _RETRY_AFTER_FAILURE_NS = 5_000_000_000
 _RETURN_SMOOTHING = 0.1
 _NOBODY = Settings(run_id="", mode="off")
@@ -27,7 +32,7 @@ Reward: TypeAlias = Any
 
 
 class FrameTap:
-    """Shows the environments of a training loop to whoever watches the run.
+    """Shows the environments of a training loop to everyone who watches the run.
 
     Call `step` after every step of the (vector) environment. Nearly always that is one
     subtraction and one comparison; every few milliseconds it looks at the clock and at whether
@@ -86,6 +91,7 @@ class FrameTap:
         """Stop showing; readers see that the writer is gone."""
         book.release(self)
         self.watched = False
+        # A closed environment may still be stepped by mistake; then there is nothing to look at.
         self._steps_left = sys.maxsize
 
     def look(self, steps_taken: int, camera: Camera, reward: Reward) -> int:
@@ -116,6 +122,7 @@ class FrameTap:
     def _notice_readers(self, now: int) -> None:
         watched = self.lane is not None and self.lane.watched(now)
         if watched and not self.watched:
+            # Not before: a run that is never watched keeps its environment variables as they are.
             prepare_rendering()
             self._divide_share()
             self._pacer.begin(now)
@@ -186,10 +193,10 @@ class FrameTap:
         )
 
     def _failed(self, error: Exception, now: int) -> None:
-        """Rendering is a courtesy: whatever goes wrong in it is said, and training goes on."""
+        """Rendering is a courtesy: whatever goes wrong in it is said, and training continues."""
         text = str(error) if isinstance(error, FastLaneError) else f"rendering failed: {error!r}"
         text = " ".join(text.split())
-        say_once(f"{text}. Training goes on without live frames")
+        say_once(f"{text}. Training continues without live frames")
         self._failing = True
         self._pacer.hold(now + _RETRY_AFTER_FAILURE_NS)
         if self.lane is not None:

@@ -16,18 +16,21 @@ from cleanrl_worker.fastlane.settings import Settings
 from cleanrl_worker.fastlane.tap import FrameTap
 from mosaic.fastlane import BadFrameError
 
-# Observations and actions are whatever the script's environment has: they pass through.
-Env: TypeAlias = gym.Env[Any, Any]
-Batch: TypeAlias = VectorEnv[Any, Any, Any]
-StepResult: TypeAlias = tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
-BatchResult: TypeAlias = tuple[Any, Any, Any, Any, dict[str, Any]]
-Array: TypeAlias = NDArray[Any]
+# Observations, actions and infos are whatever the script's environment has: they pass through.
+Opaque: TypeAlias = Any
+Env: TypeAlias = gym.Env[Opaque, Opaque]
+Wrapper: TypeAlias = gym.Wrapper[Opaque, Opaque, Opaque, Opaque]
+Batch: TypeAlias = VectorEnv[Opaque, Opaque, Opaque]
+Info: TypeAlias = dict[str, Opaque]
+StepResult: TypeAlias = tuple[Opaque, SupportsFloat, bool, bool, Info]
+BatchResult: TypeAlias = tuple[Opaque, Opaque, Opaque, Opaque, Info]
+Array: TypeAlias = NDArray[Opaque]
 
 # A zero of its own: adding any reward to it, even nothing, gives another object.
 _NOT_STEPPED = float("0")
 
 
-class FastLaneWrapper(OrderEnforcing[Any, Any]):
+class FastLaneWrapper(OrderEnforcing[Opaque, Opaque]):
     """Shows an environment to everyone who watches the run.
 
     Takes the place of the order-enforcing wrapper that `make` puts around most environments, and
@@ -49,7 +52,7 @@ class FastLaneWrapper(OrderEnforcing[Any, Any]):
         self._fastlane_stride = 0
         # A float, or whatever adding the script's rewards to one makes. Not converted: this is
         # the hot path of every unwatched step.
-        self._fastlane_return: Any = _NOT_STEPPED
+        self._fastlane_return: Opaque = _NOT_STEPPED
 
     @property
     def spec(self) -> EnvSpec | None:
@@ -70,7 +73,7 @@ class FastLaneWrapper(OrderEnforcing[Any, Any]):
             self._fastlane_look(result[1])
         return result
 
-    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+    def reset(self, **options: Opaque) -> tuple[Opaque, Info]:
         """Reset the environment."""
         if self._fastlane_return is not _NOT_STEPPED:
             self._fastlane_tap.episode(self._fastlane_return)
@@ -119,7 +122,7 @@ class FastLaneVectorWrapper(VectorWrapper):
         tap.step(result[1])
         return result
 
-    def reset(self, **options: Any) -> tuple[Any, dict[str, Any]]:
+    def reset(self, **options: Opaque) -> tuple[Opaque, Info]:
         """Reset every environment."""
         result = self.env.reset(**options)
         self._fastlane_observation = result[0]

@@ -3,29 +3,29 @@
 Writing an algorithm file
 =========================
 
-A file ``cleanrl_worker/cleanrl/<name>.py`` is one algorithm, read top to bottom: what it is,
+A file `cleanrl_worker/cleanrl/<name>.py` is one algorithm, read top to bottom: what it is,
 its arguments, its network, its loop. It declares:
 
-``ALGORITHM``
-    A literal: ``title``, ``paper``, ``family``, ``actions`` (``discrete``, ``continuous``,
-    ``multi_discrete``), ``observations`` (``vector``, ``grid``, ``image``), ``default_env``,
-    ``requires`` (requirement sets: ``base``, ``atari``, ``mujoco``, ``envpool``, ``procgen``,
-    ``jax``, ``minigrid``, ``pettingzoo``). Tools read it with ``ast`` (`kit.schema`).
-``SMOKE``
+`ALGORITHM`
+    A literal: `title`, `paper`, `family`, `actions` (`discrete`, `continuous`,
+    `multi_discrete`), `observations` (`vector`, `grid`, `image`), `default_env`,
+    `requires` (requirement sets: `base`, `atari`, `mujoco`, `envpool`, `procgen`,
+    `jax`, `minigrid`, `pettingzoo`). Tools read it with `ast` (`kit.schema`).
+`SMOKE`
     A literal with the arguments of a run of a few seconds.
-``Args``
+`Args`
     A dataclass on `kit.args.RunArgs`. Defaults are literals; every field is followed by its
     help text, which may end with the allowed range (grammar in `kit.args`).
-``make_policy(envs, args, model)``
-    Rebuilds the trained policy from the policy file's ``model`` (the ``policy`` states given
-    to ``run.remember``) and returns a `kit.inference.Policy`. ``envs`` has
-    ``single_observation_space`` and ``single_action_space``.
-``make_eval_envs(args, num_envs, video_dir)``
+`make_policy(envs, args, model)`
+    Rebuilds the trained policy from the policy file's `model` (the `policy` states given
+    to `run.remember`) and returns a `kit.inference.Policy`. `envs` has
+    `single_observation_space` and `single_action_space`.
+`make_eval_envs(args, num_envs, video_dir)`
     Only when evaluation needs other environments than `kit.envs.Envs` (Atari and the like).
-``train(args, run)``
-    The algorithm. The last two lines are ``if __name__ == "__main__": main(Args, train)``.
+`train(args, run)`
+    The algorithm. The last two lines are `if __name__ == "__main__": main(Args, train)`.
 
-The shape of ``train``::
+The shape of `train`::
 
     envs = run.make_envs(args.num_envs)             # refuses spaces that do not fit
     network = Network(...).to(run.device)
@@ -43,30 +43,31 @@ The shape of ``train``::
 
 Rules that make resume exact, to the last bit on the CPU:
 
-- All that changes during the loop is in an object given to ``run.remember`` (anything with
-  ``state_dict`` and ``load_state_dict``), or follows from ``global_step``. One turn of the
-  loop leaves nothing behind in plain variables but what ``envs.obs`` and the objects give.
-- All randomness comes from ``run.rng`` (NumPy) or torch's global generator.
-- ``run.steps`` does everything else between two turns: commands, pause, checkpoints, metrics.
+- All that changes during the loop is in an object given to `run.remember` (anything with
+  `state_dict` and `load_state_dict`), or follows from `global_step`. One turn of the
+  loop leaves nothing behind in plain variables but what `envs.obs` and the objects give.
+- All randomness comes from `run.rng` (NumPy) or torch's global generator.
+- `run.steps` does everything else between two turns: commands and pauses (`kit.control`),
+  checkpoints (`kit.checkpointing`), metrics (`kit.logger`).
 
 Speed: act with `kit.inference.numpy_forward`, keep rollouts in NumPy arrays, use `kit.optim.Adam`
 (create it before anything else looks at the parameters' memory), and let small networks learn
 through `kit.fused.SideBySide`. For a GPU keep rollouts in `kit.storage.Stored`, write the update
-as a function of tensors, and pass it through `kit.acceleration.accelerated`; ``Args`` then derive
-from `kit.args.TorchArgs`, which has ``--compile`` and ``--cudagraphs``.
+as a function of tensors, and pass it through `kit.acceleration.accelerated`; `Args` then derive
+from `kit.args.TorchArgs`, which has `--compile` and `--cudagraphs`.
 
-Environments follow Gymnasium's SAME_STEP autoreset: the observation that ``step`` returns
+Environments follow Gymnasium's SAME_STEP autoreset: the observation that `step` returns
 after the end of an episode already belongs to the next one. Wrap libraries that reset in the
 next step (EnvPool) so that they behave like this.
 
-JAX: take ``jax``, ``jnp`` and ``optax`` from `kit.jax_backend` (a missing package becomes a
-sentence), begin with its ``start(args)``, and keep every pytree that changes in a ``Tree``,
-random keys too. Jit the whole update; hand it copies (``arrays``), because JAX reads its
-arguments while the loop goes on. Act with NumPy for small networks.
+JAX: take `jax`, `jnp` and `optax` from `kit.jax_backend` (a missing package becomes a
+sentence), begin with its `start(args)`, and keep every pytree that changes in a `Tree`,
+random keys too. Jit the whole update; hand it copies (`arrays`), because JAX reads its
+arguments while the loop continues. Act with NumPy for small networks.
 
 EnvPool: `kit.envpool` for loops, `kit.envpool_xla` inside compiled functions. EnvPool cannot
 save a running environment: a resumed run repeats the first 50,000 steps at most, and begins
 new episodes, with a note, when more were taken.
 
-Refuse bad input with `kit.errors.UsageError` before ``run.steps``; one sentence with the fix.
+Refuse bad input with `kit.errors.UsageError` before `run.steps`; one sentence with the fix.
 """

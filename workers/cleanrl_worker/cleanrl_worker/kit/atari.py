@@ -30,6 +30,7 @@ from cleanrl_worker.kit.envs import StepResult, check_registered
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.live_frames import frame_tap
 from cleanrl_worker.kit.sampling import Random
+from cleanrl_worker.kit.types import StateDict
 from cleanrl_worker.kit.videos import Film
 
 _ID = re.compile(r"(?:ALE/)?(?P<game>[A-Za-z]+?)(?P<plain>NoFrameskip)?(?:-v\d+)?")
@@ -191,7 +192,7 @@ class AtariEnvs:
         if self._film is not None:
             self._film.close()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Everything needed to bring every game back to where it is."""
         return {
             "seeds": self._seeds.state_dict(),
@@ -203,7 +204,7 @@ class AtariEnvs:
             "obs": self.obs,
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Bring every game back; ``notes`` says where a new one had to begin."""
         if len(state["chains"]) != self.num_envs:
             raise UsageError(

@@ -9,8 +9,8 @@ from types import FrameType
 
 from cleanrl_worker.kit.bridge import Bridge
 
-# How often a program looks up from its work; commands are obeyed within this time. Looking
-# costs some microseconds, so a loop of a million steps a second does not notice it.
+# How often a program looks up from its work. Commands are obeyed within this time, and twenty looks
+# a second are too few for the fastest loop to notice.
 _LOOK_EVERY_S = 0.05
 
 

@@ -30,6 +30,7 @@ import numpy as np
 from cleanrl_worker.kit.envs import StepResult
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.live_frames import frame_tap
+from cleanrl_worker.kit.types import StateDict
 from cleanrl_worker.kit.videos import Film
 
 # Repeating this many steps takes about half a minute for Atari games.
@@ -188,7 +189,7 @@ class EnvPoolEnvs:
             self._film.close()
         self.pool = None
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """The seed, and all actions since the start as long as there are few."""
         return {
             "num_envs": self.num_envs,
@@ -197,7 +198,7 @@ class EnvPoolEnvs:
             "obs": self.obs,
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Repeat the actions; where that cannot be, ``notes`` says that new episodes begin."""
         if state["num_envs"] != self.num_envs:
             raise UsageError(

@@ -9,40 +9,44 @@ observation after an ended episode is its true last one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from cleanrl_worker.kit.envpool import EnvPoolEnvs
 from cleanrl_worker.kit.jax_backend import jax, jnp
+from cleanrl_worker.kit.types import StateDict
+
+# An array of JAX, or what stands for one while a function is traced.
+Traced: TypeAlias = Any
 
 
 class Games(NamedTuple):
     """Where the environments are, as a value that compiled functions pass on."""
 
-    handle: Any
-    obs: Any
-    ended: Any
+    handle: Traced
+    obs: Traced
+    ended: Traced
     """whether the last step ended an episode, so that the next one only resets"""
-    returns: Any
-    lengths: Any
+    returns: Traced
+    lengths: Traced
 
 
 class Outcome(NamedTuple):
     """What one step of every environment gave."""
 
-    rewards: Any
-    terminated: Any
-    truncated: Any
-    valid: Any
+    rewards: Traced
+    terminated: Traced
+    truncated: Traced
+    valid: Traced
     """false where the step was only a reset"""
-    over: Any
+    over: Traced
     """whether a whole game ended, with its score and length in the next two"""
-    returns: Any
-    lengths: Any
+    returns: Traced
+    lengths: Traced
 
 
-Step = Callable[[Games, Any], tuple[Games, Outcome]]
+Step = Callable[[Games, Traced], tuple[Games, Outcome]]
 
 
 class XlaEnvs(EnvPoolEnvs):
@@ -67,7 +71,7 @@ class XlaEnvs(EnvPoolEnvs):
         """The function that steps every environment, to be called in compiled code."""
         _, _, _, raw_step = self.pool.xla()
 
-        def step(games: Games, actions: Any) -> tuple[Games, Outcome]:
+        def step(games: Games, actions: Traced) -> tuple[Games, Outcome]:
             handle, result = raw_step(games.handle, actions.astype(jnp.int32))
             obs, rewards, terminated, truncated, about = result
             returns = games.returns + about["reward"]
@@ -80,7 +84,7 @@ class XlaEnvs(EnvPoolEnvs):
 
         return step
 
-    def note(self, obs: Any, actions: Any, outcome: Outcome) -> dict[str, Any]:
+    def note(self, obs: Traced, actions: Traced, outcome: Outcome) -> dict[str, Any]:
         """Take in what happened in a rollout, ``(steps, envs, ...)``.
 
         Returns:
@@ -97,7 +101,7 @@ class XlaEnvs(EnvPoolEnvs):
         pairs = zip(returns[where].tolist(), lengths[where].tolist(), strict=True)
         return {"episodes": list(pairs)}
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """The seed, the actions while there are few, and the running games' scores."""
         self.obs = np.array(self.games.obs)
         return {
@@ -107,7 +111,7 @@ class XlaEnvs(EnvPoolEnvs):
             "lengths": np.array(self.games.lengths),
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Repeat the actions; where that cannot be, ``notes`` says that new episodes begin."""
         super().load_state_dict(state)
         if not self.notes:

@@ -25,13 +25,14 @@ from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
 from cleanrl_worker.kit import live_frames, observations
 from cleanrl_worker.kit.errors import TrainingError, UsageError
+from cleanrl_worker.kit.types import Array, Env, StateDict
 
 _GRIDS = ("MiniGrid-", "BabyAI-")
 
 StepResult = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
 
 
-def make_env(env_id: str, *, video_dir: str | None = None, **options: Any) -> gym.Env:
+def make_env(env_id: str, *, video_dir: str | None = None, **options: Any) -> Env:
     """Build one Gymnasium environment, registering its family first when needed.
 
     Args:
@@ -129,7 +130,7 @@ class Envs:
         )
         self._returns = [0.0] * num_envs
         self._lengths = [0] * num_envs
-        self._origins: list[dict[str, Any]] = [{} for _ in range(num_envs)]
+        self._origins: list[StateDict] = [{} for _ in range(num_envs)]
         self._actions: list[list[Any]] = [[] for _ in range(num_envs)]
         self.notes: list[str] = []
 
@@ -195,7 +196,7 @@ class Envs:
         for env in self.envs:
             env.close()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Everything needed to bring every environment back to where it is."""
         return {
             "envs": [
@@ -209,7 +210,7 @@ class Envs:
             ]
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Bring every environment back; ``notes`` says where a new episode had to begin."""
         if len(state["envs"]) != self.num_envs:
             raise UsageError(
@@ -220,10 +221,10 @@ class Envs:
             self._begin(index, saved["origin"])
             self._replay(index, saved)
 
-    def _make_one(self, index: int, video_dir: str | None, options: dict[str, Any]) -> gym.Env:
+    def _make_one(self, index: int, video_dir: str | None, options: dict[str, Any]) -> Env:
         return make_env(self.env_id, video_dir=video_dir, **options)
 
-    def _replay(self, index: int, saved: dict[str, Any]) -> None:
+    def _replay(self, index: int, saved: StateDict) -> None:
         env, encode = self._inner[index], self._encode
         actions = saved["actions"].numpy()
         # tolist makes plain numbers of discrete actions; arrays stay arrays, as in step().
@@ -241,7 +242,7 @@ class Envs:
             )
             self._begin(index, {"rng": generator_state(self.envs[index])})
 
-    def _begin(self, index: int, origin: dict[str, Any]) -> None:
+    def _begin(self, index: int, origin: StateDict) -> None:
         env = self.envs[index]
         if "rng" in origin:
             _set_generator_state(env, origin["rng"])
@@ -269,7 +270,7 @@ class Envs:
         return {"final_obs": final_obs, "episodes": episodes}
 
 
-def _strip(env: gym.Env) -> tuple[gym.Env, int | None]:
+def _strip(env: Env) -> tuple[Env, int | None]:
     """Take off the wrappers that `Envs` does itself: step order and the time limit."""
     limit = None
     # Exactly these classes: a subclass may do more.
@@ -283,17 +284,17 @@ def _strip(env: gym.Env) -> tuple[gym.Env, int | None]:
 class _TrustingDiscrete(spaces.Discrete):
     """Accepts any action: ours come from the space itself, and checking costs half a step."""
 
-    def contains(self, x: Any) -> bool:
+    def contains(self, x: object) -> bool:
         return True
 
 
-def _trust_actions(env: gym.Env) -> None:
+def _trust_actions(env: Env) -> None:
     space = env.unwrapped.action_space
     if type(space) is spaces.Discrete:
         env.unwrapped.action_space = _TrustingDiscrete(int(space.n), start=int(space.start))
 
 
-def generator_state(env: gym.Env) -> str:
+def generator_state(env: Env) -> str:
     """The state of an environment's random generator, as text."""
     return json.dumps(env.unwrapped.np_random.bit_generator.state, default=_as_list)
 
@@ -305,5 +306,5 @@ def _set_generator_state(env: gym.Env, state: str) -> None:
     env.unwrapped.np_random = generator
 
 
-def _as_list(value: Any) -> Any:
+def _as_list(value: Array) -> object:
     return value.tolist()

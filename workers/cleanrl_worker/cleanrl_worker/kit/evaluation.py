@@ -17,6 +17,7 @@ from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.errors import CheckpointError, UsageError
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.schema import script_names
+from cleanrl_worker.kit.types import StateDict
 
 _MOST_ENVS = 16
 
@@ -91,7 +92,7 @@ class TrainedPolicy:
 
     module: Any
     args: Any
-    model: dict[str, Any]
+    model: StateDict
 
     def make_envs(self, num_envs: int, video_dir: str | Path | None = None) -> Any:
         """The environments it acts in, prepared as its algorithm wants them."""
@@ -127,9 +128,7 @@ def open_policy(
     return TrainedPolicy(module, args, content["model"])
 
 
-def load_policy(
-    path: Path, env_id: str | None = None, algorithm: str | None = None
-) -> dict[str, Any]:
+def load_policy(path: Path, env_id: str | None = None, algorithm: str | None = None) -> StateDict:
     """Read and check a policy file; a folder gives its newest valid one."""
     path, _ = (
         checkpoint_files.find(path, checkpoint_files.POLICY_SUFFIX) if path.is_dir() else (path, [])
@@ -157,20 +156,20 @@ def load_policy(
     return content
 
 
-class _AnyName(dict):
+class _AnyName(dict[str, StateDict]):
     """Gives a plain state dict under whatever name an algorithm keeps its network."""
 
-    def __init__(self, networks: list[dict[str, Any]]) -> None:
+    def __init__(self, networks: list[StateDict]) -> None:
         super().__init__()
         self._networks = networks
 
-    def __missing__(self, name: str) -> dict[str, Any]:
+    def __missing__(self, name: str) -> StateDict:
         return self._networks[0]
 
 
-def _adopt(path: Path, content: Any, env_id: str | None, algorithm: str | None) -> dict[str, Any]:
+def _adopt(path: Path, content: object, env_id: str | None, algorithm: str | None) -> StateDict:
     """Take what upstream's scripts save: a state dict, several of them, or one with its args."""
-    args: dict[str, Any] = {}
+    args: StateDict = {}
     if isinstance(content, dict) and "model_weights" in content:
         args, content = dict(content.get("args") or {}), content["model_weights"]
     networks = list(content) if isinstance(content, (list, tuple)) else [content]
@@ -198,12 +197,12 @@ def _gymnasium_envs(args: Any, num_envs: int, video_dir: str | None) -> Envs:
     return Envs(args.env_id, num_envs, video_dir=video_dir)
 
 
-def _args(args_type: type, saved: dict[str, Any]) -> Any:
+def _args(args_type: type, saved: StateDict) -> Any:
     known = {field.name for field in fields(args_type)}
     return args_type(**{name: value for name, value in saved.items() if name in known})
 
 
-def _rebuild(module: Any, envs: Any, args: Any, model: dict[str, Any]) -> Any:
+def _rebuild(module: Any, envs: Any, args: Any, model: StateDict) -> Any:
     problem = spaces.fit_problem(
         module.__name__.rpartition(".")[2],
         module.ALGORITHM,

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.replay import Batch, refuse_if_larger_than_memory
+from cleanrl_worker.kit.types import StateDict
 
 
 class FrameReplayBuffer:
@@ -133,7 +134,7 @@ class FrameReplayBuffer:
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self._device)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """What is stored, without the empty rest."""
         filled = int(self._count.max())
         return {
@@ -143,7 +144,7 @@ class FrameReplayBuffer:
             "arrays": {name: array[:, :filled] for name, array in self._arrays.items()},
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Put the stored frames back."""
         filled = state["arrays"]["rewards"].shape[1]
         if filled > self.size or (filled < self.size and int(state["count"].max()) < filled):

@@ -114,6 +114,7 @@ class Group(Generic[OneShare]):
                 self._processes.append(process)
             _join(backend, meeting, 0, args.world_size)
         self.share = make(args, 0, devices[0], video_dir)
+        # After the leader's share is built: followers wait for these values in `_follow`.
         for parameter in self.share.agent.parameters():
             self._same_start(parameter, args.world_size)
 
@@ -123,7 +124,8 @@ class Group(Generic[OneShare]):
             torch.distributed.broadcast(parameter.data, src=0)
 
     def turn(self, *arguments: Any) -> list[Any]:
-        """Let everyone take a turn; the leader's result comes first."""
+        """Take a turn in every process; the leader's result comes first."""
+        # Everyone is told before the leader begins: a turn exchanges gradients and needs them all.
         self._tell("turn", arguments)
         results = [self.share.turn(*arguments)]
         return results + [self._answer(pipe) for pipe in self._pipes]
@@ -170,6 +172,7 @@ class Group(Generic[OneShare]):
     ) -> None:
         for pipe in self._pipes:
             pipe.close()
+        # A closed pipe ends a follower, unless it waits for gradients of a leader that failed.
         for process in self._processes:
             process.join(5)
             process.kill()

@@ -23,6 +23,7 @@ import torch
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.replay import Batch
+from cleanrl_worker.kit.types import StateDict
 
 
 class MissingJaxError(UsageError, SystemExit):
@@ -134,12 +135,12 @@ class Tree:
             self._arrays = jax.tree.map(np.asarray, self._value)
         return self._arrays
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Every array under its path in the tree."""
         leaves, _ = jax.tree_util.tree_flatten_with_path(self._value)
         return {jax.tree_util.keystr(path): np.array(leaf) for path, leaf in leaves}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Put the saved arrays in the places of the present ones."""
         self.value = jax.tree.map(jnp.asarray, _fill(self._value, state))
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cleanrl_worker.kit.envs import StepResult
+from cleanrl_worker.kit.types import StateDict
 
 
 class RunningMeanStd:
@@ -31,7 +32,7 @@ class RunningMeanStd:
         self.var = spread / total
         self.count = total
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """The statistics."""
         return {
             "mean": np.asarray(self.mean),
@@ -39,7 +40,7 @@ class RunningMeanStd:
             "count": float(self.count),
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Put the statistics back."""
         mean, var = state["mean"].numpy().copy(), state["var"].numpy().copy()
         if mean.shape != self.mean.shape:
@@ -102,11 +103,11 @@ class NormalizeObservation(_Around):
         if not self.frozen:
             self.rms.update(obs)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """The statistics and the environments inside."""
         return {"rms": self.rms.state_dict(), "envs": self.envs.state_dict()}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Put the statistics and the environments back."""
         self.rms.load_state_dict(state["rms"])
         self.envs.load_state_dict(state["envs"])
@@ -132,7 +133,7 @@ class NormalizeReward(_Around):
         rewards = scaled.clip(-self._clip, self._clip).astype(np.float32)
         return obs, rewards, terminated, truncated, info
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """The statistics, the running returns and the environments inside."""
         return {
             "rms": self.rms.state_dict(),
@@ -140,7 +141,7 @@ class NormalizeReward(_Around):
             "envs": self.envs.state_dict(),
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Put everything back."""
         self.rms.load_state_dict(state["rms"])
         self._returns = state["returns"].numpy().copy()

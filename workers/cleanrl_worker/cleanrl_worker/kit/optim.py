@@ -18,6 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cleanrl_worker.kit.types import StateDict
+
 
 class Adam:
     """Adam (Kingma and Ba, 2015), optionally with clipping of the gradient's norm."""
@@ -113,11 +115,11 @@ class Adam:
         spread = (self._square / (1 - beta2**step)).sqrt() + self.eps
         self._flat.sub_(self._rate / (1 - beta1**step) * self._mean / spread)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """The moments and the number of steps taken."""
         return {"mean": self._mean, "square": self._square, "step": self._step}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Put the moments back."""
         self._mean.copy_(state["mean"])
         self._square.copy_(state["square"])

@@ -23,6 +23,7 @@ from cleanrl_worker.kit.envs import StepResult
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.live_frames import frame_tap
 from cleanrl_worker.kit.sampling import Random
+from cleanrl_worker.kit.types import StateDict
 from cleanrl_worker.kit.videos import Film
 
 _SIDE = 84
@@ -192,7 +193,7 @@ class MultiAgentAtari:
         for game in self._games:
             game.close()
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Everything needed to bring every game back to where it is."""
         return {
             "seeds": self._seeds.state_dict(),
@@ -202,7 +203,7 @@ class MultiAgentAtari:
             "obs": self.obs,
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Bring every game back; ``notes`` says when a new one had to begin."""
         if len(state["game_seeds"]) != len(self._games):
             wanted = len(state["game_seeds"]) * self._players

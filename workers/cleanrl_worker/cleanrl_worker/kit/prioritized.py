@@ -12,6 +12,7 @@ from torch import Tensor
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
 from cleanrl_worker.kit.replay import Batch
+from cleanrl_worker.kit.types import StateDict
 
 
 class SumTree:
@@ -166,7 +167,7 @@ class PrioritizedFrameReplay(FrameReplayBuffer):
             rows=rows,
         )
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """Frames and priorities."""
         filled = int(self._count.max())
         return {
@@ -175,7 +176,7 @@ class PrioritizedFrameReplay(FrameReplayBuffer):
             "largest": self._largest,
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Put frames and priorities back."""
         super().load_state_dict(state)
         priorities = state["priorities"].numpy()

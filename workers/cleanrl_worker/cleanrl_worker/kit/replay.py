@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from cleanrl_worker.kit.errors import UsageError
+from cleanrl_worker.kit.types import StateDict
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class ReplayBuffer:
         tensor = torch.from_numpy(out)
         return tensor if self._device.type == "cpu" else tensor.to(self._device)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """What is stored, without the empty rest."""
         count = len(self)
         return {
@@ -111,7 +112,7 @@ class ReplayBuffer:
             "arrays": {name: array[:count] for name, array in self._arrays.items()},
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Put the stored transitions back."""
         count = self.size if state["full"] else state["next"]
         saved = {name: tensor.numpy() for name, tensor in state["arrays"].items()}

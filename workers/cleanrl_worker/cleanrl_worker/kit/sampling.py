@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import numpy as np
+
+from cleanrl_worker.kit.types import StateDict
 
 
 class Random(np.random.Generator):
@@ -18,10 +19,10 @@ class Random(np.random.Generator):
         """One sample for each row of unnormalised log-probabilities (the Gumbel trick)."""
         return (logits - np.log(self.standard_exponential(logits.shape))).argmax(axis=-1)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> StateDict:
         """The generator's position."""
         return {"state": json.dumps(self.bit_generator.state)}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: StateDict) -> None:
         """Go back to a position."""
         self.bit_generator.state = json.loads(state["state"])

@@ -37,12 +37,12 @@ def find_teacher(args: TeacherArgs, run: Run, algorithm: str) -> Path:
     """The teacher's policy file, trained here when that was asked for.
 
     Args:
-        args: ``teacher_policy`` names it, ``train_teacher_steps`` asks for one.
-        run: the student's run; a teacher trained here goes into its directory.
-        algorithm: which algorithm the teacher is of.
+        args: `teacher_policy` names it, `train_teacher_steps` asks for one.
+        run: The student's run; a teacher trained here goes into its directory.
+        algorithm: Which algorithm the teacher is of.
 
     Raises:
-        UsageError: when there is neither.
+        UsageError: There is neither.
     """
     if args.teacher_policy is not None:
         return Path(args.teacher_policy)
@@ -66,6 +66,7 @@ def find_teacher(args: TeacherArgs, run: Run, algorithm: str) -> Path:
     command = [sys.executable, "-m", f"cleanrl_worker.cleanrl.{algorithm}"]
     for flag, value in settings.items():
         command += [f"--{flag}", str(value)]
+    # Its metrics would be taken for the student's, and its frames for the student's view.
     subprocess.run(command, check=True, env=without_bridge())
     return folder
 
@@ -74,12 +75,12 @@ def load_teacher(path: Path, args: TeacherArgs, algorithm: str) -> tuple[StateDi
     """The teacher's trained model and its average score.
 
     Args:
-        path: its policy file or run directory.
-        args: ``env_id`` must be the teacher's, ``teacher_eval_episodes`` games judge it.
-        algorithm: which algorithm it must be of.
+        path: Its policy file or run directory.
+        args: `env_id` must be the teacher's, `teacher_eval_episodes` games judge it.
+        algorithm: Which algorithm it must be of.
 
     Raises:
-        UsageError: when it is of another algorithm or environment.
+        UsageError: It is of another algorithm or environment.
     """
     content = load_policy(path)
     if content["algorithm"] != algorithm:
@@ -117,15 +118,15 @@ def load_recording(args: TeacherArgs, envs: Any, memory: FrameReplayBuffer) -> f
     """Fill the teacher's memory from its recording.
 
     Args:
-        args: ``teacher_trajectories`` names the file; of a longer one the newest steps stay.
-        envs: what the student plays.
-        memory: what `teacher_memory` made.
+        args: `teacher_trajectories` names the file; of a longer one the newest steps stay.
+        envs: What the student plays.
+        memory: What `teacher_memory` made.
 
     Returns:
         The average score of the recorded games.
 
     Raises:
-        UsageError: when there is another teacher too, or the file cannot be learned from.
+        UsageError: There is another teacher too, or the file cannot be learned from.
     """
     if args.teacher_policy is not None:
         raise UsageError(

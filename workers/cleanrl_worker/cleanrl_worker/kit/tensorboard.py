@@ -37,12 +37,14 @@ def masked_crc32c(records: np.ndarray) -> np.ndarray:
     """TFRecord's masked CRC-32C of each row.
 
     Args:
-        records: bytes, one record a row, all of the same length.
+        records: Bytes, one record a row, all of the same length.
 
     Returns:
         One checksum for each row.
     """
     crc = np.full(len(records), 0xFFFFFFFF, np.uint32)
+    # One pass over the bytes of a record, for all records at once: Python's part of the work does
+    # not grow with their number.
     for column in records.T:
         crc = (crc >> np.uint32(8)) ^ _TABLE[(crc ^ column) & np.uint32(0xFF)]
     crc = ~crc
@@ -111,6 +113,7 @@ class EventWriter:
         name = f"events.out.tfevents.{int(now)}.{socket.gethostname()}.{os.getpid()}.0"
         self.trouble = ""
         self.lost = 0
+        # Unbuffered: what a full disk did not take must stay ours, not in a buffer of the file.
         self._file = (folder / name).open("ab", buffering=0)
         self._unwritten = b""
         self._tags: dict[str, bytes] = {}
@@ -152,16 +155,16 @@ class EventWriter:
 
 
 class NoEvents:
-    """Stands in for an event file where none is wanted."""
+    """Takes the place of an event file where none is wanted."""
 
     trouble = ""
     lost = 0
 
     def add_scalar(self, tag: str, value: float, step: int, wall_time: float) -> None:
-        """Let a value go."""
+        """Ignore a value."""
 
     def add_text(self, tag: str, text: str) -> None:
-        """Let a text go."""
+        """Ignore a text."""
 
     def flush(self) -> None:
         """Nothing waits."""
@@ -171,5 +174,5 @@ class NoEvents:
 
 
 def event_writer(folder: Path) -> EventWriter | NoEvents:
-    """An event file in a folder, unless ``CLEANRL_TENSORBOARD`` is ``off``."""
+    """An event file in a folder, unless `CLEANRL_TENSORBOARD` is `off`."""
     return NoEvents() if os.environ.get(SWITCH) == "off" else EventWriter(folder)

@@ -1,4 +1,4 @@
-"""Proves that an algorithm file resumes exactly: ``python -m cleanrl_worker.kit.verification ppo``.
+"""Checks that an algorithm file resumes exactly: `python -m cleanrl_worker.kit.verification ppo`.
 
 Three runs: the whole schedule at once; the first half, stopped; the second half, resumed.
 Everything in the two final full-state checkpoints must be equal to the last bit.
@@ -30,8 +30,8 @@ def run_script(algorithm: str | Path, flags: Sequence[str], output: Path) -> int
 
     Args:
         algorithm: the name of a bundled algorithm file, or the path of another one.
-        flags: its command line.
-        output: the file that takes what it prints.
+        flags: Its command line.
+        output: The file that takes what it prints.
 
     Returns:
         Its exit status.
@@ -61,7 +61,7 @@ def train(algorithm: str | Path, run_dir: Path, *flags: str) -> None:
     """Train into a run directory.
 
     Raises:
-        RuntimeError: with the output, when it fails.
+        RuntimeError: With the output, when it fails.
     """
     output = run_dir.with_suffix(".log")
     status = run_script(algorithm, [*flags, "--run-dir", str(run_dir)], output)
@@ -73,14 +73,15 @@ def resume_differences(algorithm: str, half: int, flags: Sequence[str], folder: 
     """Train at once and in two halves, and compare everything.
 
     Args:
-        algorithm: the algorithm file's name.
-        half: the step at which to stop; the whole schedule is twice as long.
-        flags: further flags for all runs.
-        folder: where the three runs go.
+        algorithm: The algorithm file's name.
+        half: The step at which to stop; the whole schedule is twice as long.
+        flags: Further flags for all runs.
+        folder: Where the three runs go.
 
     Returns:
         The names of all values that differ; empty when resume is exact.
     """
+    # The stopped half knows the whole schedule: learning rates and exploration depend on it.
     schedule = [*flags, "--total-timesteps", str(2 * half)]
     train(algorithm, folder / "whole", *schedule)
     train(algorithm, folder / "first", *schedule, "--stop-at", str(half))

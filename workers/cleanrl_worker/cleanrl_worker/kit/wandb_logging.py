@@ -66,6 +66,7 @@ class WandbLogger:
 
     def finish(self) -> None:
         """Let W&B write what is left, for a limited time."""
+        # After everything that waits: the thread writes all of it before it sees the end.
         self._waiting.put(None)
         patience = _seconds("WANDB_INIT_TIMEOUT") + _seconds("WANDB_FINISH_TIMEOUT")
         self._thread.join(timeout=patience + _GRACE_S)

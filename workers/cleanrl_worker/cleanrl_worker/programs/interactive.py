@@ -200,6 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--policy")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)
+    # The real stdout is kept under another number, and 1 becomes stderr.
     # Libraries that print, in Python or in C, must not break the protocol.
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

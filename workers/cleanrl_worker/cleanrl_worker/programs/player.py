@@ -149,6 +149,7 @@ class _Single:
         return observation, info
 
     def step(self, action: Action) -> Step:
+        # A Gaussian policy may leave the box, as it may in training, where it is clipped too.
         if isinstance(self.action_space, gym.spaces.Box):
             space = self.action_space
             action = np.clip(action, space.low, space.high).astype(space.dtype)

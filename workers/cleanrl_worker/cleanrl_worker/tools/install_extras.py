@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--set", default="", metavar="A,B", help="the sets to install")
     parser.add_argument("--list", action="store_true", help="show the sets and what they hold")
     parser.add_argument("--check", action="store_true", help="say what is missing, install nothing")
-    parser.add_argument("--rebuild", action="store_true", help="build the bundle anew")
+    parser.add_argument("--rebuild", action="store_true", help="build the bundle again")
     options = parser.parse_args(arguments)
     known = bundles.set_names()
     names = [name.strip() for name in options.set.split(",") if name.strip()]
@@ -101,6 +101,7 @@ def _build(bundle: Path, names: Sequence[str]) -> int:
         subprocess.run(_pip(unfinished, names), check=True)
         about = json.dumps(bundles.description(names), indent=2)
         atomic.write_text(unfinished / "bundle.json", about)
+        # Only now, when the new one is complete: runs may be using the old one's files.
         if bundle.exists():
             shutil.rmtree(bundle)
         unfinished.rename(bundle)

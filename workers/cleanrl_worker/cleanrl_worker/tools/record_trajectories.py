@@ -28,17 +28,17 @@ def record(policy_path: Path, out: Path, steps: int, seed: int, epsilon: float) 
     """Play and write the recording.
 
     Args:
-        policy_path: a ``.cleanrl_model`` file, a checkpoints folder or a run directory.
-        out: the file to write.
-        steps: how long to play.
-        seed: seeds the game and the policy's choices.
-        epsilon: how often a random action takes the place of the policy's own.
+        policy_path: A `.cleanrl_model` file, a checkpoints folder or a run directory.
+        out: The file to write.
+        steps: How long to play.
+        seed: Seeds the game and the policy's choices.
+        epsilon: How often a random action takes the place of the policy's own.
 
     Returns:
         The scores of the games that were over.
 
     Raises:
-        UsageError: when it is no policy that plays Atari games.
+        UsageError: It is not a policy that plays Atari games.
     """
     limit_threads(1)
     trained = open_policy(policy_path)

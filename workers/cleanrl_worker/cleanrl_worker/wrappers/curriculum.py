@@ -27,6 +27,7 @@ BAD_CURRICULUM = "CFG132"
 _FIELD = "extras/curriculum_schedule"
 _COUNT = re.compile(r"(steps|episodes)>=[1-9]\d*")
 _RETURN = re.compile(r"episode_return>=[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
+# Building an environment of each stage loads its library; a cold disk makes that slow.
 _CHECK_LIMIT_S = 120.0
 
 
