@@ -19,8 +19,8 @@ from pathlib import Path
 import psutil
 
 from cleanrl_worker.modes.plan import Plan
-from mosaic.config.pipeline import PipelineHeader, read_header
 from cleanrl_worker.relay import Event
+from mosaic.config.pipeline import PipelineHeader, read_header
 
 _PHASE = re.compile(rb"^@phase[:\s]+(.+?)\s*$")
 _MARK = b'{"event":'

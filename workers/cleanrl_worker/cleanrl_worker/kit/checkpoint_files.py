@@ -14,9 +14,13 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cleanrl_worker.kit import checked_files
 from cleanrl_worker.kit.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from mosaic.config.json_types import JsonValue
 
 POLICY_SUFFIX = ".cleanrl_model"
 STATE_SUFFIX = ".state"
@@ -43,7 +47,7 @@ class CheckpointInfo:
     algorithm: str
     env_id: str
     step: int
-    args: dict[str, object]
+    args: dict[str, JsonValue]
     full: bool
 
 

@@ -11,7 +11,7 @@ import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, TypedDict, cast
 
 from cleanrl_worker.problems import problem
 from mosaic.workers import Problem, did_you_mean
@@ -81,7 +81,7 @@ def read_schedule(given: list[CurriculumStage] | str | None) -> list[Stage] | st
             return f"there is no preset {given!r}; allowed: {', '.join(PRESETS)}{hint}"
         stages = PRESETS[given]
     else:
-        stages = [stage.model_dump(exclude_none=True) for stage in given]
+        stages = [cast(StageDraft, stage.model_dump(exclude_none=True)) for stage in given]
     if len(stages) < 2:
         return "a curriculum is a list of at least two stages, or a preset's name"
     sentences = [_stage_problem(number, item) for number, item in enumerate(stages)]
