@@ -33,6 +33,7 @@ from mosaic.connect.endpoint import find_endpoint
 from mosaic.errors import DaemonNotRunningError
 from mosaic.runs.eventlog import FILE_NAME, LogLine
 from mosaic.runs.ids import new_run_id
+from mosaic.system.processes import cpu_ticks
 
 BENCHMARKS = Path(__file__).parent
 RESULTS = BENCHMARKS / "results"
@@ -84,8 +85,7 @@ def _rss_mb(pid: int) -> float:
 
 
 def _cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return cpu_ticks(pid) / os.sysconf("SC_CLK_TCK")
 
 
 def _until(condition: Callable[[], Any], patience_s: float = 120.0) -> Any:

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from io import FileIO
@@ -31,21 +30,10 @@ def write(chunks: Iterable[pb.ArchiveChunk], target: Path, overwrite: bool) -> E
             f"{target} exists; choose another name with --output or replace it with --force"
         )
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    except OSError as error:
-        raise ArchiveError(f"cannot write to {target.parent}: {error.strerror}") from None
-    try:
-        with os.fdopen(descriptor, "wb") as file:
+        with atomic.replacing(target) as file:
             manifest, size, digest = _copy(chunks, file)
-            os.fchmod(file.fileno(), 0o644)
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException as error:
-        Path(temporary).unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise ArchiveError(f"cannot write {target}: {error.strerror}") from None
-        raise
-    atomic.sync_folder(target.parent)
+    except OSError as error:
+        raise ArchiveError(f"cannot write {target}: {error.strerror}") from None
     runs = tuple(_exported(run) for run in manifest.get("runs", ()))
     return ExportResult(file=str(target), size=size, sha256=digest, runs=runs)
 
@@ -70,7 +58,6 @@ def _copy(chunks: Iterable[pb.ArchiveChunk], file: BinaryIO) -> tuple[dict[str, 
         file.write(chunk.data)
         digest.update(chunk.data)
         size += len(chunk.data)
-    file.flush()
     return manifest, size, digest.hexdigest()
 
 

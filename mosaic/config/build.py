@@ -284,7 +284,7 @@ def play(
         extras["fps"] = float(fps)
     if env_kwargs:
         extras["env_kwargs"] = dict(env_kwargs)
-    fields: Parameters = {"algo": "human", "env_id": env_id, "seed": seed, "extras": extras}
+    fields: Parameters = {"algo": "play", "env_id": env_id, "seed": seed, "extras": extras}
     return _build(Worker(worker), fields, Wishes(name=f"play {env_id}", tensorboard=False))
 
 

@@ -18,6 +18,10 @@ def open_channel(address: Address) -> grpc.Channel:
         # A proxy in the environment is meant for the web. Through it our calls would fail or,
         # worse, be read: the first message of a worker carries its launch key.
         ("grpc.enable_http_proxy", 0),
+        # A daemon that was away is back on this machine: by default gRPC would look again only
+        # every two minutes, long after the daemon has given its worker up.
+        ("grpc.initial_reconnect_backoff_ms", 200),
+        ("grpc.max_reconnect_backoff_ms", 1000),
     ]
     if not address.certificate:
         return grpc.insecure_channel(address.target, options=options)

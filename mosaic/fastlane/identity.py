@@ -5,8 +5,9 @@ A process id alone is reused by the system; the three together name one process 
 
 import os
 from functools import lru_cache
-from pathlib import Path
 from typing import NamedTuple
+
+from mosaic.system.processes import boot_id, start_time
 
 
 class ProcessIdentity(NamedTuple):
@@ -20,25 +21,15 @@ class ProcessIdentity(NamedTuple):
 def this_process() -> ProcessIdentity:
     """Return the identity of the calling process."""
     pid = os.getpid()
-    return ProcessIdentity(pid, _start_ticks(pid) or 0, _boot_number())
+    return ProcessIdentity(pid, start_time(pid) or 0, _boot_number())
 
 
 def is_running(process: ProcessIdentity) -> bool:
     """Tell whether exactly this process still runs; a zombie does not."""
-    return process.boot == _boot_number() and _start_ticks(process.pid) == process.start_ticks
-
-
-def _start_ticks(pid: int) -> int | None:
-    try:
-        text = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return None
-    # The command name may hold spaces and brackets: everything after the last one is regular.
-    fields = text[text.rindex(b")") + 1 :].split()
-    return None if fields[0] in (b"Z", b"X") else int(fields[19])
+    return process.boot == _boot_number() and start_time(process.pid) == process.start_ticks
 
 
 @lru_cache(maxsize=1)
 def _boot_number() -> int:
-    text = Path("/proc/sys/kernel/random/boot_id").read_text()
-    return int(text.strip().replace("-", "")[:16], 16)
+    # Half of it fits into one word of the shared memory, and is unique enough.
+    return int(boot_id().replace("-", "")[:16], 16)

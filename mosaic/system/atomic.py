@@ -3,27 +3,41 @@
 import json
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedRandom
 from pathlib import Path
 from typing import Any
 
 
-def write_bytes(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """Replace `path` with `content`: temporary file, fsync, rename, fsync of the folder."""
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+@contextmanager
+def replacing(path: Path, mode: int = 0o644) -> Iterator[BufferedRandom]:
+    """A file to write into that takes the place of `path` when the block ends without an error.
+
+    For content that is too large to hold in memory, or that is read back before it counts.
+    """
+    # In the same folder: a rename across file systems is a copy, which can be seen half done.
+    descriptor, temporary = tempfile.mkstemp(
+        prefix=f".{path.name}.", suffix=".tmp", dir=path.parent
+    )
     try:
-        with os.fdopen(descriptor, "wb") as handle:
-            handle.write(content)
+        with os.fdopen(descriptor, "w+b") as handle:
+            yield handle
             handle.flush()
             os.fchmod(handle.fileno(), mode)
+            # Before the rename: otherwise a power cut can leave the new name with no content.
             os.fsync(handle.fileno())
         os.replace(temporary, path)
     except BaseException:
-        try:
-            os.unlink(temporary)
-        except FileNotFoundError:
-            pass
+        Path(temporary).unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def write_bytes(path: Path, content: bytes, mode: int = 0o644) -> None:
+    """Replace `path` with `content`: temporary file, fsync, rename, fsync of the folder."""
+    with replacing(path, mode) as handle:
+        handle.write(content)
 
 
 def write_text(path: Path, content: str, mode: int = 0o644) -> None:

@@ -24,9 +24,22 @@ def boot_id() -> str:
     return Path(path).read_text().strip()
 
 
+def stat_fields(pid: int) -> list[str] | None:
+    """The fields of `/proc/PID/stat` from the state on; None when the process is gone.
+
+    The first is field 3 of proc(5). The command name before it may hold spaces and brackets, so
+    everything after the last bracket counts.
+    """
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    return text[text.rindex(")") + 2 :].split()
+
+
 def start_time(pid: int) -> int | None:
     """When a process started, in clock ticks since boot; None when it is gone or a zombie."""
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     if fields is None or fields[0] in ("Z", "X"):
         return None
     return int(fields[19])
@@ -34,14 +47,20 @@ def start_time(pid: int) -> int | None:
 
 def process_state(pid: int) -> str:
     """The one-letter state of a process, empty when it is gone."""
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     return fields[0] if fields else ""
 
 
 def parent_of(pid: int) -> int:
     """The parent of a process, 0 when it is gone."""
-    fields = _stat_fields(pid)
+    fields = stat_fields(pid)
     return int(fields[1]) if fields else 0
+
+
+def cpu_ticks(pid: int) -> int:
+    """The CPU time a process has used, in clock ticks; 0 when it is gone."""
+    fields = stat_fields(pid)
+    return int(fields[11]) + int(fields[12]) if fields else 0
 
 
 def is_alive(key: ProcessKey) -> bool:
@@ -71,7 +90,7 @@ def group_members(group: int) -> list[int]:
     """Every live process of a process group."""
     members = []
     for pid in _all_pids():
-        fields = _stat_fields(pid)
+        fields = stat_fields(pid)
         if fields and fields[0] not in ("Z", "X") and int(fields[2]) == group:
             members.append(pid)
     return members
@@ -99,12 +118,3 @@ def kill_marked(run_id: str, besides: frozenset[int] = frozenset()) -> int:
 
 def _all_pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-
-
-def _stat_fields(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat after the command name, which may contain anything."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return None
-    return text[text.rindex(")") + 2 :].split()

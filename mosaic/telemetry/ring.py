@@ -1,7 +1,9 @@
 """The newest records of one stream, shared by every live viewer.
 
 Viewers hold a cursor and no queue of their own: a hundred slow viewers cost what one costs, and
-one that falls behind the ring learns exactly which records it missed.
+one that falls behind the ring learns exactly which records it missed. (The daemon's news about
+runs are few and small, and a watcher that missed some asks for a new snapshot; there each watcher
+has a queue, in `mosaic.trainer.storage.broadcast`.)
 """
 
 from __future__ import annotations

@@ -52,6 +52,7 @@ class AlgorithmFacts(TypedDict, total=False):
     default_env: str
     actions: list[str]
     observations: list[str]
+    max_agents: int
     requires: list[str]
     arguments: list[ArgumentFacts]
     smoke: "dict[str, JsonValue]"

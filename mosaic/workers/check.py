@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mosaic.config import build
 from mosaic.errors import InvalidConfigError, MosaicError, WorkerContractError
 from mosaic.records import RunRecord, State
+from mosaic.system import processes
 from mosaic.workers.capabilities import WorkerCapabilities
 from mosaic.workers.discovery import discover
 from mosaic.workers.lifecycle import LifecycleLine, parse_line
@@ -247,17 +248,7 @@ _SHORT_LIFE: tuple[Rule, ...] = (("completion", _completion), ("event order", _e
 
 
 def _cpu_ticks(run_id: str) -> int:
-    from mosaic.system.processes import marked_processes
-
-    total = 0
-    for pid in marked_processes(run_id):
-        try:
-            text = Path(f"/proc/{pid}/stat").read_text()
-        except OSError:
-            continue
-        fields = text[text.rindex(")") + 2 :].split()
-        total += int(fields[11]) + int(fields[12])
-    return total
+    return sum(processes.cpu_ticks(pid) for pid in processes.marked_processes(run_id))
 
 
 def _wait_until_gone(endpoint: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
+from mosaic.workers.algorithms import AlgorithmFacts
 from mosaic.workers.capabilities import WorkerCapabilities
 
 # Families that Gymnasium itself brings; a worker that names `gymnasium` has them all.
@@ -28,14 +29,6 @@ class EnvironmentFacts(TypedDict, total=False):
     agents: int
 
 
-class AlgorithmLimits(TypedDict, total=False):
-    """The part of what `describe` says that narrows down the environments."""
-
-    actions: Sequence[str]
-    observations: Sequence[str]
-    max_agents: int
-
-
 @dataclass(frozen=True)
 class Reservation:
     """What a run sets aside on the machine."""
@@ -48,14 +41,14 @@ class Reservation:
 def misfit(
     worker: WorkerCapabilities,
     environment: EnvironmentFacts,
-    algorithm: AlgorithmLimits | None = None,
+    algorithm: AlgorithmFacts | None = None,
 ) -> str:
     """Why a worker, or one of its algorithms, cannot handle an environment; empty when it can.
 
     An algorithm knows its spaces better than the worker that has many of them, so its own word
     counts more.
     """
-    said: AlgorithmLimits = algorithm or {}
+    said: AlgorithmFacts = algorithm or {}
     name = worker.display_name or worker.worker_type
     where = environment.get("id", "the environment")
     families, family = worker.env_families, environment.get("family", "")
@@ -84,7 +77,7 @@ def misfit(
 def offered(
     worker: WorkerCapabilities,
     environments: Iterable[EnvironmentFacts],
-    algorithm: AlgorithmLimits | None = None,
+    algorithm: AlgorithmFacts | None = None,
 ) -> list[EnvironmentFacts]:
     """The environments that fit."""
     return [item for item in environments if not misfit(worker, item, algorithm)]

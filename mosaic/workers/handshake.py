@@ -18,7 +18,9 @@ from mosaic.workers.capabilities import PROTOCOL_VERSION
 Obey = Callable[[str], None]
 # How long a worker waits for an absent daemon before it begins without one.
 PATIENCE_S = 30.0
-_RECONNECT_S = (0.2, 0.5, 1.0, 2.0, 5.0)
+# Looking once a second costs nothing. It has to be far less than the daemon's handshake deadline,
+# which begins when a restarted daemon finds the run.
+_RECONNECT_S = (0.2, 0.5, 1.0)
 
 
 class WorkerSession:

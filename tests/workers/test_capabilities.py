@@ -32,6 +32,13 @@ POLE: EnvironmentFacts = {
     "actions": "discrete",
     "observations": "vector",
 }
+_NAMES = re.compile(r"cleanrl|spade|\bhuman\b|\bllm\b", re.IGNORECASE)
+# Modules whose sentences give a worker as an example, each for a reason of its own.
+_EXAMPLES = {
+    "mosaic/config/model.py": "an older name of a setting is still read",
+    "mosaic/curves/names.py": "charts are called as in CleanRL",
+    "mosaic/workers/algorithms.py": "a prefix that a worker resolves by itself",
+}
 
 
 def _sources(*folders: str) -> dict[str, str]:
@@ -52,6 +59,16 @@ def test_every_capability_has_a_reader(name: str) -> None:
         if path != "mosaic/workers/capabilities.py" and re.search(rf"\.{name}\b", text)
     ]
     assert readers, f"no part of MOSAIC reads {name}"
+
+
+def test_the_platform_knows_no_worker_by_name() -> None:
+    """A third party's worker is treated like the bundled ones: nothing in `mosaic` names one."""
+    named = {
+        path: [line for line in text.splitlines() if _NAMES.search(line)]
+        for path, text in _sources("mosaic").items()
+        if _NAMES.search(text) and path not in _EXAMPLES
+    }
+    assert named == {}
 
 
 def test_the_documented_descriptor_is_accepted() -> None:

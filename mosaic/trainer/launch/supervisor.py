@@ -216,6 +216,8 @@ def _kill(pid: int) -> None:
         pass
 
 
+# As in `mosaic.system.processes`. This file is run by path in an isolated interpreter, where
+# importing MOSAIC is neither possible nor quick enough; the same holds for `_write_json`.
 def _stat_fields(pid: int) -> list[str]:
     try:
         with open(f"/proc/{pid}/stat", errors="replace") as handle:

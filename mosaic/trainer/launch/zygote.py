@@ -6,7 +6,6 @@ does with `exec`. It ends when the daemon's end of the socket closes; the runs i
 """
 
 import argparse
-import atexit
 import ctypes
 import gc
 import importlib
@@ -16,10 +15,11 @@ import runpy
 import signal
 import socket
 import sys
-import threading
 import traceback
 from typing import Any, NoReturn
 
+from mosaic.system.interpreter import end_forked, exit_code
+from mosaic.system.processes import stat_fields
 from mosaic.trainer.launch import supervisor
 
 # A forked process shows its parent's start-up environment in /proc, where the marker of a run
@@ -97,39 +97,17 @@ def _run_module(spec: dict[str, Any]) -> NoReturn:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
         code = 0
     except SystemExit as stop:
-        code = _exit_code(stop)
+        code = exit_code(stop)
     except BaseException:
         traceback.print_exc()
     finally:
-        _flush()
-        os._exit(code)
-
-
-def _exit_code(stop: SystemExit) -> int:
-    if stop.code is None:
-        return 0
-    if isinstance(stop.code, int):
-        return stop.code & 0xFF
-    print(stop.code, file=sys.stderr)
-    return 1
-
-
-def _flush() -> None:
-    """What the interpreter does at its end, which a forked process must do by hand."""
-    threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            pass
+        end_forked(code)
 
 
 def _memory_range(first_field: int) -> tuple[int, int]:
     """Two neighbouring addresses of /proc/self/stat (argv: 45, environment: 47)."""
-    with open("/proc/self/stat") as handle:
-        text = handle.read()
-    fields = text[text.rindex(")") + 2 :].split()
+    fields = stat_fields(os.getpid())
+    assert fields is not None
     return int(fields[first_field]), int(fields[first_field + 1])
 
 

@@ -11,12 +11,13 @@ import sys
 import threading
 import traceback
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from cleanrl_worker.kit import handover
 from cleanrl_worker.kit.bridge import VARIABLE
 from cleanrl_worker.modes.plan import Plan
+from mosaic.system.interpreter import end_forked, exit_code
+from mosaic.system.processes import process_state
 
 # One turn of listening: a flood must not keep the worker from its heartbeat.
 _MOST_BYTES_A_TURN = 1 << 20
@@ -97,11 +98,7 @@ class TrainingProcess:
 
     def is_stopped(self) -> bool:
         """Whether T stands still by a signal: then W must not say that all is well."""
-        try:
-            text = Path(f"/proc/{self.pid}/stat").read_text()
-        except OSError:
-            return False
-        return text[text.rindex(")") + 2] == "T"
+        return process_state(self.pid) == "T"
 
     def kill(self) -> None:
         """End T at once."""
@@ -138,23 +135,8 @@ def _fork(plan: Plan, variables: Mapping[str, str], ours: socket.socket) -> int:
         launcher.run(plan.target, plan.start_words())
         code = 0
     except SystemExit as stop:
-        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        code = exit_code(stop)
     except BaseException:
         traceback.print_exc()
     finally:
-        _leave(code)
-    return 0
-
-
-def _leave(code: int) -> None:
-    """End a forked process as an interpreter would: threads joined, exit handlers run."""
-    import atexit
-
-    threading._shutdown()
-    atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):
-            pass
-    os._exit(code)
+        end_forked(code)

@@ -14,7 +14,7 @@ from mosaic.workers.process import parse_arguments
 
 def main() -> None:
     """Run the worker from its command line."""
-    capabilities = {"algo": "human", "supports_pause": True, "supports_checkpoint": False}
+    capabilities = {"algo": "play", "supports_pause": True, "supports_checkpoint": False}
     with WorkerProcess.start(WORKER, capabilities) as worker:
         extras = worker.config.get("extras") or {}
         seed = int(worker.config.get("seed") or 1)

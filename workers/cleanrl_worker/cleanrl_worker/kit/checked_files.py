@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from mosaic.system.atomic import sync_folder, write_text
+from mosaic.system.atomic import replacing, write_text
 
 CHECKSUM_SUFFIX = ".sha256"
 
@@ -24,23 +24,17 @@ def write_checked(path: Path, write: Callable[[BinaryIO], object]) -> str:
         The SHA-256 of the content, as hex.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        # Streamed, not built in memory: a full state with its replay memory may be gigabytes.
-        with temporary.open("wb+") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-            # Read back from the file: what was hashed is what the disk has.
-            file.seek(0)
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        # The checksum first: a reader that finds the file can always check it. A crash between
-        # the two leaves a checksum without a file, which no reader looks at.
+    # Streamed, not built in memory: a full state with its replay memory may be gigabytes.
+    with replacing(path) as file:
+        write(file)
+        file.flush()
+        os.fsync(file.fileno())
+        # Read back from the file: what was hashed is what the disk has.
+        file.seek(0)
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        # The checksum before the file gets its name: a reader that finds the file can always
+        # check it. A crash between the two leaves a checksum alone, which no reader looks at.
         write_text(checksum_path(path), f"{digest}  {path.name}\n")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    sync_folder(path.parent)
     return digest
 
 
