@@ -37,7 +37,6 @@ from mosaic.trainer.launch.executor import LocalExecutor
 from mosaic.trainer.loop.engine import Engine
 from mosaic.trainer.storage.registry import Registry
 from mosaic.wire import trainer_pb2 as pb
-from mosaic.wire import trainer_pb2_grpc
 from mosaic.workers.discovery import discover
 
 EXIT_ALREADY_RUNNING = 3
@@ -73,30 +72,33 @@ class Daemon:
         self._how = pb.ShutdownRequest.LEAVE
 
     async def serve(self) -> None:
-        """Run until somebody ends it."""
+        """Run until it is asked to stop."""
         token = auth.load_or_create_token(self._home.token)
         registry = Registry(self._home.registry)
         executor = LocalExecutor()
         engine = Engine(self._home, self._settings, registry, executor, discover(), token)
+        # Before anyone is served: a client must never see a run that still has to be recovered.
         engine.recover()
         service = TrainerService(engine, token, self._instance, self._request_stop)
         server = grpc.aio.server(
             interceptors=[Gate(token), ErrorTranslator()],
             options=[
+                # Two daemons on one port would share the calls between them.
                 ("grpc.so_reuseport", 0),
                 ("grpc.max_receive_message_length", MAX_MESSAGE),
                 ("grpc.keepalive_time_ms", 60_000),
             ],
         )
-        trainer_pb2_grpc.add_TrainerServicer_to_server(service, server)
+        service.register(server)
         port = self._bind(server)
         engine.effects.target = endpoint.join(self._door.reachable_host, port)
         await server.start()
+        # Last: a client that reads `daemon.json` may call at once.
         self._announce(port)
         log.info("serving on port %d, epoch %d", port, engine.epoch)
         self._warm_up(engine, executor)
         turning = asyncio.ensure_future(engine.run_forever())
-        endings = asyncio.ensure_future(service.follow_endings())
+        endings = asyncio.ensure_future(service.telemetry.follow_endings())
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(
                 number, self._request_stop, pb.ShutdownRequest.LEAVE
@@ -108,11 +110,12 @@ class Daemon:
                 turning.result()
             await self._wait_for_runs(engine)
         finally:
+            # The reverse of the start: first no new callers, then no calls, then the stores.
             turning.cancel()
             endings.cancel()
             self._home.endpoint.unlink(missing_ok=True)
             await server.stop(grace=0.5)
-            await service.hub.close()
+            await service.telemetry.close()
             await engine.close()
             registry.close()
             log.info("stopped")
@@ -127,8 +130,8 @@ class Daemon:
         if self._how == pb.ShutdownRequest.LEAVE:
             return
         if self._how == pb.ShutdownRequest.STOP:
-            engine.stop_all("the daemon was told to stop its runs")
-        while any(not run.queued for run in engine.live_runs()):
+            engine.stop_all("the daemon was asked to stop its runs")
+        while any(not run.queued for run in engine.live.runs()):
             await asyncio.sleep(0.1)
 
     def _warm_up(self, engine: Engine, executor: LocalExecutor) -> None:

@@ -318,7 +318,7 @@ def test_a_killed_client_leaves_no_half_import(
     with _half_sent(place, good, tmp_path) as sender:
         until(place.leftovers, "the import has begun")
         text = place.mosaic("import", str(good), code=2)
-        assert "imported by somebody else" in text
+        assert "imported by another client" in text
         sender.send_signal(signal.SIGKILL)
         sender.wait(timeout=30)
         until(lambda: not place.leftovers(), "the half import is gone")

@@ -6,17 +6,15 @@ from dataclasses import replace
 import pytest
 
 from mosaic.errors import InvalidTransitionError
-from mosaic.trainer.core.decisions import (
+from mosaic.trainer.core.decisions import Decision, Now, decide
+from mosaic.trainer.core.events import Started, Submitted, WorkerSpawned
+from mosaic.trainer.core.instructions import (
     Archive,
-    Decision,
     KillEverything,
     Launch,
-    Now,
     SendControl,
     SignalGroup,
-    decide,
 )
-from mosaic.trainer.core.events import Started, Submitted, WorkerSpawned
 from mosaic.trainer.core.states import Event, Run, State, evolve, replay, run_from_dict, run_to_dict
 from mosaic.trainer.core.stimuli import (
     CancelRequested,

@@ -16,20 +16,19 @@ from hypothesis.stateful import (
     rule,
 )
 
-from mosaic.trainer.core.decisions import (
+from mosaic.trainer.core.decisions import Now, decide
+from mosaic.trainer.core.eventcodec import decode, encode
+from mosaic.trainer.core.events import Request, RunEvent, Submitted
+from mosaic.trainer.core.instructions import (
     Archive,
     KillEverything,
     Launch,
     MoveBack,
     MoveToTrash,
-    Now,
     PreventStart,
     SendControl,
     SignalGroup,
-    decide,
 )
-from mosaic.trainer.core.eventcodec import decode, encode
-from mosaic.trainer.core.events import Request, RunEvent, Submitted
 from mosaic.trainer.core.scheduler import Claim, Machine, plan
 from mosaic.trainer.core.states import WITH_PROCESS, Event, Run, State, evolve, replay
 from mosaic.trainer.core.stimuli import (

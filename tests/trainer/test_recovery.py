@@ -181,15 +181,15 @@ def _supervise(directory: RunDirectory, program: str) -> int:
 def test_a_launch_that_took_too_long_never_happens(tmp_path: Path) -> None:
     """After a launch was given up its supervisor refuses to begin, and never the other way."""
     directory = RunDirectory(tmp_path)
-    assert launch.forestall(directory)
+    assert launch.prevent_start(directory)
     assert _supervise(directory, "/bin/true") == supervisor.ALREADY_SUPERVISED
     assert not directory.supervisor.exists()
     directory.exit.unlink()
     with open(directory.supervisor_lock, "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert not launch.forestall(directory)
+        assert not launch.prevent_start(directory)
     directory.supervisor.write_text("{}")
-    assert not launch.forestall(directory)
+    assert not launch.prevent_start(directory)
 
 
 def test_an_adopted_worker_obeys(trainer: Trainer) -> None:

@@ -27,11 +27,12 @@ from mosaic.trainer.api.messages import run_message
 from mosaic.trainer.api.resolve import resolve_run
 from mosaic.trainer.core.states import Run
 from mosaic.trainer.launch import hardware
-from mosaic.trainer.loop import housekeeping, intake
+from mosaic.trainer.loop import housekeeping, imports, intake
 from mosaic.trainer.loop.engine import Engine
-from mosaic.trainer.storage import imports as arrivals
 from mosaic.trainer.storage.registry import StoredRun, Vitals
 from mosaic.wire import trainer_pb2 as pb
+
+_LARGEST_ROW = 2**20
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,15 @@ class Arrival:
 class ArchiveHandlers:
     """ExportRuns and ImportRuns."""
 
-    engine: Engine
-    token: bytes
+    def __init__(self, engine: Engine, token: bytes) -> None:
+        self._engine = engine
+        self._token = token
 
     async def ExportRuns(  # noqa: N802
         self, request: pb.ExportRunsRequest, _: Any
     ) -> AsyncIterator[pb.ArchiveChunk]:
         """A manifest, then the archive it describes."""
-        stored = [await resolve_run(self.engine, text) for text in request.run_ids]
+        stored = [await resolve_run(self._engine, text) for text in request.run_ids]
         sources = [
             self._source(item) for item in {each.run.run_id: each for each in stored}.values()
         ]
@@ -74,7 +76,7 @@ class ArchiveHandlers:
             raise InvalidArgumentError("the options come first")
         loop = asyncio.get_running_loop()
         upload = _Upload(requests, loop)
-        # A thread of its own: a client that sends nothing must not keep those of others waiting.
+        # A thread of its own: a client that sends nothing must not occupy one of the shared pool.
         thread = concurrent.futures.ThreadPoolExecutor(1, "import")
         receiving = loop.run_in_executor(thread, self._receive, upload, first.options)
         try:
@@ -115,11 +117,11 @@ class ArchiveHandlers:
             outcome=run.outcome,
             files=[],
         )
-        return Source(self.engine.run_dir(stored).path, described, self._cleaner(run.run_id))
+        return Source(self._engine.live.run_dir(stored).path, described, self._cleaner(run.run_id))
 
     def _cleaner(self, run_id: str) -> Cleaner:
-        kept = SecretStore(self.engine.home.secrets).get(run_id)
-        return Cleaner([*kept.values(), self.token.decode(), auth.launch_key(self.token, run_id)])
+        kept = SecretStore(self._engine.home.secrets).get(run_id)
+        return Cleaner([*kept.values(), self._token.decode(), auth.launch_key(self._token, run_id)])
 
     # ------------------------------------------------------------ in
 
@@ -129,7 +131,7 @@ class ArchiveHandlers:
         """Unpack and check an archive; a failure leaves nothing."""
         reader = ArchiveReader(upload)
         manifest = read_manifest(reader)
-        home, settings = self.engine.home, self.engine.settings
+        home, settings = self._engine.home, self._engine.settings
         free = (hardware.disk_free_mb(home.root) - settings.min_free_disk_mb) * 2**20
         check_size(manifest, options.size, free)
         expected = [self._expect(run, options.as_new) for run in manifest.runs]
@@ -147,11 +149,11 @@ class ArchiveHandlers:
             raise
 
     def _expect(self, archived: ArchivedRun, as_new: bool) -> Arrival:
-        home = self.engine.home
+        home = self._engine.home
         if as_new:
             run_id = new_run_id()
             return Arrival(archived, run_id, intake.staging(home, run_id).path)
-        here = self.engine.registry.get(archived.run_id)
+        here = self._engine.registry.get(archived.run_id)
         if here is None:
             return Arrival(archived, archived.run_id, intake.staging(home, archived.run_id).path)
         self._check_same(here, archived)
@@ -164,8 +166,8 @@ class ArchiveHandlers:
                 f"run {run_id} is in this home's trash; take it out (mosaic restore {run_id}) or "
                 "import a second copy with --as-new"
             )
-        run_dir = self.engine.run_dir(here).path
-        others = arrivals.differing(run_dir, archived, self._cleaner(run_id))
+        run_dir = self._engine.live.run_dir(here).path
+        others = imports.differing(run_dir, archived, self._cleaner(run_id))
         if here.run.live or others:
             shown = ", ".join(others[:3]) or "it has not ended"
             raise RunExistsError(
@@ -175,29 +177,30 @@ class ArchiveHandlers:
 
     def _arrived(self, arrival: Arrival) -> tuple[Arrival, Run, Vitals]:
         if arrival.place is None:
-            stored = self.engine.stored(arrival.run_id)
+            stored = self._engine.live.stored(arrival.run_id)
             return arrival, stored.run, stored.vitals
         if arrival.run_id != arrival.archived.run_id:
             rename_run(arrival.place, arrival.archived.run_id, arrival.run_id)
-            arrivals.note_origin(arrival.place, arrival.archived.run_id)
-        run, vitals = arrivals.load(arrival.place, arrival.run_id)
+            imports.note_origin(arrival.place, arrival.archived.run_id)
+        run, vitals = imports.load(arrival.place, arrival.run_id)
+        _check_message(run, vitals)
         sync(arrival.place)
         return arrival, run, vitals
 
     def _admit(self, arrival: Arrival, run: Run, vitals: Vitals) -> pb.ImportedRun:
         """Make a run that has been proven visible."""
-        home, run_id = self.engine.home, arrival.run_id
+        home, run_id = self._engine.home, arrival.run_id
         if arrival.place is not None:
-            if self.engine.registry.get(run_id) is not None:
+            if self._engine.registry.get(run_id) is not None:
                 raise RunExistsError(f"run {run_id} has come into this home meanwhile")
             os.rename(arrival.place, home.run_dir(run_id))
             atomic.sync_folder(home.runs)
-            self.engine.journal.publish(run, vitals)
-            directory = self.engine.run_dir(StoredRun(run, vitals, 0))
+            self._engine.journal.publish(run, vitals)
+            directory = self._engine.live.run_dir(StoredRun(run, vitals, 0))
             housekeeping.keep_logs(home, run_id, directory)
         stored = StoredRun(run, vitals, 0)
         return pb.ImportedRun(
-            run=run_message(stored, str(self.engine.run_dir(stored).path)),
+            run=run_message(stored, str(self._engine.live.run_dir(stored).path)),
             original_id=arrival.archived.run_id,
             created=arrival.place is not None,
             files=len(arrival.archived.files),
@@ -239,6 +242,13 @@ class _Upload(Iterator[bytes]):
         return bytes(chunk.data)
 
 
+def _check_message(run: Run, vitals: Vitals) -> None:
+    """See that a row can be sent: one that is too large would break every list it is in."""
+    size = run_message(StoredRun(run, vitals, 0), "").ByteSize()
+    if size > _LARGEST_ROW:
+        raise ArchiveError(f"the record of run {run.run_id} has {size:,} bytes")
+
+
 def _describe(sources: list[Source], checkpoints: bool) -> Manifest:
     return manifests.describe([survey(source, checkpoints) for source in sources])
 
@@ -247,7 +257,7 @@ def _make(place: Path, run_id: str) -> None:
     try:
         place.mkdir()
     except FileExistsError:
-        raise RunExistsError(f"run {run_id} is being imported by somebody else now") from None
+        raise RunExistsError(f"run {run_id} is being imported by another client now") from None
 
 
 def _discard(made: list[Arrival]) -> None:

@@ -21,12 +21,13 @@ _LARGEST_CONFIG = 2**21
 class FileHandlers:
     """GetRunConfig, ListRunFiles and GetRunFile."""
 
-    engine: Engine
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
 
     async def GetRunConfig(self, request: pb.GetRunConfigRequest, _: Any) -> pb.RunConfig:  # noqa: N802
         """The document a run was submitted with, as it is stored."""
-        stored = await resolve_run(self.engine, request.run_id)
-        path = self.engine.run_dir(stored).config
+        stored = await resolve_run(self._engine, request.run_id)
+        path = self._engine.live.run_dir(stored).config
         content = await asyncio.to_thread(_whole, path.parent, path.name)
         return pb.RunConfig(config_json=content)
 
@@ -34,9 +35,12 @@ class FileHandlers:
         self, request: pb.ListRunFilesRequest, _: Any
     ) -> pb.ListRunFilesReply:
         """One page of a folder."""
-        stored = await resolve_run(self.engine, request.run_id)
+        stored = await resolve_run(self._engine, request.run_id)
         found = await asyncio.to_thread(
-            files.list_folder, self.engine.run_dir(stored).path, request.folder, request.recursive
+            files.list_folder,
+            self._engine.live.run_dir(stored).path,
+            request.folder,
+            request.recursive,
         )
         rest = [entry for entry in found if entry.path > request.after]
         shown = [
@@ -49,8 +53,8 @@ class FileHandlers:
         self, request: pb.GetRunFileRequest, _: Any
     ) -> AsyncIterator[pb.FileChunk]:
         """A file up to the end it has now: one that grows for ever is not sent for ever."""
-        stored = await resolve_run(self.engine, request.run_id)
-        run_dir = self.engine.run_dir(stored).path
+        stored = await resolve_run(self._engine, request.run_id)
+        run_dir = self._engine.live.run_dir(stored).path
         handle = await asyncio.to_thread(files.open_file, run_dir, request.path)
         with handle:
             info = os.fstat(handle.fileno())

@@ -1,4 +1,4 @@
-"""The door: every call is checked before its handler is reached."""
+"""Access control: every call is checked before its handler is reached."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -51,7 +51,11 @@ def caller_run_id(context: grpc.aio.ServicerContext) -> str:
 
 
 def _refusing(handler: grpc.RpcMethodHandler) -> grpc.RpcMethodHandler:
-    """A handler of the same shape that lets nobody in."""
+    """A handler of the same shape that refuses every call.
+
+    The interceptor may not simply answer: gRPC calls what it returns as the method it asked for,
+    streams included.
+    """
 
     async def refuse(_: Any, context: grpc.aio.ServicerContext) -> None:
         await context.abort(

@@ -22,26 +22,78 @@ _FASTEST, _BEST_QUALITY = 60.0, 95
 _USUAL_FPS, _USUAL_QUALITY = 30.0, 80
 
 
-class ObservationHandlers(TelemetryService):
-    """Publish and stream steps and episodes; stream frames."""
+class TelemetryLane:
+    """The hub of steps and episodes, joined to the engine.
 
-    engine: Engine
+    Attributes:
+        calls: The handlers of PublishRunSteps, PublishRunEpisodes, StreamRunSteps and
+            StreamRunEpisodes.
+    """
 
-    def __init__(self) -> None:
-        self.hub = TelemetryHub(self._note, self._is_live)
-        super().__init__(self.hub, self._directory_of, self._authorise)
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._hub = TelemetryHub(self._note, self._is_live)
+        self.calls = TelemetryService(self._hub, self._directory_of, self._authorise)
+
+    async def follow_endings(self) -> None:
+        """Tell the hub about every run that ends; runs until it is cancelled."""
+        changes = self._engine.journal.changes
+        subscription = changes.subscribe(self._engine.registry.sequence)
+        try:
+            while True:
+                news = await subscription.next()
+                if isinstance(news, Missed):
+                    continue
+                _, change = news
+                if change.run is None or not change.run.live:
+                    await self._hub.end_run(change.run_id)
+        finally:
+            changes.unsubscribe(subscription)
+
+    async def close(self) -> None:
+        """Store what is still in memory."""
+        await self._hub.close()
+
+    def _is_live(self, run_id: str) -> bool:
+        return _is_live(self._engine, run_id)
+
+    def _note(self, run_id: str, event: str, data: dict[str, Any]) -> None:
+        """What the hub wants remembered becomes an event of the run."""
+        try:
+            self._engine.apply(run_id, WorkerSaid(event, data))
+        except (RunNotFoundError, InvalidTransitionError, StorageError):
+            return
+
+    def _directory_of(self, run_id: str) -> Path:
+        try:
+            return self._engine.live.run_dir(self._engine.live.stored(run_id)).path
+        except RunNotFoundError:
+            raise KeyError(run_id) from None
+
+    async def _authorise(self, context: Any, run_id: str, publishing: bool) -> None:
+        """A worker publishes for its own run only; the gate has checked who calls."""
+        if publishing and run_id != caller_run_id(context):
+            text = f"this worker may not publish for run {run_id[:40]}"
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, text)
+
+
+class FrameHandlers:
+    """StreamFrames."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
 
     async def StreamFrames(  # noqa: N802
         self, request: pb.StreamFramesRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[pb.Frame]:
         """The frames of a run as JPEG, the newest first when the viewer is slow."""
-        stored = await resolve_run(self.engine, request.run_id)
-        run_id, run_dir = stored.run.run_id, self.engine.run_dir(stored).path
+        stored = await resolve_run(self._engine, request.run_id)
+        run_id, run_dir = stored.run.run_id, self._engine.live.run_dir(stored).path
         frames: asyncio.Queue[pb.Frame | None] = asyncio.Queue(maxsize=2)
         loop, over = asyncio.get_running_loop(), threading.Event()
 
         def gone() -> bool:
-            return over.is_set() or not self._is_live(run_id)
+            return over.is_set() or not _is_live(self._engine, run_id)
 
         def read() -> None:
             for frame in _jpeg_messages(run_id, run_dir, request, gone):
@@ -59,49 +111,16 @@ class ObservationHandlers(TelemetryService):
                     frames.get_nowait()
                 await asyncio.sleep(0.01)
 
-    async def follow_endings(self) -> None:
-        """Tell the hub about every run that ends; runs until it is cancelled."""
-        changes = self.engine.journal.changes
-        subscription = changes.subscribe(self.engine.registry.sequence)
-        try:
-            while True:
-                news = await subscription.next()
-                if isinstance(news, Missed):
-                    continue
-                _, change = news
-                if change.run is None or not change.run.live:
-                    await self.hub.end_run(change.run_id)
-        finally:
-            changes.unsubscribe(subscription)
 
-    def _is_live(self, run_id: str) -> bool:
-        try:
-            return self.engine.stored(run_id).run.live
-        except (RunNotFoundError, StorageError):
-            return False
-
-    def _note(self, run_id: str, event: str, data: dict[str, Any]) -> None:
-        """What the hub wants remembered becomes an event of the run."""
-        try:
-            self.engine.apply(run_id, WorkerSaid(event, data))
-        except (RunNotFoundError, InvalidTransitionError, StorageError):
-            return
-
-    def _directory_of(self, run_id: str) -> Path:
-        try:
-            return self.engine.run_dir(self.engine.stored(run_id)).path
-        except RunNotFoundError:
-            raise KeyError(run_id) from None
-
-    async def _authorise(self, context: Any, run_id: str, publishing: bool) -> None:
-        """A worker publishes for its own run only; the gate has checked who calls."""
-        if publishing and run_id != caller_run_id(context):
-            text = f"this worker may not publish for run {run_id[:40]}"
-            await context.abort(grpc.StatusCode.PERMISSION_DENIED, text)
+def _is_live(engine: Engine, run_id: str) -> bool:
+    try:
+        return engine.live.stored(run_id).run.live
+    except (RunNotFoundError, StorageError):
+        return False
 
 
 def _jpeg_messages(run_id: str, run_dir: Path, request: pb.StreamFramesRequest, gone: Any) -> Any:
-    """Runs on a thread: NumPy and Pillow are loaded when somebody watches, not before."""
+    """Runs on a thread: NumPy and Pillow are loaded when a client watches, not before."""
     from mosaic.fastlane.reader import FrameReader
     from mosaic.fastlane.recorder import jpeg_frames
 

@@ -1,11 +1,25 @@
-"""From what a person types to a run: a full id, a unique prefix, or `last`."""
+"""From what a person types to a run (a full id, a unique prefix, or `last`), and to its message."""
 
 import asyncio
 
 from mosaic.errors import AmbiguousRunError, RunNotFoundError
 from mosaic.runs.ids import check_run_id, is_run_id, is_run_id_prefix
+from mosaic.trainer.api.messages import run_message
 from mosaic.trainer.loop.engine import Engine
 from mosaic.trainer.storage.registry import StoredRun
+from mosaic.wire import trainer_pb2 as pb
+
+
+class RunMessages:
+    """Stored runs as messages, with what only the running daemon knows about them."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._live = engine.live
+
+    def of(self, stored: StoredRun) -> pb.Run:
+        """A run as clients see it."""
+        directory = str(self._live.run_dir(stored).path)
+        return run_message(stored, directory, self._live.wait_reason(stored.run.run_id))
 
 
 async def resolve_run(engine: Engine, text: str) -> StoredRun:
@@ -18,7 +32,7 @@ async def resolve_run(engine: Engine, text: str) -> StoredRun:
     """
     name = text.strip().upper()
     if is_run_id(name):
-        return engine.stored(name)
+        return engine.live.stored(name)
     if name != "LAST" and not is_run_id_prefix(name):
         check_run_id(text)
     await asyncio.to_thread(engine.registry.flush)
@@ -26,8 +40,8 @@ async def resolve_run(engine: Engine, text: str) -> StoredRun:
         newest = engine.registry.newest()
         if newest is None:
             raise RunNotFoundError("there is no run yet; start one: mosaic train ppo")
-        return engine.stored(newest)
-    return engine.stored(_unique(engine, name))
+        return engine.live.stored(newest)
+    return engine.live.stored(_unique(engine, name))
 
 
 def _unique(engine: Engine, prefix: str) -> str:

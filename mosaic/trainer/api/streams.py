@@ -17,6 +17,7 @@ from mosaic.trainer.storage.registry import StoredRun
 from mosaic.wire import trainer_pb2 as pb
 from mosaic.workers.lifecycle import MARK
 
+# As often as the loop reads logs: following can be no fresher than the daemon itself.
 _FOLLOW_S = 0.25
 _METRIC_CHUNK = 20_000
 _PROGRESS_S = 0.2
@@ -26,12 +27,13 @@ _SMALLEST_CHUNK = 4096
 class StreamHandlers:
     """StreamRunLogs and StreamRunMetrics."""
 
-    engine: Engine
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
 
     async def StreamRunLogs(  # noqa: N802
         self, request: pb.StreamRunLogsRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[pb.LogChunk]:
-        stored = await resolve_run(self.engine, request.run_id)
+        stored = await resolve_run(self._engine, request.run_id)
         hidden = "" if request.lifecycle else MARK.decode()
         try:
             wanted = LineFilter(request.grep, hidden)
@@ -39,7 +41,7 @@ class StreamHandlers:
             raise InvalidArgumentError(
                 f"{request.grep!r} is not a regular expression: {error}"
             ) from None
-        directory = self.engine.run_dir(stored)
+        directory = self._engine.live.run_dir(stored)
         paths = {"stdout": directory.stdout, "stderr": directory.stderr}
         names = [request.stream] if request.stream in paths else list(paths)
         single = len(names) == 1
@@ -52,6 +54,7 @@ class StreamHandlers:
         turn = min(max(request.chunk_bytes or logs.MEGABYTE, _SMALLEST_CHUNK), logs.MEGABYTE)
         said_at = time.monotonic()
         while True:
+            # Asked before the read: what was written until the end is then in this last read.
             over = not self._still_live(stored)
             moved = False
             for name in names:
@@ -72,10 +75,10 @@ class StreamHandlers:
     async def StreamRunMetrics(  # noqa: N802
         self, request: pb.StreamRunMetricsRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[pb.MetricBatch]:
-        stored = await resolve_run(self.engine, request.run_id)
+        stored = await resolve_run(self._engine, request.run_id)
         # Not at the top: NumPy is a tenth of a second that the daemon's start can do without.
         metrics = await asyncio.to_thread(importlib.import_module, "mosaic.runs.metrics")
-        reader = metrics.MetricReader(self.engine.run_dir(stored).path)
+        reader = metrics.MetricReader(self._engine.live.run_dir(stored).path)
         read: dict[str, int] = {}
         while True:
             over = not self._still_live(stored)
@@ -100,7 +103,7 @@ class StreamHandlers:
             await asyncio.sleep(_FOLLOW_S * 2)
 
     def _still_live(self, stored: StoredRun) -> bool:
-        return self.engine.stored(stored.run.run_id).run.live
+        return self._engine.live.stored(stored.run.run_id).run.live
 
 
 def _chunk(stream: str, block: logs.Lines) -> pb.LogChunk:

@@ -33,15 +33,18 @@ _LONGEST_REASON = 1000
 class WorkerHandlers:
     """RegisterWorker and ControlStream."""
 
-    engine: Engine
-    token: bytes
+    def __init__(self, engine: Engine, token: bytes) -> None:
+        self._engine = engine
+        self._token = token
 
     async def RegisterWorker(  # noqa: N802
         self, request: pb.RegisterWorkerRequest, context: grpc.aio.ServicerContext
     ) -> pb.RegisterWorkerReply:
         run_id = await self._own_run(request.run_id, context)
-        self.engine.look_at(run_id)
-        run = self.engine.stored(run_id).run
+        # A fast worker registers before the loop has read the supervisor's record. Read it now, or
+        # the handshake would come to a run that is not spawned yet.
+        self._engine.look_at(run_id)
+        run = self._engine.live.stored(run_id).run
         if not run.live or run.state is State.FAULT:
             await context.abort(
                 grpc.StatusCode.FAILED_PRECONDITION,
@@ -52,23 +55,23 @@ class WorkerHandlers:
                 f"the worker speaks protocol {request.protocol_version}, "
                 f"this daemon speaks {PROTOCOL_VERSION}"
             )
-            self.engine.apply(run_id, HandshakeRefused(f"handshake refused: {text}"))
+            self._engine.apply(run_id, HandshakeRefused(f"handshake refused: {text}"))
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, text)
         try:
             capabilities = json.loads(request.capabilities_json or "{}")
         except ValueError as error:
             text = f"the worker's capabilities are not JSON: {error}"
-            self.engine.apply(run_id, HandshakeRefused(f"handshake refused: {text}"))
+            self._engine.apply(run_id, HandshakeRefused(f"handshake refused: {text}"))
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, text)
-        self.engine.heard_from(run_id)
-        self.engine.apply(run_id, WorkerRegistered(capabilities))
-        return pb.RegisterWorkerReply(session_token=auth.session_token(self.token, run_id))
+        self._engine.heard_from(run_id)
+        self._engine.apply(run_id, WorkerRegistered(capabilities))
+        return pb.RegisterWorkerReply(session_token=auth.session_token(self._token, run_id))
 
     async def ControlStream(  # noqa: N802
         self, reports: AsyncIterator[pb.ControlReport], context: grpc.aio.ServicerContext
     ) -> AsyncIterator[pb.ControlCommand]:
         run_id = caller_run_id(context)
-        commands = self.engine.effects.open_control(self.engine.stored(run_id).run)
+        commands = self._engine.controls.open(self._engine.live.stored(run_id).run)
         listening = asyncio.ensure_future(self._listen(run_id, reports, commands))
         try:
             number = 0
@@ -80,7 +83,7 @@ class WorkerHandlers:
                 yield pb.ControlCommand(command_id=number, kind=_KINDS[command])
         finally:
             listening.cancel()
-            self.engine.effects.close_control(run_id, commands)
+            self._engine.controls.close(run_id, commands)
 
     async def _listen(
         self, run_id: str, reports: AsyncIterator[pb.ControlReport], commands: "asyncio.Queue[str]"
@@ -88,7 +91,7 @@ class WorkerHandlers:
         """What the worker answers; its end ends the commands too."""
         try:
             async for report in reports:
-                self.engine.heard_from(run_id)
+                self._engine.heard_from(run_id)
                 self._take_report(run_id, report)
         finally:
             commands.put_nowait("")
@@ -96,17 +99,17 @@ class WorkerHandlers:
     def _take_report(self, run_id: str, report: pb.ControlReport) -> None:
         match report.status:
             case "paused":
-                self.engine.apply(run_id, WorkerPaused())
+                self._engine.apply(run_id, WorkerPaused())
             case "resumed":
-                self.engine.apply(run_id, WorkerResumed())
+                self._engine.apply(run_id, WorkerResumed())
             case "checkpointed":
                 # `checkpoint_saved` comes through the log, which is read four times a second. Read
                 # it now, so that the checkpoint is known before its confirmation.
-                self.engine.look_at(run_id)
-                self.engine.apply(run_id, WorkerCheckpointed())
+                self._engine.look_at(run_id)
+                self._engine.apply(run_id, WorkerCheckpointed())
             case "refused":
                 reason = report.detail[:_LONGEST_REASON] or "the worker gave no reason"
-                self.engine.apply(run_id, WorkerRefused(reason))
+                self._engine.apply(run_id, WorkerRefused(reason))
 
     async def _own_run(self, run_id: str, context: Any) -> str:
         """The caller's run; a session is good for its own run only."""

@@ -37,6 +37,17 @@ from mosaic.trainer.core.events import (
     WorkerNoted,
     WorkerSpawned,
 )
+from mosaic.trainer.core.instructions import (
+    Archive,
+    Instruction,
+    KillEverything,
+    Launch,
+    MoveBack,
+    MoveToTrash,
+    PreventStart,
+    SendControl,
+    SignalGroup,
+)
 from mosaic.trainer.core.states import WITH_PROCESS, Run, State
 from mosaic.trainer.core.stimuli import (
     Adopted,
@@ -64,64 +75,6 @@ from mosaic.trainer.core.stimuli import (
     WorkerRegistered,
     WorkerResumed,
     WorkerSaid,
-)
-
-
-@dataclass(frozen=True)
-class Launch:
-    """Start the supervisor."""
-
-
-@dataclass(frozen=True)
-class PreventStart:
-    """Keep a supervisor that has not started from starting."""
-
-
-@dataclass(frozen=True)
-class SignalGroup:
-    """Send a signal to the run's process group."""
-
-    number: int
-
-
-@dataclass(frozen=True)
-class KillEverything:
-    """SIGKILL the group and sweep for processes that left it."""
-
-
-@dataclass(frozen=True)
-class SendControl:
-    """Tell the worker on its control stream: `pause`, `resume` or `checkpoint`."""
-
-    command: str
-
-
-@dataclass(frozen=True)
-class Archive:
-    """The run is over: keep its logs, close its sessions, free the slots it held."""
-
-    slots: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class MoveToTrash:
-    """Move the run directory to the trash."""
-
-
-@dataclass(frozen=True)
-class MoveBack:
-    """Move the run directory out of the trash."""
-
-
-Instruction = (
-    Launch
-    | PreventStart
-    | SignalGroup
-    | KillEverything
-    | SendControl
-    | Archive
-    | MoveToTrash
-    | MoveBack
 )
 
 _Events = tuple[RunEvent, ...]
@@ -293,6 +246,7 @@ def _cancel(run: Run, stimulus: CancelRequested, now: Now) -> Decision:
     instructions: list[Instruction] = []
     if run.state in WITH_PROCESS and not run.stopping:
         instructions.append(SignalGroup(signal.SIGTERM))
+        # TERM first and CONT after it: the other way round the group would train a little more.
         if run.pause_by_signal:
             instructions.append(SignalGroup(signal.SIGCONT))
     asked = StopAsked(outcome, reason, kill_at_mono=now.mono + stimulus.grace_s)
@@ -381,6 +335,8 @@ def _ended(run: Run, end: ProcessEnded) -> Decision:
     ended = ProcessesEnded(end.code, end.signal, end.detail)
     settled = _settle(run, outcome, reason, end.finished_at)
     vanished = outcome is Outcome.LOST and run.state is not State.FAULT
+    # The way to TERM of a run without an exit record leads through FAULT, so that its history
+    # shows that something went wrong and not only that it ended.
     fault = (Faulted(reason),) if vanished else ()
     return Decision((*fault, ended, *settled.events), settled.instructions)
 
@@ -391,6 +347,7 @@ def _settle(run: Run, outcome: Outcome, reason: str, finished_at: float) -> Deci
 
 def _verdict(run: Run, end: ProcessEnded) -> tuple[Outcome, str]:
     """How the run ended. Evidence of the process outranks what the worker said."""
+    # Before `stopping`: a run that finished while its cancellation was on the way has finished.
     finished = end.code == 0 and run.completion_seen
     if finished and run.state is not State.FAULT:
         return Outcome.COMPLETED, ""

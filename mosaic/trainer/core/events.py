@@ -99,7 +99,7 @@ class PauseAsked:
 
 @dataclass(frozen=True)
 class Paused:
-    """The worker stands still."""
+    """The worker has paused."""
 
     kind: ClassVar = "paused"
 

@@ -20,7 +20,7 @@ class Machine:
         memory_mb: Memory that may be reserved.
         held: Slot id to run id, for every slot in use.
         draining: Slots whose device still shows a process of an ended run.
-        busy: GPU slots that somebody outside uses, with a sentence saying so.
+        busy: GPU slots that another program uses, with a sentence saying so.
         memory_held_mb: Memory reserved by running runs.
     """
 
@@ -33,7 +33,7 @@ class Machine:
     memory_held_mb: int = 0
 
     def free(self, slots: Sequence[str]) -> list[str]:
-        """Those of `slots` that nobody has."""
+        """Those of `slots` that are free."""
         return [
             slot
             for slot in slots

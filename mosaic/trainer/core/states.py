@@ -158,7 +158,7 @@ class Run:
 
     @property
     def queued(self) -> bool:
-        """Waits for slots: new, or paused with its slots given back and asked to go on."""
+        """Waits for slots: new, or paused with its slots released and asked to continue."""
         waits = self.state is State.INIT or (self.state is State.PAUSE and self.resuming)
         return waits and not self.slots and not self.stopping
 
@@ -170,6 +170,7 @@ def evolve(run: Run, event: Event) -> Run:
         InvalidTransitionError: The event is out of order or the state machine forbids it.
     """
     kind = event.what.kind
+    # Dense numbers make a lost or doubled line visible; timestamps could not.
     if event.seq != run.version + 1:
         raise InvalidTransitionError(
             f"run {run.run_id}: event {event.seq} ({kind}) after event {run.version}"

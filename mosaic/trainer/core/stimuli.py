@@ -60,7 +60,7 @@ class WorkerSaid:
 
 @dataclass(frozen=True)
 class CancelRequested:
-    """Somebody wants it to end."""
+    """A user, or a limit, wants it to end."""
 
     grace_s: float
     outcome: Outcome = Outcome.CANCELLED
@@ -69,14 +69,14 @@ class CancelRequested:
 
 @dataclass(frozen=True)
 class PauseRequested:
-    """Somebody wants it to stand still."""
+    """A user asked for a pause."""
 
     release: bool = False
 
 
 @dataclass(frozen=True)
 class ResumeRequested:
-    """Somebody wants it to go on."""
+    """A user asked to continue it."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class WorkerPaused:
 
 @dataclass(frozen=True)
 class WorkerResumed:
-    """The worker goes on."""
+    """The worker continues."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class StragglersFound:
 
 @dataclass(frozen=True)
 class ProcessEnded:
-    """Every process of the run is proven dead. No code: nobody saw how it ended."""
+    """Every process of the run is proven dead. Without a code it is not known how it ended."""
 
     code: int | None
     signal: int | None

@@ -1,9 +1,7 @@
-"""Carrying out what was decided: starting, signalling and talking to workers."""
+"""Carrying out what was decided: starting, signalling and talking to workers, moving files."""
 
-import asyncio
 import signal
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 from mosaic.config.paths import Home
 from mosaic.config.secrets import REFERENCE_PREFIX, SecretStore
@@ -12,23 +10,27 @@ from mosaic.errors import MosaicError
 from mosaic.runs.directory import RunDirectory
 from mosaic.system import processes
 from mosaic.trainer import failpoints
-from mosaic.trainer.core.decisions import (
+from mosaic.trainer.core.instructions import (
+    Archive,
     Instruction,
     KillEverything,
     Launch,
+    MoveBack,
+    MoveToTrash,
     PreventStart,
     SendControl,
     SignalGroup,
 )
-from mosaic.trainer.core.states import Run, State
-from mosaic.trainer.core.stimuli import (
-    LaunchFailed,
-    Stimulus,
-)
+from mosaic.trainer.core.states import Run
+from mosaic.trainer.core.stimuli import LaunchFailed, Stimulus
 from mosaic.trainer.launch import spec as launch
+from mosaic.trainer.launch.controls import ControlStreams
 from mosaic.trainer.launch.environments import RunEnvironments
 from mosaic.trainer.launch.executor import Executor
+from mosaic.trainer.loop.background import BackgroundTasks
+from mosaic.trainer.loop.endings import Endings
 from mosaic.trainer.loop.observer import Watch
+from mosaic.trainer.loop.trash import move
 from mosaic.workers.discovery import DiscoveredWorker, own_variables
 
 Report = Callable[[str, Stimulus], None]
@@ -39,7 +41,6 @@ class Effects:
 
     Attributes:
         target: The daemon's address, known once it listens.
-        environments: What waiting runs want in their environment.
     """
 
     def __init__(
@@ -50,6 +51,10 @@ class Effects:
         executor: Executor,
         token: bytes,
         report: Report,
+        controls: ControlStreams,
+        environments: RunEnvironments,
+        endings: Endings,
+        tasks: BackgroundTasks,
     ) -> None:
         self.target = ""
         self._home = home
@@ -58,17 +63,18 @@ class Effects:
         self._executor = executor
         self._token = token
         self._report = report
-        self._controls: dict[str, asyncio.Queue[str]] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self.environments = RunEnvironments(home)
+        self._controls = controls
+        self._endings = endings
+        self._tasks = tasks
+        self._environments = environments
 
     def carry_out(self, run: Run, watch: Watch | None, instruction: Instruction) -> None:
-        """Do one thing to a run's processes."""
+        """Do one thing to a run's processes or files."""
         match instruction:
             case Launch():
-                self.spawn_task(self._launch(run))
+                self._tasks.start(self._launch(run))
             case PreventStart():
-                launch.forestall(RunDirectory(self._home.run_dir(run.run_id)))
+                launch.prevent_start(RunDirectory(self._home.run_dir(run.run_id)))
             case SignalGroup():
                 _signal(run, watch, instruction.number)
             case KillEverything():
@@ -76,46 +82,23 @@ class Effects:
                 supervisor = frozenset(key.pid for key in watch.keys[1:]) if watch else frozenset()
                 processes.kill_marked(run.run_id, besides=supervisor)
             case SendControl():
-                commands = self._controls.get(run.run_id)
-                if commands is not None:
-                    commands.put_nowait(instruction.command)
+                self._controls.send(run.run_id, instruction.command)
+            case Archive():
+                self._endings.archive(run, instruction.slots)
+            case MoveToTrash():
+                move(self._home.run_dir(run.run_id), self._home.trash / run.run_id)
+            case MoveBack():
+                move(self._home.trash / run.run_id, self._home.run_dir(run.run_id))
 
     def preflight(self, run: Run) -> str:
         """Why a run cannot be started at all, with the fix; empty when it can."""
-        if self.environments.find(run.run_id) is None:
+        if self._environments.find(run.run_id) is None:
             config = RunDirectory(self._home.run_dir(run.run_id)).config
             return f"{config} is gone or damaged; submit the run again"
         return launch.preflight(run, self._workers.get(run.worker))
 
-    def spawn_task(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Run something beside the loop; it is cancelled when the daemon leaves."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    def open_control(self, run: Run) -> "asyncio.Queue[str]":
-        """The commands for a worker's control stream, with those it may have missed."""
-        commands: asyncio.Queue[str] = asyncio.Queue()
-        self._controls[run.run_id] = commands
-        if run.pausing and not run.resuming and run.state is State.EXEC:
-            commands.put_nowait("pause")
-        if run.resuming and run.slots and not run.pause_by_signal:
-            commands.put_nowait("resume")
-        if run.checkpointing:
-            commands.put_nowait("checkpoint")
-        return commands
-
-    def close_control(self, run_id: str, commands: "asyncio.Queue[str] | None" = None) -> None:
-        """The control stream ended, or its run did."""
-        if commands is None or self._controls.get(run_id) is commands:
-            self._controls.pop(run_id, None)
-        if commands is None:
-            self.environments.forget(run_id)
-
     async def close(self) -> None:
-        """Let go of everything; workers go on."""
-        for task in tuple(self._tasks):
-            task.cancel()
+        """End what the daemon started for itself; workers continue."""
         await self._executor.close()
 
     async def _launch(self, run: Run) -> None:
@@ -145,7 +128,7 @@ class Effects:
 
     def _variables(self, run: Run) -> dict[str, str]:
         """The extra environment of a run's config, references resolved."""
-        variables = self.environments.take(run.run_id)
+        variables = self._environments.take(run.run_id)
         secrets = SecretStore(self._home.secrets).get(run.run_id)
         return {
             name: secrets.get(value.removeprefix(REFERENCE_PREFIX), value)

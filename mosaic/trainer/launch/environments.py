@@ -47,7 +47,7 @@ class RunEnvironments:
         self._known.pop(run_id, None)
 
     def _mark(self, run_id: str) -> _Mark | None:
-        """What changes when somebody writes to the file; None when it is not there."""
+        """What changes when the file is written; None when it is not there."""
         try:
             info = self._path(run_id).stat()
         except OSError:

@@ -75,7 +75,7 @@ def build_spec(
     )
 
 
-def forestall(directory: RunDirectory) -> bool:
+def prevent_start(directory: RunDirectory) -> bool:
     """Write a run's end before its supervisor begins, under the lock that it needs.
 
     Returns:

@@ -1,45 +1,55 @@
 """The daemon's heart: stimuli in, events recorded, instructions carried out, in one loop."""
 
 import asyncio
-import json
 import logging
-import os
 import time
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
-from weakref import WeakValueDictionary
 
 from mosaic.config.paths import Home
 from mosaic.config.settings import Settings
-from mosaic.errors import InvalidTransitionError, MosaicError, RunNotFoundError, StorageError
+from mosaic.errors import InvalidTransitionError, MosaicError, StorageError
 from mosaic.fastlane.ownership import sweep_leftovers
 from mosaic.records.run import Outcome
 from mosaic.runs import ids
-from mosaic.runs.directory import RunDirectory, read_json
 from mosaic.system import processes
-from mosaic.trainer.core.decisions import Archive, MoveBack, MoveToTrash, Now, decide
+from mosaic.trainer.core.decisions import Now, decide
 from mosaic.trainer.core.scheduler import Claim, Machine, plan
 from mosaic.trainer.core.states import Run, State
 from mosaic.trainer.core.stimuli import (
     CancelRequested,
-    DeleteRequested,
     LaunchFailed,
     SignOfLife,
     SlotsGranted,
     Stimulus,
 )
+from mosaic.trainer.launch.controls import ControlStreams
 from mosaic.trainer.launch.effects import Effects
+from mosaic.trainer.launch.environments import RunEnvironments
 from mosaic.trainer.launch.executor import Executor
 from mosaic.trainer.loop import housekeeping, intake, recovery
+from mosaic.trainer.loop.background import BackgroundTasks
+from mosaic.trainer.loop.endings import Endings, Retries
+from mosaic.trainer.loop.live import LiveRuns
 from mosaic.trainer.loop.observer import Watch, observe
 from mosaic.trainer.loop.slots import SlotTable
+from mosaic.trainer.loop.submissions import Submissions
+from mosaic.trainer.loop.trash import Trash
 from mosaic.trainer.storage.journal import Journal
-from mosaic.trainer.storage.registry import Registry, StoredRun, Vitals
+from mosaic.trainer.storage.registry import Registry, StoredRun
 from mosaic.workers.discovery import DiscoveredWorker
 
+# Why the loop polls: a worker's log, its exit record and `/proc` cannot all be waited for with one
+# primitive. inotify knows no processes and loses events under load, so it would need a poll behind
+# it anyway. A quarter of a second is below what a person notices and costs an idle daemon nothing
+# that could be measured.
 _TURN_S = 0.25
+# A launch passes through several states within a second; here each turn is part of the wait.
 _BUSY_TURN_S = 0.05
+# A log that is being caught up with: only as long as others need to get their turn.
+_BEHIND_S = 0.001
+# Vital signs come once a second from each run. After a crash they are read again from the log, so
+# storing them seldom loses nothing.
 _VITALS_PERSIST_S = 2.0
 _HOUSEKEEPING_S = 30.0
 
@@ -47,7 +57,20 @@ log = logging.getLogger(__name__)
 
 
 class Engine:
-    """Owns every live run of a home."""
+    """Turns the wheel: observe every live run, let what was seen happen, start what may start.
+
+    Everything runs on one thread, the event loop's, and nothing in `apply` awaits: a decision, its
+    record and its instructions are one step that no other stimulus can come between.
+
+    Attributes:
+        live: The runs that have not ended.
+        submissions: Accepts new runs.
+        trash: Deletes ended ones.
+        controls: Commands to workers.
+        disk: The space that is left.
+        draining: Start nothing new.
+        epoch: How many times a daemon has started on this home.
+    """
 
     def __init__(
         self,
@@ -63,95 +86,61 @@ class Engine:
         self.registry = registry
         self.workers = workers
         self.journal = Journal(registry)
+        self.live = LiveRuns(home, registry)
         self.slots = SlotTable(settings)
-        self.effects = Effects(home, settings, workers, executor, token, self._try_apply)
+        self.disk = housekeeping.DiskWatch(home, settings)
+        self.controls = ControlStreams()
         self.draining = False
-        self.notice = ""
         self.epoch = 0
         self._executor = executor
-        self._runs: dict[str, Run] = {}
-        self._watches: dict[str, Watch] = {}
-        self._keys: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._tasks = BackgroundTasks()
+        environments = RunEnvironments(home)
         self._unscheduled = True
         self._wake = asyncio.Event()
         self._housekept = -_HOUSEKEEPING_S
-
-    # ------------------------------------------------------------ reading
-
-    def live_runs(self) -> list[Run]:
-        """Every run that has not ended."""
-        return list(self._runs.values())
-
-    def stored(self, run_id: str) -> StoredRun:
-        """A run with its newest vital signs.
-
-        Raises:
-            RunNotFoundError: There is none.
-        """
-        run = self._runs.get(run_id)
-        if run is not None:
-            return StoredRun(run, self._watches[run_id].vitals, 0)
-        stored = self.registry.get(run_id)
-        if stored is None:
-            raise RunNotFoundError(f"no run {run_id}; `mosaic runs` lists them")
-        return stored
-
-    def fresh(self, stored: StoredRun) -> StoredRun:
-        """A stored row with the vital signs of this moment."""
-        run_id = stored.run.run_id
-        return self.stored(run_id) if run_id in self._runs else stored
-
-    def wait_reason(self, run_id: str) -> str:
-        """Why a run waits; empty when it does not."""
-        watch = self._watches.get(run_id)
-        return watch.wait_reason if watch else ""
+        self.submissions = Submissions(
+            home,
+            registry,
+            self.journal,
+            self.live,
+            workers,
+            self.disk,
+            environments,
+            self.machine,
+            self._schedule_soon,
+        )
+        self.trash = Trash(
+            home, settings, registry, self.journal, self.live, self._tasks, self.apply
+        )
+        retries = Retries(home, settings, self.submissions, self._tasks)
+        endings = Endings(
+            home,
+            self.journal,
+            self.live,
+            self.slots,
+            self.controls,
+            environments,
+            retries,
+            self._schedule_soon,
+        )
+        self.effects = Effects(
+            home,
+            settings,
+            workers,
+            executor,
+            token,
+            self._try_apply,
+            self.controls,
+            environments,
+            endings,
+            self._tasks,
+        )
 
     def machine(self) -> Machine:
         """The slot table of this moment."""
-        return self.slots.picture(self._runs.values())
+        return self.slots.picture(self.live.runs())
 
-    def run_dir(self, stored: StoredRun) -> RunDirectory:
-        """Where a run lies: among the runs or in the trash."""
-        root = self.home.trash if stored.run.deleted else self.home.runs
-        return RunDirectory(root / stored.run.run_id)
-
-    # ------------------------------------------------------------ changing
-
-    async def submit(self, submission: intake.Submission) -> tuple[StoredRun, bool]:
-        """Take a run in; the second value is False when its key named an existing run.
-
-        Raises:
-            InvalidConfigError: With every problem.
-            StorageError: There is no room for it.
-        """
-        key = submission.idempotency_key
-        if not key:
-            return await self._take_in(submission), True
-        async with self._keys.setdefault(key, asyncio.Lock()):
-            known = self.registry.find_by_key(key)
-            if known is None and intake.names_run(key) and self.registry.get(key):
-                known = key
-            if known is not None:
-                return self.stored(known), False
-            return await self._take_in(submission), True
-
-    async def _take_in(self, submission: intake.Submission) -> StoredRun:
-        capacity = intake.Capacity.of(self.machine())
-        config = await asyncio.to_thread(
-            intake.validate, submission.config_json, self.workers, capacity
-        )
-        self._look_at_the_disk()
-        if self.notice:
-            raise StorageError(self.notice)
-        taken = await asyncio.to_thread(intake.take_in, self.home, submission, config, self.workers)
-        run = taken.run
-        self.effects.environments.keep(run.run_id, taken.environment)
-        vitals = Vitals(total=run.total_timesteps)
-        self._runs[run.run_id] = run
-        self._watches[run.run_id] = Watch.of(RunDirectory(self.home.run_dir(run.run_id)), vitals)
-        self.journal.publish(run, vitals)
-        self._schedule_soon()
-        return self.stored(run.run_id)
+    # ------------------------------------------------------------ what happens to a run
 
     def apply(self, run_id: str, stimulus: Stimulus) -> StoredRun:
         """Let a stimulus happen to a run.
@@ -161,80 +150,63 @@ class Engine:
             InvalidTransitionError: Its state does not allow it.
             StorageError: The disk refuses; nothing was recorded.
         """
-        stored = self.stored(run_id)
+        stored = self.live.stored(run_id)
         run = stored.run
         decision = decide(run, stimulus, Now(time.time(), time.monotonic()))
         if decision.refusal:
             raise InvalidTransitionError(decision.refusal)
+        # The journal before the effects: after a crash in between, the next daemon knows what was
+        # meant and finds out from the processes whether it happened. The other way round there
+        # could be a process that no log knows of.
         if decision.events:
-            directory = self.run_dir(stored).path
+            directory = self.live.run_dir(stored).path
             run = self.journal.record(run, directory, decision.events, stored.vitals)
-            if run_id in self._runs:
-                self._runs[run_id] = run
-                if run.state is not stored.run.state:
-                    self._watches[run_id].heartbeat_mono = time.monotonic()
+            self.live.update(run)
             self._unscheduled = True
+        watch = self.live.watch(run_id)
+        if watch is not None and run.state is not stored.run.state:
+            # A new state begins with a full measure of patience.
+            watch.heartbeat_mono = time.monotonic()
         for instruction in decision.instructions:
-            match instruction:
-                case Archive():
-                    self._archive(run, instruction.slots)
-                case MoveToTrash():
-                    self._move(self.home.run_dir(run_id), self.home.trash / run_id)
-                case MoveBack():
-                    self._move(self.home.trash / run_id, self.home.run_dir(run_id))
-                case _:
-                    self.effects.carry_out(run, self._watches.get(run_id), instruction)
+            self.effects.carry_out(run, watch, instruction)
         return StoredRun(run, stored.vitals, stored.sequence)
-
-    async def delete(self, run_id: str, purge: bool) -> None:
-        """Move a run to the trash, or remove it for good.
-
-        Raises:
-            InvalidTransitionError: It has not ended.
-        """
-        stored = self.apply(run_id, DeleteRequested(purge))
-        if purge:
-            self.journal.remove(run_id)
-            place = self.run_dir(stored).path
-            await asyncio.to_thread(housekeeping.remove_files, self.home, run_id, place)
-
-    def _move(self, place: Path, target: Path) -> None:
-        # After the event: a crash in between leaves a run whose log says where it belongs, and
-        # the next daemon moves it there.
-        with suppress(FileNotFoundError):
-            os.rename(place, target)
 
     def heard_from(self, run_id: str) -> None:
         """A worker called: it is alive."""
-        watch = self._watches.get(run_id)
-        if watch:
+        run, watch = self.live.get(run_id), self.live.watch(run_id)
+        if run is not None and watch is not None:
             watch.heartbeat_mono = time.monotonic()
             watch.vitals = replace(watch.vitals, last_heartbeat=time.time())
-            if self._runs[run_id].stalled:
+            if run.stalled:
                 self._try_apply(run_id, SignOfLife())
 
     def look_at(self, run_id: str) -> None:
         """Observe a run now instead of at the next turn."""
-        run = self._runs.get(run_id)
-        if run is not None and (run.slots or run.state is not State.INIT):
+        run = self.live.get(run_id)
+        if run is not None and _has_begun(run):
             self._observe(run)
 
-    # ------------------------------------------------------------ life
+    def stop_all(self, reason: str) -> None:
+        """Stop every worker; their runs end `interrupted`."""
+        for run in self.live.runs():
+            if _has_begun(run):
+                order = CancelRequested(self.settings.grace_s, Outcome.INTERRUPTED, reason)
+                self._try_apply(run.run_id, order)
+
+    # ------------------------------------------------------------ the loop
 
     def recover(self) -> None:
-        """Take over every run of the home; called before anybody is served."""
+        """Take over every run of the home; called before anyone is served."""
         intake.remove_half_made(self.home)
         sweep_leftovers()
         found = recovery.reconcile(self.home, self.registry)
         self.epoch = self.registry.next_epoch(after=found.epoch)
+        # A clock that was set back must not give a new run an id that sorts before old ones.
         ids.continue_after(found.newest_id)
         for run, vitals in found.live:
-            directory = RunDirectory(self.home.run_dir(run.run_id))
-            watch = Watch.of(directory, vitals)
-            watch.keys = recovery.process_keys(directory) or recovery.marked_keys(run)
-            self._runs[run.run_id] = run
-            self._watches[run.run_id] = watch
-            evidence = recovery.gather(directory, watch.keys)
+            watch = self.live.add(run, vitals)
+            watch.keys = recovery.process_keys(watch.directory) or recovery.marked_keys(run)
+            evidence = recovery.gather(watch.directory, watch.keys)
             stimulus = recovery.judge(run, evidence, self.epoch)
             if stimulus is not None:
                 self._try_apply(run.run_id, stimulus)
@@ -248,25 +220,17 @@ class Engine:
                 await asyncio.wait_for(self._wake.wait(), self._pause_s())
             self._wake.clear()
 
-    def stop_all(self, reason: str) -> None:
-        """Stop every worker; their runs end `interrupted`."""
-        for run in self.live_runs():
-            if run.state is not State.INIT or run.slots:
-                order = CancelRequested(self.settings.grace_s, Outcome.INTERRUPTED, reason)
-                self._try_apply(run.run_id, order)
-
     async def close(self) -> None:
-        """Let go of everything; workers go on."""
-        for run_id, watch in self._watches.items():
+        """Store what is only in memory; workers continue without the daemon."""
+        for run, watch in self.live.watches():
             watch.curves.flush()
-            self.registry.put_vitals(run_id, watch.vitals)
+            self.registry.put_vitals(run.run_id, watch.vitals)
+        self._tasks.cancel()
         await self.effects.close()
 
-    # ------------------------------------------------------------ inside
-
     def _turn(self) -> None:
-        for run in self.live_runs():
-            if run.slots or run.state is not State.INIT:
+        for run in self.live.runs():
+            if _has_begun(run):
                 self._observe(run)
         self._publish_vitals()
         self._schedule()
@@ -276,13 +240,16 @@ class Engine:
             self._housekeep()
 
     def _pause_s(self) -> float:
-        if any(watch.tailer.behind for watch in self._watches.values()):
-            return 0.001
-        starting = any(run.launching or run.state is State.HSHK for run in self._runs.values())
+        watched = self.live.watches()
+        if any(watch.tailer.behind for _, watch in watched):
+            return _BEHIND_S
+        starting = any(run.launching or run.state is State.HSHK for run, _ in watched)
         return _BUSY_TURN_S if starting else _TURN_S
 
     def _observe(self, run: Run) -> None:
-        watch = self._watches[run.run_id]
+        watch = self.live.watch(run.run_id)
+        if watch is None:
+            return
         offset, seq = watch.vitals.log_offset, watch.vitals.log_seq
         now = Now(time.time(), time.monotonic())
         try:
@@ -290,6 +257,7 @@ class Engine:
                 self.apply(run.run_id, stimulus)
         except StorageError as error:
             log.error("run %s: %s; it will be looked at again", run.run_id, error)
+            # The lines were read but not recorded. Read them again once the disk takes events.
             watch.vitals = replace(watch.vitals, log_offset=offset, log_seq=seq)
             watch.tailer = Watch.of(watch.directory, watch.vitals).tailer
         except Exception:
@@ -304,13 +272,23 @@ class Engine:
 
     def _publish_vitals(self) -> None:
         now = time.monotonic()
-        for run_id, watch in self._watches.items():
+        for run, watch in self.live.watches():
             if watch.vitals_dirty:
                 watch.vitals_dirty = False
                 watch.curves.flush()
                 persist = now - watch.persisted_mono > _VITALS_PERSIST_S
                 watch.persisted_mono = now if persist else watch.persisted_mono
-                self.journal.publish_vitals(self._runs[run_id], watch.vitals, persist)
+                self.journal.publish_vitals(run, watch.vitals, persist)
+
+    def _housekeep(self) -> None:
+        self.disk.look()
+        directories = [watch.directory for _, watch in self.live.watches()]
+        housekeeping.cap_logs(directories, self.settings)
+        self.trash.empty_expired()
+        # Space may have become free, or a foreign program may have left a GPU.
+        self._unscheduled = True
+
+    # ------------------------------------------------------------ the queue
 
     def _schedule_soon(self) -> None:
         self._unscheduled = True
@@ -322,62 +300,35 @@ class Engine:
         self._unscheduled = False
         claims = [
             Claim(run.run_id, run.request, run.priority, run.run_id)
-            for run in self._runs.values()
+            for run in self.live.runs()
             if run.queued
         ]
         if not claims:
             return
-        hold = "the daemon is draining: it starts nothing new" if self.draining else self.notice
+        draining = "the daemon is draining: it starts nothing new"
+        hold = draining if self.draining else self.disk.notice
         outcome = plan(claims, self.machine(), hold)
         for run_id, reason in outcome.waits.items():
             self._set_wait_reason(run_id, reason)
         for run_id, slots in outcome.grants.items():
             self._set_wait_reason(run_id, "")
-            self._grant(self._runs[run_id], slots)
+            self._grant(run_id, slots)
 
-    def _grant(self, run: Run, slots: tuple[str, ...]) -> None:
+    def _grant(self, run_id: str, slots: tuple[str, ...]) -> None:
+        run = self.live.get(run_id)
+        if run is None:
+            return
         problem = self.effects.preflight(run) if run.state is State.INIT else ""
         granted = SlotsGranted(slots, self.epoch, processes.boot_id())
-        self._try_apply(run.run_id, LaunchFailed(problem) if problem else granted)
+        self._try_apply(run_id, LaunchFailed(problem) if problem else granted)
 
     def _set_wait_reason(self, run_id: str, reason: str) -> None:
-        watch = self._watches[run_id]
-        if watch.wait_reason != reason:
+        watch = self.live.watch(run_id)
+        if watch is not None and watch.wait_reason != reason:
             watch.wait_reason = reason
             watch.vitals_dirty = True
 
-    def _look_at_the_disk(self) -> None:
-        self.notice = housekeeping.space_notice(self.home, self.settings)
 
-    def _housekeep(self) -> None:
-        self._look_at_the_disk()
-        housekeeping.cap_logs((watch.directory for watch in self._watches.values()), self.settings)
-        with suppress(StorageError):
-            for stored in self.registry.deleted():
-                if housekeeping.has_expired(self.run_dir(stored).path, self.settings):
-                    self.effects.spawn_task(self.delete(stored.run.run_id, purge=True))
-        self._unscheduled = True
-
-    def _archive(self, run: Run, slots: tuple[str, ...]) -> None:
-        """Keep the logs of an ended run and forget it as a live one."""
-        watch = self._watches.pop(run.run_id)
-        watch.curves.close()
-        del self._runs[run.run_id]
-        self.effects.close_control(run.run_id)
-        self.journal.publish(run, watch.vitals)
-        self.slots.drain(slots, [key.pid for key in watch.keys])
-        housekeeping.keep_logs(self.home, run.run_id, watch.directory)
-        sweep_leftovers(run.run_id, run_dir=watch.directory.path)
-        self._schedule_soon()
-        if run.outcome == Outcome.LOST and self.settings.retry_lost:
-            self._retry(run)
-
-    def _retry(self, run: Run) -> None:
-        document = read_json(RunDirectory(self.home.run_dir(run.run_id)).config)
-        if document is None or run.tags[-1:] == ("retry",):
-            return
-        document["metadata"]["tags"] = [*run.tags, "retry"]
-        submission = intake.Submission(
-            json.dumps(document), priority=run.priority, cold=run.cold, parent_run_id=run.run_id
-        )
-        self.effects.spawn_task(self.submit(submission))
+def _has_begun(run: Run) -> bool:
+    """Whether there may be something to observe: a launch, processes, or what they left."""
+    return bool(run.slots) or run.state is not State.INIT

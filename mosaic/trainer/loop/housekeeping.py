@@ -1,4 +1,4 @@
-"""Files of a home that outlive a turn: archived logs, the trash, and the space that is left."""
+"""Files of a home that outlive a run's end: archived logs, what is removed, the space left."""
 
 import logging
 import os
@@ -17,12 +17,27 @@ from mosaic.trainer.loop.tailer import cap_log
 log = logging.getLogger(__name__)
 
 
-def space_notice(home: Home, settings: Settings) -> str:
-    """A sentence when the disk is too full to start anything; empty when it is not."""
-    free, kept = hardware.disk_free_mb(home.root), settings.min_free_disk_mb
-    if free >= kept:
-        return ""
-    return f"disk almost full: {free} MB free, {kept} MB are kept; free some under {home.root}"
+class DiskWatch:
+    """Follows the space that is left.
+
+    Attributes:
+        notice: A sentence when the disk is too full to start anything; empty when it is not.
+    """
+
+    def __init__(self, home: Home, settings: Settings) -> None:
+        self._home = home
+        self._settings = settings
+        self.notice = ""
+
+    def look(self) -> None:
+        """Measure now."""
+        free, kept = hardware.disk_free_mb(self._home.root), self._settings.min_free_disk_mb
+        self.notice = (
+            f"disk almost full: {free} MB free, {kept} MB are kept; free some under "
+            f"{self._home.root}"
+            if free < kept
+            else ""
+        )
 
 
 def keep_logs(home: Home, run_id: str, directory: RunDirectory) -> None:
@@ -32,6 +47,8 @@ def keep_logs(home: Home, run_id: str, directory: RunDirectory) -> None:
         archive.mkdir(exist_ok=True)
         for path in (directory.stdout, directory.stderr):
             if path.is_file() and not path.is_symlink() and not (archive / path.name).exists():
+                # A link costs no space and no time, whatever the log's size; another file system
+                # (a bind mount of `logs`) can only be copied to.
                 try:
                     os.link(path, archive / path.name)
                 except OSError:
@@ -41,7 +58,7 @@ def keep_logs(home: Home, run_id: str, directory: RunDirectory) -> None:
 
 
 def cap_logs(directories: Iterable[RunDirectory], settings: Settings) -> None:
-    """Give back the oldest part of logs that have grown past the limit."""
+    """Free the oldest part of logs that have grown past the limit."""
     for directory in directories:
         for path in (directory.stdout, directory.stderr):
             cap_log(path, settings.log_cap_mb * 2**20)
@@ -59,6 +76,8 @@ def remove_files(home: Home, run_id: str, run_dir: Path) -> None:
 def has_expired(run_dir: Path, settings: Settings) -> bool:
     """Whether a folder has been in the trash for longer than it is kept there."""
     try:
+        # The change time: a move sets it, and a user who writes into the folder does not end the
+        # wait sooner, as the modification time of a file within could.
         moved_at = run_dir.stat().st_ctime
     except FileNotFoundError:
         return False

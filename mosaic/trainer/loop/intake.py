@@ -1,4 +1,4 @@
-"""Taking a run in: validation, identity, secrets out, files written, first event ready."""
+"""Creating a run: validation, identity, secrets out, files written, first event ready."""
 
 import os
 import time
@@ -59,12 +59,12 @@ class Capacity:
 
     @classmethod
     def of(cls, machine: Machine) -> "Capacity":
-        """The capacity of a machine, whoever holds it now."""
+        """The capacity of a machine, in use or not."""
         return cls(len(machine.cpus), len(machine.gpus), machine.memory_mb)
 
 
 @dataclass(frozen=True)
-class TakenIn:
+class CreatedRun:
     """A run that has just been created.
 
     Attributes:
@@ -104,12 +104,12 @@ def names_run(idempotency_key: str) -> bool:
     return is_run_id(idempotency_key)
 
 
-def take_in(
+def create_run(
     home: Home,
     submission: Submission,
     config: TrainRunConfig,
     workers: dict[str, DiscoveredWorker],
-) -> TakenIn:
+) -> CreatedRun:
     """Create a run on disk, whole or not at all.
 
     Everything is written into a folder of another name, which is renamed at the end: a folder
@@ -129,7 +129,7 @@ def take_in(
         remove_files(home, run_id, unseen.path)
         raise
     atomic.sync_folder(home.runs)
-    return TakenIn(run, document.get("environment", {}))
+    return CreatedRun(run, document.get("environment", {}))
 
 
 def staging(home: Home, run_id: str) -> RunDirectory:

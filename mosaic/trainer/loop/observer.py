@@ -1,6 +1,8 @@
 """Watching one run from outside: its log lines, its processes, its clocks.
 
-`observe` turns what is seen into stimuli. It changes nothing itself.
+`observe` turns what is seen into stimuli. The run itself changes only by these. What `observe`
+does change is the run's `Watch`: the position in the log, the newest vital signs, and the curves
+that the daemon keeps for workers without any.
 """
 
 import time
@@ -36,10 +38,13 @@ from mosaic.workers.lifecycle import (
     parse_line,
 )
 
+# A cold interpreter on a loaded machine with a slow disk needs tens of seconds to import torch,
+# but the supervisor reports before that. Only a broken one is silent for this long.
 _LAUNCH_LIMIT_S = 90.0
 _MEMORY_MARKS = (b"MemoryError", b"std::bad_alloc", b"can't allocate memory", b"out of memory")
 _STDERR_TAIL = 16 * 1024
 _NOTES = frozenset({"note", "curriculum_stage", "phase_started"})
+# Each note is an event and so an fsync; a worker that floods must not slow the others down.
 _NOTES_A_TURN = 50
 _MAX_METRICS = 200
 
@@ -51,10 +56,10 @@ class Watch:
     Attributes:
         vitals: Newest vital signs.
         heartbeat_mono: When the worker was last heard.
-        watched_mono: Since when this daemon watches; nobody could register with it before.
+        watched_mono: Since when this daemon watches; no worker could register with it before.
         wait_reason: Why it is not running yet.
-        vitals_dirty: Vital signs nobody has been told yet.
-        curves: Its headline numbers on disk, where the worker does not see to that.
+        vitals_dirty: The vital signs have not been published yet.
+        curves: Its headline numbers on disk, where the worker does not store them itself.
         persisted_mono: When the vital signs were last stored.
     """
 
@@ -110,12 +115,13 @@ class StepRate:
 def observe(run: Run, watch: Watch, settings: Settings, now: Now) -> Iterator[Stimulus]:
     """Everything new about a run that has slots or processes.
 
-    A generator: the caller applies each stimulus before the next is looked for, and passes on
-    a `run` only for identity; `watch` is refreshed on the way.
+    A generator: the caller applies each stimulus before the next is looked for. So `run` is a
+    snapshot and may be stale; `watch` is updated in place.
     """
     yield from _launch_news(run, watch, now)
-    ended = _over(run, watch)
-    yield from _words(run, watch, now)
+    # Before the log: what a worker said before its end is then read before its end is reported.
+    ended = _exit_record(run, watch)
+    yield from _log_lines(run, watch, now)
     if ended is None:
         yield from _deadlines(run, watch, settings, now)
     elif not watch.tailer.behind:
@@ -139,7 +145,7 @@ def _not_started(ended: Mapping[str, Any]) -> str:
     return f"the worker could not be started: {ended['error']}; run: mosaic doctor"
 
 
-def _words(run: Run, watch: Watch, now: Now) -> Iterator[Stimulus]:
+def _log_lines(run: Run, watch: Watch, now: Now) -> Iterator[Stimulus]:
     """What the worker said since last time."""
     oversized, notes = watch.tailer.oversized, 0
     for line in watch.tailer.poll():
@@ -149,7 +155,7 @@ def _words(run: Run, watch: Watch, now: Now) -> Iterator[Stimulus]:
         if isinstance(parsed, QuarantinedLine) or (noted and notes > _NOTES_A_TURN):
             _quarantine(watch, 1)
         elif isinstance(parsed, LifecycleLine):
-            yield from _heard(run, watch, parsed, now)
+            yield from _lifecycle_line(run, watch, parsed, now)
     _quarantine(watch, watch.tailer.oversized - oversized)
     watch.vitals = replace(watch.vitals, log_offset=watch.tailer.offset)
 
@@ -160,7 +166,7 @@ def _quarantine(watch: Watch, count: int) -> None:
         watch.vitals_dirty = True
 
 
-def _heard(run: Run, watch: Watch, line: LifecycleLine, now: Now) -> Iterator[Stimulus]:
+def _lifecycle_line(run: Run, watch: Watch, line: LifecycleLine, now: Now) -> Iterator[Stimulus]:
     watch.heartbeat_mono = now.mono
     watch.vitals = replace(watch.vitals, log_seq=line.seq, last_heartbeat=now.wall)
     watch.vitals_dirty = True
@@ -191,18 +197,18 @@ def _newest(metrics: dict[str, float]) -> dict[str, float]:
     return dict(list(metrics.items())[-_MAX_METRICS:])
 
 
-def _over(run: Run, watch: Watch) -> dict[str, Any] | None:
-    """The record of the run's end; an empty one when its processes vanished without any.
-
-    Read before the log, so that everything said before the end is heard before it.
-    """
+def _exit_record(run: Run, watch: Watch) -> dict[str, Any] | None:
+    """The record of the run's end; an empty one when its processes vanished without any."""
     ended = read_json(watch.directory.exit)
     if ended is not None or run.state is State.INIT or watch.anyone_alive():
         return ended
+    # Read again: the supervisor may have written it between our first look and its own end.
     return read_json(watch.directory.exit) or {}
 
 
 def _end(run: Run, watch: Watch, ended: Mapping[str, Any], now: Now) -> Stimulus:
+    # A run is over when no process carries its marker any more. Its slots are freed on this proof,
+    # never on the worker's word.
     supervisor = frozenset(key.pid for key in watch.keys[1:])
     left = marked_processes(run.run_id, besides=supervisor)
     if left:
@@ -239,6 +245,7 @@ def _memory_in_stderr(watch: Watch) -> bool:
 
 
 def _deadlines(run: Run, watch: Watch, settings: Settings, now: Now) -> Iterator[Stimulus]:
+    # After a restart of the daemon the wait begins again: no one was there to register with.
     waited = now.mono - max(run.launched_mono, watch.watched_mono)
     if run.state is State.HSHK and waited > settings.handshake_timeout_s:
         limit = settings.handshake_timeout_s

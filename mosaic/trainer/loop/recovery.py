@@ -1,4 +1,10 @@
-"""Reading a home back: rows from event logs, and what became of runs while nobody watched."""
+"""Reading a home back: rows from event logs, and what became of runs without a daemon.
+
+Three kinds of evidence, because each alone has a gap. The supervisor's lock says that one lives,
+but not which process is the worker. A recorded pid names the worker, but may belong to another
+process by now, which the start time tells. The marker in the environment finds what has left the
+process group, but a process may have cleared it.
+"""
 
 import fcntl
 import logging
@@ -30,6 +36,7 @@ from mosaic.trainer.storage import history
 from mosaic.trainer.storage.registry import Registry, StoredRun, Vitals
 from mosaic.workers.lifecycle import LifecycleLine, parse_line
 
+# Modification times come from the file system's clock, which may run behind ours.
 _CLOCK_SLACK_S = 5.0
 _LAST_WORDS = 16 * 1024
 
@@ -47,7 +54,10 @@ class Evidence:
 
 
 def judge(run: Run, evidence: Evidence, epoch: int) -> Stimulus | None:
-    """What a new daemon must tell the state machine first; the observer sees to the rest."""
+    """What a new daemon must tell the state machine first; the observer finds out the rest."""
+    # Neither a record nor a lock: nothing was started, or a supervisor is so young that it has not
+    # taken its lock yet. Launching again is safe all the same, because the lock lets only one of
+    # the two begin.
     if run.launching and not evidence.spawned and not evidence.supervisor_starting:
         return LaunchUndone()
     if run.state is not State.INIT and evidence.alive and not evidence.ended:
@@ -149,10 +159,14 @@ def reconcile(home: Home, registry: Registry) -> Found:
     epoch = 0
     for run_dir in _run_directories(home):
         name = run_dir.name
+        # Ten thousand ended runs must not be read at every start: a log that is older than the
+        # newest commit of the registry holds nothing that the registry has not.
         if name in known and name not in live and not _changed_since(run_dir, covered):
             continue
         stored = registry.get(name) if name in known else None
         run = load_run(run_dir) if stored else _reload(run_dir)
+        # A registry that knows more than the log: the run directory was removed or cut while the
+        # daemon went on, so the row is all that is left.
         if run is None or (stored and run.version < stored.run.version):
             if stored is None:
                 continue

@@ -39,7 +39,11 @@ class SlotTable:
         )
 
     def drain(self, slots: Iterable[str], pids: Iterable[int]) -> None:
-        """Hold an ended run's GPUs back until the device shows none of its processes."""
+        """Hold an ended run's GPUs back until the device shows none of its processes.
+
+        The driver frees the memory some time after the process is gone from `/proc`. A run that is
+        started in between dies with "out of memory" although no process uses the device.
+        """
         for slot in slots:
             if slot.startswith("gpu:"):
                 self._draining[slot] = frozenset(pids)

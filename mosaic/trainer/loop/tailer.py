@@ -9,6 +9,7 @@ from pathlib import Path
 from mosaic.workers.lifecycle import MAX_LINE
 
 _CHUNK = 1 << 20
+# A worker that prints a gigabyte a second may not keep the loop from the other runs.
 _CHUNKS_A_TURN = 8
 _PUNCH_HOLE_KEEP_SIZE = 0x03
 
@@ -18,7 +19,7 @@ class LineTailer:
     """Yields whole lines from `offset` on; a line longer than the limit is skipped unread.
 
     Attributes:
-        offset: Byte after the last whole line handed out; where a new daemon goes on.
+        offset: Byte after the last whole line handed out; where a new daemon continues.
         oversized: How many lines were too long to be kept.
         behind: The last call left text unread because it was too much for one turn.
     """
@@ -40,6 +41,7 @@ class LineTailer:
             size = os.stat(self.path).st_size
         except OSError:
             return
+        # The script truncated its own log (`> log`, copytruncate): the old offset means nothing.
         if size < self._position:
             self._start_over()
         if size == self._position:
@@ -76,7 +78,10 @@ class LineTailer:
 
 
 def cap_log(path: Path, cap_bytes: int) -> int:
-    """Give the disk space of a log's oldest part back; every offset stays what it was.
+    """Free the disk space of a log's oldest part; every offset stays what it was.
+
+    A hole is punched instead of cutting the file, because the worker's descriptor and our own
+    offsets count from its beginning.
 
     Returns:
         How many bytes at the beginning are gone (they read as zeros).

@@ -11,7 +11,7 @@ CAPACITY = 1024
 
 @dataclass(frozen=True)
 class Missed:
-    """The watcher was too slow: changes after `from_` up to `to` were let go."""
+    """The watcher was too slow: changes after `from_` up to `to` were dropped."""
 
     from_: int
     to: int
@@ -29,6 +29,8 @@ class Subscription(Generic[T]):
 
     def offer(self, sequence: int, item: T) -> None:
         """Add a change, or turn everything undelivered into a gap."""
+        # One slow watcher must cost neither memory without end nor the others' time. It learns
+        # what it missed and can ask the registry, which has every row.
         if self._gap or len(self._items) >= self.capacity:
             first = self._gap.from_ if self._gap else self._delivered
             self._items.clear()
@@ -69,7 +71,7 @@ class Broadcaster(Generic[T]):
         self._subscriptions.discard(subscription)
 
     def publish(self, sequence: int, item: T) -> None:
-        """Tell everybody; never blocks."""
+        """Tell every watcher; never blocks."""
         for subscription in self._subscriptions:
             subscription.offer(sequence, item)
 

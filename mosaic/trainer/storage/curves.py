@@ -13,7 +13,7 @@ _MOST_TAGS = 200
 
 
 class CurveKeeper:
-    """Writes a worker's `metrics` lines to the run's metrics folder, unless somebody else does.
+    """Writes a worker's `metrics` lines to the run's metrics folder, unless the worker does.
 
     A mark in the folder says that the daemon writes it. A worker that opens it for writing takes
     the mark away and with it the work, so nothing is ever written twice.

@@ -1,4 +1,4 @@
-"""A run's event log as typed events: written by the journal, read back by whoever needs a run."""
+"""A run's event log as typed events: appended by the journal, read by recovery and clients."""
 
 from collections.abc import Sequence
 from pathlib import Path

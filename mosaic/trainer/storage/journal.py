@@ -1,4 +1,4 @@
-"""Recording what happened: event log first, then the row, then everybody who watches."""
+"""Recording what happened: event log first, then the row, then everyone who watches."""
 
 import logging
 import time
@@ -61,6 +61,8 @@ class Journal:
         except OSError as error:
             raise StorageError(f"cannot write to {run_dir}: {error.strerror}") from error
         failpoints.point("after_append")
+        # The log first: the registry is only an index of it and is brought up to date from it
+        # after a crash, never the other way round.
         self.publish(changed, vitals)
         return changed
 

@@ -1,4 +1,4 @@
-"""Which runs somebody asks for, and where the next page begins."""
+"""Which runs a client asks for, and where the next page begins."""
 
 import base64
 import json
@@ -11,7 +11,7 @@ SORTABLE = ("created_at", "finished_at", "run_name", "algo", "env_id", "state")
 
 @dataclass(frozen=True)
 class Query:
-    """A page of runs somebody asks for."""
+    """A page of runs that a client asks for."""
 
     page_size: int = 50
     page_token: str = ""
@@ -53,7 +53,7 @@ _TOKEN_TYPES = ([str, str], [float, str], [int, str])
 
 
 def decode_token(token: str) -> list[Any]:
-    """The place a token names; empty when there is none or nobody of ours made it."""
+    """The place a token names; empty if missing or not issued by us."""
     if not token:
         return []
     try:

@@ -1,7 +1,10 @@
 """The registry: an SQLite index over run directories, written by one thread.
 
-It can always be thrown away. An older or damaged file is set aside and built anew from the event
+It can always be thrown away. An older or damaged file is set aside and built again from the event
 logs; only a newer one is refused, because its writer may know more than we do.
+
+Lock order: `_settling` and `_reader_lock` are never held together, and the writer thread takes
+neither while it is inside a transaction.
 """
 
 import json
@@ -90,7 +93,8 @@ class Registry:
         self._reader = self._connect()
         self._reader_lock = threading.Lock()
         self._work: queue.Queue[_Work | None] = queue.Queue()
-        # What the writer has not committed yet; None is a row on its way out.
+        # What the writer has not committed yet; None is a row on its way out. Without it a client
+        # that submits and asks at once would be told that there is no such run.
         self._uncommitted: dict[str, StoredRun | None] = {}
         self._settling = threading.Lock()
         self.generation = self._meta("generation")
@@ -129,7 +133,7 @@ class Registry:
         return self.sequence
 
     def put_vitals(self, run_id: str, vitals: Vitals) -> None:
-        """Store vital signs alone; this is no change anybody waits for."""
+        """Store vital signs alone; watchers are not notified."""
         text = json.dumps(vitals.__dict__)
         self._enqueue("UPDATE details SET vitals = ? WHERE run_id = ?", (text, run_id))
 
@@ -169,7 +173,7 @@ class Registry:
             )
 
     def close(self) -> None:
-        """Write what is left and let go of the file."""
+        """Write what is left and close the file."""
         self._work.put(None)
         self._writer.join(timeout=10.0)
         with self._reader_lock:
@@ -250,13 +254,13 @@ class Registry:
     # ------------------------------------------------------------ inside
 
     def _prepare(self) -> bool:
-        """Make sure a file of our schema is there; True when it was made anew."""
+        """Make sure a file of our schema is there; True when a new one was made."""
         if self._path.exists():
             version = _file_version(self._path)
             if version is not None and version > SCHEMA_VERSION:
                 raise RegistryVersionError(
                     f"{self._path} has schema {version}, this MOSAIC knows {SCHEMA_VERSION}: "
-                    "use the newer MOSAIC, or move the file away to build it anew from the runs"
+                    "use the newer MOSAIC, or move the file away to build it again from the runs"
                 )
             if version == SCHEMA_VERSION:
                 return False
@@ -276,12 +280,14 @@ class Registry:
             part = self._path.with_name(self._path.name + suffix)
             if part.exists():
                 part.rename(part.with_name(f"{part.name}.set-aside-{stamp}"))
-        log.warning("the registry was unreadable or old; it is set aside and built anew")
+        log.warning("the registry was unreadable or old; it is set aside and built again")
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
             self._path, timeout=1.0, isolation_level=None, check_same_thread=False
         )
+        # WAL: readers never wait for the writer. NORMAL: a power cut may cost the last commits,
+        # which the event logs restore; FULL would cost an fsync for each of them.
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         return connection
@@ -295,6 +301,8 @@ class Registry:
             while True:
                 first = self._work.get()
                 batch = [first]
+                # Everything that has piled up goes into one transaction: under a burst of
+                # submissions the commit, not the statement, is what takes time.
                 while not self._work.empty() and len(batch) < 500:
                     batch.append(self._work.get())
                 work = [item for item in batch if item is not None]
@@ -313,6 +321,8 @@ class Registry:
                 for item in items:
                     if item.sql:
                         connection.execute(item.sql, item.values)
+                # In the same transaction as the rows it speaks for: a recovery that trusts it can
+                # skip every log that has not changed since.
                 covered = (repr(items[-1].at),)
                 connection.execute("UPDATE meta SET value = ? WHERE key = 'covered'", covered)
                 failpoints.point("before_commit")
@@ -332,10 +342,11 @@ class Registry:
                 self._settle(*item.settles)
 
     def _settle(self, run_id: str, sequence: int) -> None:
-        """A row has reached the file; forget it here unless a newer one is on its way."""
+        """A row has reached the file; forget it here."""
         with self._settling:
             waiting = self._uncommitted.get(run_id)
             arrived = sequence == (_GONE if waiting is None else waiting.sequence)
+            # A newer row of the same run may be queued behind this one; it is still needed here.
             if arrived:
                 self._uncommitted.pop(run_id, None)
 

@@ -1,4 +1,4 @@
-"""Judging a run that comes from another home before it is let in."""
+"""Judging a run that comes from another home before it becomes one of ours."""
 
 import hashlib
 import time
@@ -9,15 +9,14 @@ from mosaic.archive.manifest import ArchivedRun
 from mosaic.errors import ArchiveError, HoldsSecretError, RunDamagedError
 from mosaic.runs import eventlog
 from mosaic.runs.directory import RunDirectory, read_json
-from mosaic.trainer.api.messages import run_message
 from mosaic.trainer.core.decisions import Now, decide
 from mosaic.trainer.core.states import Event, Run, State
 from mosaic.trainer.core.stimuli import ImportedAsCopy
 from mosaic.trainer.loop.recovery import last_vitals
 from mosaic.trainer.storage import history
-from mosaic.trainer.storage.registry import StoredRun, Vitals
+from mosaic.trainer.storage.registry import Vitals
 
-_LARGEST_LOG, _LARGEST_ROW = 256 * 2**20, 2**20
+_LARGEST_LOG = 256 * 2**20
 _LATEST = 2**33
 
 
@@ -43,30 +42,12 @@ def load(place: Path, run_id: str) -> tuple[Run, Vitals]:
         raise ArchiveError(f"run {run_id} has not ended; only ended runs are imported")
     if run.deleted:
         raise ArchiveError(f"run {run_id} was in the trash of its home")
-    try:
-        vitals = last_vitals(run, place)
-        _check_values(run, vitals)
-    except (TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise ArchiveError(f"the event log of run {run_id} makes no sense: {error}") from None
-    return run, vitals
-
-
-def _check_values(run: Run, vitals: Vitals) -> None:
-    """See that a row can be stored and sent: the events of a stranger may say anything.
-
-    Raises:
-        ValueError, TypeError, AttributeError, OverflowError: It cannot.
-    """
-    message = run_message(StoredRun(run, vitals, 0), "")
-    if message.ByteSize() > _LARGEST_ROW:
-        raise ValueError(f"its record has {message.ByteSize():,} bytes")
-    for text in (run.idempotency_key, run.module):
-        text.encode()
     for moment in (run.created_at, run.started_at, run.finished_at):
         if not 0 <= moment < _LATEST:
-            raise ValueError(f"{moment} is no point in time")
+            raise ArchiveError(f"run {run_id}: {moment} is no point in time")
     if not 0 <= run.epoch < _LATEST:
-        raise ValueError(f"{run.epoch} is no epoch")
+        raise ArchiveError(f"run {run_id}: {run.epoch} is no epoch")
+    return run, last_vitals(run, place)
 
 
 def note_origin(place: Path, original: str) -> None:

@@ -1,0 +1,60 @@
+"""The gRPC handler that pushes changes of runs to their watchers."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from mosaic.trainer.api.resolve import RunMessages
+from mosaic.trainer.loop.engine import Engine
+from mosaic.trainer.storage.broadcast import Missed
+from mosaic.trainer.storage.registry import StoredRun
+from mosaic.wire import trainer_pb2 as pb
+
+
+class WatchHandlers:
+    """WatchRuns."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._messages = RunMessages(engine)
+
+    async def WatchRuns(  # noqa: N802
+        self, request: pb.WatchRunsRequest, _: Any
+    ) -> AsyncIterator[pb.RunChange]:
+        registry, changes = self._engine.registry, self._engine.journal.changes
+        since = request.since if request.generation == registry.generation else 0
+        start = registry.sequence
+        # Subscribed before the snapshot is read: a change in between is then sent twice, which
+        # does no harm, instead of never.
+        subscription = changes.subscribe(start)
+
+        def change(**fields: Any) -> pb.RunChange:
+            return pb.RunChange(generation=registry.generation, **fields)
+
+        try:
+            await asyncio.to_thread(registry.flush)
+            changed, removed = await asyncio.to_thread(registry.changes, since)
+            for stored in changed:
+                if stored.run.deleted:
+                    yield change(sequence=stored.sequence, removed=stored.run.run_id)
+                    continue
+                message = self._messages.of(self._engine.live.fresh(stored))
+                yield change(sequence=stored.sequence, run=message)
+            for run_id, sequence in removed if since else ():
+                yield change(sequence=sequence, removed=run_id)
+            yield change(sequence=start, snapshot_end=pb.SnapshotEnd())
+            while True:
+                news = await subscription.next()
+                if isinstance(news, Missed):
+                    gap = pb.Gap(to=news.to)
+                    setattr(gap, "from", news.from_)
+                    yield change(sequence=news.to, gap=gap)
+                    continue
+                sequence, item = news
+                if item.run is None or item.run.deleted:
+                    yield change(sequence=sequence, removed=item.run_id)
+                else:
+                    stored = StoredRun(item.run, item.vitals, sequence)
+                    yield change(sequence=sequence, run=self._messages.of(stored))
+        finally:
+            changes.unsubscribe(subscription)

@@ -1,0 +1,95 @@
+"""Accepting new runs: once for each idempotency key, and only while there is room on the disk."""
+
+import asyncio
+from collections.abc import Callable
+from weakref import WeakValueDictionary
+
+from mosaic.config.model import TrainRunConfig
+from mosaic.config.paths import Home
+from mosaic.errors import StorageError
+from mosaic.trainer.core.scheduler import Machine
+from mosaic.trainer.launch.environments import RunEnvironments
+from mosaic.trainer.loop import intake
+from mosaic.trainer.loop.housekeeping import DiskWatch
+from mosaic.trainer.loop.live import LiveRuns
+from mosaic.trainer.storage.journal import Journal
+from mosaic.trainer.storage.registry import Registry, StoredRun, Vitals
+from mosaic.workers.discovery import DiscoveredWorker
+
+
+class Submissions:
+    """Turns a submission into a queued run."""
+
+    def __init__(
+        self,
+        home: Home,
+        registry: Registry,
+        journal: Journal,
+        live: LiveRuns,
+        workers: dict[str, DiscoveredWorker],
+        disk: DiskWatch,
+        environments: RunEnvironments,
+        machine: Callable[[], Machine],
+        queue_changed: Callable[[], None],
+    ) -> None:
+        self._home = home
+        self._registry = registry
+        self._journal = journal
+        self._live = live
+        self._workers = workers
+        self._disk = disk
+        self._environments = environments
+        self._machine = machine
+        self._queue_changed = queue_changed
+        # Weak: a key's lock is needed only while a call with this key is under way.
+        self._keys: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def submit(self, submission: intake.Submission) -> tuple[StoredRun, bool]:
+        """Create a run.
+
+        Returns:
+            The run, and whether it was created: False if the idempotency key is known.
+
+        Raises:
+            InvalidConfigError: With every problem.
+            StorageError: There is no room for it.
+        """
+        key = submission.idempotency_key
+        if not key:
+            return await self._create(submission), True
+        # A client that lost the answer asks again while the first call still validates. The
+        # second call waits here and then finds the run, instead of creating another.
+        async with self._keys.setdefault(key, asyncio.Lock()):
+            known = self._registry.find_by_key(key)
+            if known is None and intake.names_run(key) and self._registry.get(key):
+                known = key
+            if known is not None:
+                return self._live.stored(known), False
+            return await self._create(submission), True
+
+    async def validate(self, config_json: str) -> TrainRunConfig:
+        """Check a configuration against the model, the worker and the machine.
+
+        Raises:
+            InvalidConfigError: With every problem.
+        """
+        capacity = intake.Capacity.of(self._machine())
+        # On a thread: a worker's own check may import much and read files.
+        return await asyncio.to_thread(intake.validate, config_json, self._workers, capacity)
+
+    async def _create(self, submission: intake.Submission) -> StoredRun:
+        config = await self.validate(submission.config_json)
+        # Looked at now and not only every 30 s: a burst of runs can fill a disk in between.
+        self._disk.look()
+        if self._disk.notice:
+            raise StorageError(self._disk.notice)
+        created = await asyncio.to_thread(
+            intake.create_run, self._home, submission, config, self._workers
+        )
+        run = created.run
+        self._environments.keep(run.run_id, created.environment)
+        vitals = Vitals(total=run.total_timesteps)
+        self._live.add(run, vitals)
+        self._journal.publish(run, vitals)
+        self._queue_changed()
+        return self._live.stored(run.run_id)
