@@ -11,11 +11,10 @@ import pytest
 import torch
 from torch import nn
 
-from cleanrl_worker.agents.mlp import tanh_mlp
 from cleanrl_worker.cleanrl import c51, ppo_continuous_action, sac_continuous_action
 from cleanrl_worker.kit import fused
 from cleanrl_worker.kit.envs import Envs
-from cleanrl_worker.kit.fused import SideBySide
+from cleanrl_worker.kit.fused import Sequential
 from cleanrl_worker.kit.inference import numpy_forward
 from cleanrl_worker.kit.normalize import NormalizeObservation, NormalizeReward, RunningMeanStd
 from cleanrl_worker.kit.optim import Adam, RAdam
@@ -219,27 +218,9 @@ def test_numpy_acts_as_torch_does_and_follows_training(rows: int) -> None:
         optimizer.step()
 
 
-def test_networks_side_by_side_learn_as_they_do_alone() -> None:
-    """Outputs and gradients of the fused step are those of torch, also over several losses."""
-    torch.manual_seed(0)
-    actor, critic = tanh_mlp(5, 3, std=1.0), tanh_mlp(5, 1, std=1.0)
-    both = SideBySide(actor, critic)
-    optimizer = Adam([*actor.parameters(), *critic.parameters()], 1e-2)
-    for _ in range(3):
-        rows = torch.randn(40, 5)
-        expected = (actor(rows), critic(rows))
-        (expected[0].square().mean() + expected[1].cos().sum()).backward()
-        wanted = [parameter.grad.clone() for parameter in optimizer.parameters]
-        optimizer.zero_grad()
-        outputs = both(rows)
-        for output, reference in zip(outputs, expected, strict=True):
-            torch.testing.assert_close(output, reference, rtol=1e-4, atol=1e-5)
-        outputs[0].square().mean().backward()
-        both(rows)[1].cos().sum().backward()
-        for parameter, gradient in zip(optimizer.parameters, wanted, strict=True):
-            torch.testing.assert_close(parameter.grad, gradient, rtol=1e-3, atol=1e-5)
-        optimizer.step()
-        optimizer.zero_grad()
+def _twin(network: nn.Sequential) -> Sequential:
+    """The same layers, fused."""
+    return Sequential(*network)
 
 
 def _critic(inputs: int) -> nn.Sequential:
@@ -248,58 +229,79 @@ def _critic(inputs: int) -> nn.Sequential:
     )
 
 
+@pytest.mark.parametrize("bend", [nn.Tanh, nn.ReLU])
+def test_a_fused_network_learns_as_torchs_own(bend: type[nn.Module]) -> None:
+    """Outputs and gradients are those of torch, also over several losses."""
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Linear(5, 16), bend(), nn.Linear(16, 8), bend(), nn.Linear(8, 3))
+    network = _twin(plain)
+    optimizer = Adam(network.parameters(), 1e-2)
+    for _ in range(3):
+        rows = torch.randn(40, 5)
+        expected = plain(rows)
+        (expected.square().mean() + expected.cos().sum()).backward()
+        wanted = [parameter.grad.clone() for parameter in optimizer.parameters]
+        optimizer.zero_grad()
+        output = network(rows)
+        torch.testing.assert_close(output, expected, rtol=1e-4, atol=1e-5)
+        output.square().mean().backward()
+        network(rows).cos().sum().backward()
+        for parameter, gradient in zip(optimizer.parameters, wanted, strict=True):
+            torch.testing.assert_close(parameter.grad, gradient, rtol=1e-3, atol=1e-5)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
 @pytest.mark.parametrize("in_torch", [False, True])
-def test_fused_critics_learn_and_lead_an_actor_as_torch_would(
+def test_fused_critics_lead_an_actor_as_torch_would(
     in_torch: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Critics of ReLU layers get torch's gradients, and so does an actor ending in tanh that
-    climbs the smaller of their values, while critics that are not to learn stay untouched; also
-    where the layers are left to torch, as on a GPU."""
+    """An actor ending in tanh climbs the smaller of two values and gets torch's gradients, while
+    the critics, left out of `backward(inputs=...)`, stay untouched; also where the layers are left
+    to torch, as on a GPU. With one critic all rows are judged, and that is right too."""
     if in_torch:
         monkeypatch.setattr(fused, "_in_torch", lambda rows: True)
     torch.manual_seed(0)
-    qf1, qf2 = _critic(7), _critic(7)
-    actor = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 2), nn.Tanh())
-    critics, fused_actor = SideBySide(qf1, qf2), SideBySide(actor)
+    plain = [
+        _critic(7),
+        _critic(7),
+        nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Linear(16, 2), nn.Tanh()),
+    ]
+    qf1, qf2, actor = map(_twin, plain)
     q_optimizer = Adam([*qf1.parameters(), *qf2.parameters()], 1e-2)
     actor_optimizer = Adam(actor.parameters(), 1e-2)
-    everything = [*q_optimizer.parameters, *actor_optimizer.parameters]
-    for _ in range(3):
-        obs, rows, target = torch.randn(60, 5), torch.randn(60, 7), torch.randn(60)
+    obs, target = torch.randn(60, 5), torch.randn(60)
 
-        errors = [(critic(rows).squeeze(1) - target).square().mean() for critic in (qf1, qf2)]
-        sum(errors).backward()
-        pi = torch.cat([obs, actor(obs)], dim=1)
-        loss = -torch.min(qf1(pi), qf2(pi)).mean()
-        loss.backward(inputs=actor_optimizer.parameters)
-        wanted = [parameter.grad.clone() for parameter in everything]
-        q_optimizer.zero_grad()
-        actor_optimizer.zero_grad()
+    def climb(q1: nn.Module, q2: nn.Module, policy: nn.Module) -> torch.Tensor:
+        rows = torch.cat([obs, policy(obs)], dim=1)
+        return -torch.min(q1(rows), q2(rows)).mean() - q1(rows).mean()
 
-        values, fused_errors = critics.fit(rows, target)
-        torch.testing.assert_close(values[1], qf2(rows).squeeze(1))
-        torch.testing.assert_close(fused_errors, tuple(errors))
-        (actions,) = fused_actor(obs)
-        fused_loss = -torch.min(*critics(torch.cat([obs, actions], dim=1), learn=False)).mean()
-        fused_loss.backward()
-        torch.testing.assert_close(fused_loss, loss)
-        for parameter, gradient in zip(everything, wanted, strict=True):
-            torch.testing.assert_close(parameter.grad, gradient, rtol=1e-4, atol=1e-6)
-        q_optimizer.step()
-        actor_optimizer.step()
-        q_optimizer.zero_grad()
-        actor_optimizer.zero_grad()
+    loss = climb(*plain)
+    wanted = torch.autograd.grad(loss, actor_optimizer.parameters)
+    fused_loss = climb(qf1, qf2, actor)
+    fused_loss.backward(inputs=actor_optimizer.parameters)
+    torch.testing.assert_close(fused_loss, loss)
+    assert not q_optimizer.gradient.any()
+    for parameter, gradient in zip(actor_optimizer.parameters, wanted, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient, rtol=1e-4, atol=1e-6)
+
+    # Asked for everything, the rows and the parameters get their gradients together
+    rows = torch.randn(60, 7, requires_grad=True)
+    error = (plain[0](rows).squeeze(1) - target).square().mean()
+    wanted = torch.autograd.grad(error, [rows, *plain[0].parameters()])
+    (qf1(rows).squeeze(1) - target).square().mean().backward()
+    for tensor, gradient in zip([rows, *qf1.parameters()], wanted, strict=True):
+        torch.testing.assert_close(tensor.grad, gradient, rtol=1e-4, atol=1e-6)
 
 
 def test_fused_networks_keep_no_memory_of_past_updates() -> None:
-    """What an update computed is let go with it, without waiting for the collector."""
-    network = _critic(4)
-    side_by_side = SideBySide(network)
+    """What an update computed is freed with it, without waiting for the collector."""
+    network = _twin(_critic(4))
     gc.disable()
     try:
         outputs = []
         for _ in range(3):
-            (output,) = side_by_side(torch.randn(8, 4))
+            output = network(torch.randn(8, 4))
             output.sum().backward()
             outputs.append(weakref.ref(output.grad_fn))
             del output
@@ -330,7 +332,7 @@ def test_squashed_gaussian_log_probability_is_a_density() -> None:
     torch.manual_seed(0)
     actor = sac_continuous_action.Actor(envs)
     obs = torch.randn(64, 3)
-    actions, log_prob = actor(obs)
+    actions, log_prob = actor(obs, torch.randn(64, 1))
     mean, log_std = actor.network(obs).chunk(2, dim=1)
     log_std = -5 + 3.5 * (log_std.tanh() + 1)
     distributions = torch.distributions

@@ -161,6 +161,8 @@ def rehearse(
     arguments = {"cuda": False, "seed": 1, **arguments}
     args = module.Args(**arguments)
     torch.manual_seed(args.seed)
+    # As every run does: for networks this small more threads only cost time.
+    torch.set_num_threads(1)
     trial = Trial(args, env_options or {})
     module.train(args, trial)
     return trial.turns

@@ -70,7 +70,7 @@ def target_network_moves_when_it_should(subject: Subject) -> None:
 def exploration_falls_from_random_to_greedy(subject: Subject) -> None:
     """Actions are random at first; later the greedy one is taken, except with probability end-e."""
     turns = _turns(
-        subject, total_timesteps=900, exploration_fraction=0.2, end_e=0.1, learning_starts=880
+        subject, total_timesteps=900, exploration_fraction=0.2, end_e=0.1, learning_starts=900
     )
     online = reference.load(reference.mlp([3, 120, 84, 3]), turns[0].before["q_network"])
     greedy = [_acts_greedily(turn, online) for turn in turns]
@@ -84,6 +84,7 @@ def _acts_greedily(turn: Turn, online: torch.nn.Module) -> bool:
 
 
 GRADIENT = (gradient_is_that_of_the_squared_error,)
+MEMORY = (memory_holds_what_happened,)
 TARGET = (target_network_moves_when_it_should,)
 EXPLORATION = (exploration_falls_from_random_to_greedy,)
 
@@ -110,6 +111,41 @@ MUTANTS = [
         "the value of the state itself, not of the next one",
         GRADIENT,
     ),
+    Mutant(
+        FILE, ".gather(1, actions)", ".gather(1, 0 * actions)", "the wrong action learns", GRADIENT
+    ),
+    Mutant(
+        FILE, "target.lerp_(source, args.tau)", "pass", "the target network never moves", TARGET
+    ),
+    Mutant(
+        FILE,
+        "target.lerp_(source, args.tau)",
+        "target.lerp_(source, 1.0)",
+        "tau is ignored",
+        TARGET,
+    ),
+    Mutant(
+        FILE,
+        'info.get("final_obs", next_obs)',
+        "next_obs",
+        "the reset state as the next state",
+        MEMORY,
+    ),
+    Mutant(
+        FILE,
+        "actions, rewards, terminated)",
+        "actions, rewards, terminated | bool(info))",
+        "truncation taken as an end",
+        MEMORY,
+    ),
+    Mutant(
+        FILE,
+        "run.rng.random() < epsilon",
+        "run.rng.random() < args.start_e",
+        "exploration never ends",
+        EXPLORATION,
+    ),
+    Mutant(FILE, "run.rng.random() < epsilon", "False", "no exploration", EXPLORATION),
 ]
 
 _CARTPOLE = "--learning-starts 1000 --exploration-fraction 0.3 --target-network-frequency 250"

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cleanrl_worker.kit.acceleration import accelerated
+from cleanrl_worker.kit.acceleration import accelerator
 from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.errors import UsageError
@@ -23,7 +23,7 @@ from cleanrl_worker.kit.replay import ReplayBuffer
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schedules import linear_schedule
 from cleanrl_worker.kit.script import main
-from cleanrl_worker.kit.targets import follow
+from cleanrl_worker.kit.weights import load_weights
 
 ALGORITHM = {
     "title": "Categorical DQN (C51)",
@@ -112,7 +112,7 @@ class QNetwork(nn.Module):
 def project(
     next_pmfs: Tensor, rewards: Tensor, dones: Tensor, gamma: float, atoms: Tensor
 ) -> Tensor:
-    """Move the atoms by the Bellman update and share each one's mass with its neighbours."""
+    """The distribution of r + gamma Z': each atom moves, and its mass goes to its neighbours."""
     v_min, v_max = atoms[0], atoms[-1]
     delta_z = (v_max - v_min) / (len(atoms) - 1)
     next_atoms = rewards.unsqueeze(1) + gamma * atoms * (1 - dones).unsqueeze(1)
@@ -129,7 +129,7 @@ def project(
 def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     q_network = QNetwork(envs, args)
-    q_network.load_state_dict(model["q_network"])
+    load_weights(q_network, model["q_network"])
     return greedy_policy(q_network.action_values(), epsilon=args.end_e)
 
 
@@ -138,32 +138,13 @@ def train(args: Args, run: Run) -> None:
         raise UsageError(f"--v-min {args.v_min} must be below --v-max {args.v_max}.")
     envs = run.make_envs(args.num_envs)
     q_network = QNetwork(envs, args).to(run.device)
-    target_network = QNetwork(envs, args).to(run.device)
     optimizer = Adam(q_network.parameters(), args.learning_rate, eps=0.01 / args.batch_size)
-    update_target = follow(target_network, q_network)
+    target_network = QNetwork(envs, args).to(run.device).requires_grad_(False)
+    target_network.load_state_dict(q_network.state_dict())
     memory = ReplayBuffer(args.buffer_size, envs, run.device)
     q_values = q_network.action_values()
     each = torch.arange(args.batch_size, device=run.device)
-
-    def update(
-        obs: Tensor, actions: Tensor, next_obs: Tensor, rewards: Tensor, dones: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """One step on a batch; the loss and the logits of the actions taken."""
-        with torch.no_grad():
-            next_pmfs = target_network(next_obs).softmax(dim=2)
-            best = (next_pmfs @ target_network.atoms).argmax(dim=1)
-            target_pmfs = project(
-                next_pmfs[each, best], rewards, dones, args.gamma, q_network.atoms
-            )
-        logits = q_network(obs)[each, actions.squeeze(1)]
-        loss = -(target_pmfs * logits.log_softmax(dim=1)).sum(dim=1).mean()
-
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss.detach(), logits.detach()
-
-    update = accelerated(update, args, run.device)
+    accelerate = accelerator(args, run.device)
 
     envs.reset(seed=args.seed)
     run.remember(
@@ -187,24 +168,45 @@ def train(args: Args, run: Run) -> None:
         if info:
             run.log_episodes(global_step, info)
 
-        # The state that followed, not the one a new episode began with
+        # Remember the state that followed, not the one a new episode began with
         memory.add(obs, info.get("final_obs", next_obs), actions, rewards, terminated)
         obs = next_obs
-
-        if global_step < args.learning_starts:
+        if global_step < args.learning_starts or not memory.ready:
             continue
+
+        # Learn, every so many steps; one turn of this loop takes num_envs of them
         if global_step % args.train_frequency < args.num_envs:
-            data = memory.sample(args.batch_size, run.rng)
-            loss, logits = update(data.obs, data.actions, data.next_obs, data.rewards, data.dones)
+
+            @accelerate  # speed: --compile and --cudagraphs take this function as one piece
+            def update(
+                obs: Tensor, actions: Tensor, next_obs: Tensor, rewards: Tensor, dones: Tensor
+            ) -> tuple[Tensor, Tensor]:
+                """Move Z(s, a) towards r + gamma Z'(s', a'), where a' has the best mean."""
+                with torch.no_grad():
+                    next_pmfs = target_network(next_obs).softmax(dim=2)
+                    best = (next_pmfs @ target_network.atoms).argmax(dim=1)
+                    target_pmfs = project(
+                        next_pmfs[each, best], rewards, dones, args.gamma, q_network.atoms
+                    )
+                log_pmfs = q_network(obs)[each, actions.squeeze(1)].log_softmax(dim=1)
+                loss = -(target_pmfs * log_pmfs).sum(dim=1).mean()
+
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                old_value = log_pmfs.detach().exp() @ q_network.atoms
+                return loss.detach(), old_value.mean()
+
+            loss, old_value = update(*memory.sample(args.batch_size, run.rng))
             if global_step % 100 < args.num_envs:
-                old_values = logits.softmax(dim=1) @ q_network.atoms
                 run.log(
                     global_step,
-                    {"losses/loss": loss.item(), "losses/q_values": old_values.mean().item()},
+                    {"losses/loss": loss.item(), "losses/q_values": old_value.item()},
                 )
 
+        # The target network becomes a copy
         if global_step % args.target_network_frequency < args.num_envs:
-            update_target(1.0)
+            target_network.load_state_dict(q_network.state_dict())
     envs.close()
 
 

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cleanrl_worker.agents.nature_cnn import nature_cnn
-from cleanrl_worker.kit.acceleration import accelerated
+from cleanrl_worker.agents.pixels import ScaledPixels
+from cleanrl_worker.kit.acceleration import accelerator
 from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
-from cleanrl_worker.kit.inference import Forward, Policy, greedy_policy, numpy_forward
+from cleanrl_worker.kit.inference import Policy, greedy_policy, numpy_forward
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schedules import linear_schedule
 from cleanrl_worker.kit.script import main
-from cleanrl_worker.kit.targets import follow
+from cleanrl_worker.kit.weights import load_weights
 
 ALGORITHM = {
     "title": "Categorical DQN (C51), Atari",
@@ -86,30 +85,39 @@ class QNetwork(nn.Module):
         self.n_atoms = args.n_atoms
         self.register_buffer("atoms", torch.linspace(args.v_min, args.v_max, args.n_atoms))
         self.network = nn.Sequential(
-            nature_cnn(envs.single_observation_space.shape[0], orthogonal=False),
+            ScaledPixels(),
+            nn.Conv2d(envs.single_observation_space.shape[0], 32, 8, stride=4),
+            nn.ReLU(),
+            nn.Conv2d(32, 64, 4, stride=2),
+            nn.ReLU(),
+            nn.Conv2d(64, 64, 3, stride=1),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(64 * 7 * 7, 512),
+            nn.ReLU(),
             nn.Linear(512, self.n_actions * self.n_atoms),
-        )
+        ).to(memory_format=torch.channels_last)  # speed: how convolutions like their weights
 
     def forward(self, obs: Tensor) -> Tensor:
         """Logits of the atoms, ``(batch, actions, atoms)``."""
         return self.network(obs).view(len(obs), self.n_actions, self.n_atoms)
 
-    def action_values(self) -> Forward:
-        """The expected return of each action, for acting."""
-        forward, atoms = numpy_forward(self.network), self.atoms.cpu().numpy()
 
-        def values(obs: np.ndarray) -> np.ndarray:
-            logits = forward(obs).reshape(len(obs), self.n_actions, self.n_atoms)
-            weights = np.exp(logits - logits.max(axis=2, keepdims=True))
-            return (weights @ atoms) / weights.sum(axis=2)
+class ActionValues(nn.Module):
+    """The expected return of each action."""
 
-        return values
+    def __init__(self, q_network: QNetwork) -> None:
+        super().__init__()
+        self.q_network = q_network
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return self.q_network(obs).softmax(dim=2) @ self.q_network.atoms
 
 
 def project(
-    next_pmfs: Tensor, rewards: Tensor, dones: Tensor, gamma: float | Tensor, atoms: Tensor
+    next_pmfs: Tensor, rewards: Tensor, dones: Tensor, gamma: float, atoms: Tensor
 ) -> Tensor:
-    """Move the atoms by the Bellman update and share each one's mass with its neighbours."""
+    """The distribution of r + gamma Z': each atom moves, and its mass goes to its neighbours."""
     v_min, v_max = atoms[0], atoms[-1]
     delta_z = (v_max - v_min) / (len(atoms) - 1)
     next_atoms = rewards.unsqueeze(1) + gamma * atoms * (1 - dones).unsqueeze(1)
@@ -131,8 +139,8 @@ def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> AtariEnv
 def make_policy(envs: AtariEnvs, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     q_network = QNetwork(envs, args)
-    q_network.load_state_dict(model["q_network"])
-    return greedy_policy(q_network.action_values(), epsilon=args.end_e)
+    load_weights(q_network, model["q_network"])
+    return greedy_policy(numpy_forward(ActionValues(q_network)), epsilon=args.end_e)
 
 
 def train(args: Args, run: Run) -> None:
@@ -141,37 +149,18 @@ def train(args: Args, run: Run) -> None:
     envs = AtariEnvs(args.env_id, args.num_envs, video_dir=run.video_dir)
     run.check_spaces(envs)
     q_network = QNetwork(envs, args).to(run.device)
-    target_network = QNetwork(envs, args).to(run.device)
     optimizer = Adam(q_network.parameters(), args.learning_rate, eps=0.01 / args.batch_size)
-    update_target = follow(target_network, q_network)
+    target_network = QNetwork(envs, args).to(run.device).requires_grad_(False)
+    target_network.load_state_dict(q_network.state_dict())
     memory = FrameReplayBuffer(args.buffer_size, envs, run.device)
+    q_values = ActionValues(q_network)
     each = torch.arange(args.batch_size, device=run.device)
+    accelerate = accelerator(args, run.device)
 
+    @accelerate  # speed: --compile and --cudagraphs take such functions as one piece
     @torch.no_grad()
-    def best_actions(frames: Tensor) -> Tensor:
-        return (q_network(frames).softmax(dim=2) @ q_network.atoms).argmax(dim=1)
-
-    def update(
-        obs: Tensor, actions: Tensor, next_obs: Tensor, rewards: Tensor, dones: Tensor
-    ) -> Tensor:
-        """One step on a batch; what is logged about it."""
-        with torch.no_grad():
-            next_pmfs = target_network(next_obs).softmax(dim=2)
-            best = (next_pmfs @ target_network.atoms).argmax(dim=1)
-            target_pmfs = project(
-                next_pmfs[each, best], rewards, dones, args.gamma, q_network.atoms
-            )
-        logits = q_network(obs)[each, actions.squeeze(1)]
-        loss = -(target_pmfs * logits.log_softmax(dim=1)).sum(dim=1).mean()
-
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        old_values = logits.detach().softmax(dim=1) @ q_network.atoms
-        return torch.stack([loss.detach(), old_values.mean()])
-
-    best_actions = accelerated(best_actions, args, run.device)
-    update = accelerated(update, args, run.device)
+    def best_actions(obs: Tensor) -> Tensor:
+        return q_values(obs).argmax(dim=1)
 
     envs.reset(seed=args.seed)
     run.remember(
@@ -195,20 +184,45 @@ def train(args: Args, run: Run) -> None:
         if info:
             run.log_episodes(global_step, info)
 
+        # Remember the frames; where a game ended, info has the last one
         memory.add(obs, actions, rewards, terminated, info)
         obs = next_obs
-
-        if global_step < args.learning_starts:
+        if global_step < args.learning_starts or not memory.ready:
             continue
-        if global_step % args.train_frequency < args.num_envs:
-            data = memory.sample(args.batch_size, run.rng)
-            losses = update(data.obs, data.actions, data.next_obs, data.rewards, data.dones)
-            if global_step % 100 < args.num_envs:
-                loss, mean_value = losses.tolist()
-                run.log(global_step, {"losses/loss": loss, "losses/q_values": mean_value})
 
+        # Learn, every so many steps; one turn of this loop takes num_envs of them
+        if global_step % args.train_frequency < args.num_envs:
+
+            @accelerate
+            def update(
+                obs: Tensor, actions: Tensor, next_obs: Tensor, rewards: Tensor, dones: Tensor
+            ) -> tuple[Tensor, Tensor]:
+                """Move Z(s, a) towards r + gamma Z'(s', a'), where a' has the best mean."""
+                with torch.no_grad():
+                    next_pmfs = target_network(next_obs).softmax(dim=2)
+                    best = (next_pmfs @ target_network.atoms).argmax(dim=1)
+                    target_pmfs = project(
+                        next_pmfs[each, best], rewards, dones, args.gamma, q_network.atoms
+                    )
+                log_pmfs = q_network(obs)[each, actions.squeeze(1)].log_softmax(dim=1)
+                loss = -(target_pmfs * log_pmfs).sum(dim=1).mean()
+
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                old_value = log_pmfs.detach().exp() @ q_network.atoms
+                return loss.detach(), old_value.mean()
+
+            loss, old_value = update(*memory.sample(args.batch_size, run.rng))
+            if global_step % 100 < args.num_envs:
+                run.log(
+                    global_step,
+                    {"losses/loss": loss.item(), "losses/q_values": old_value.item()},
+                )
+
+        # The target network becomes a copy
         if global_step % args.target_network_frequency < args.num_envs:
-            update_target(1.0)
+            target_network.load_state_dict(q_network.state_dict())
     envs.close()
 
 

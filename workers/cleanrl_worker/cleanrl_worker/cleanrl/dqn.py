@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from cleanrl_worker.kit.acceleration import accelerated
+from cleanrl_worker.kit.acceleration import accelerator
 from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.inference import Policy, greedy_policy, numpy_forward
@@ -21,7 +21,7 @@ from cleanrl_worker.kit.replay import ReplayBuffer
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schedules import linear_schedule
 from cleanrl_worker.kit.script import main
-from cleanrl_worker.kit.targets import follow
+from cleanrl_worker.kit.weights import load_weights
 
 ALGORITHM = {
     "title": "Deep Q-Network",
@@ -91,35 +91,19 @@ class QNetwork(nn.Module):
 def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     q_network = QNetwork(envs)
-    q_network.load_state_dict(model["q_network"])
+    load_weights(q_network, model["q_network"])
     return greedy_policy(numpy_forward(q_network.network), epsilon=args.end_e)
 
 
 def train(args: Args, run: Run) -> None:
     envs = run.make_envs(args.num_envs)
     q_network = QNetwork(envs).to(run.device)
-    target_network = QNetwork(envs).to(run.device)
     optimizer = Adam(q_network.parameters(), args.learning_rate)
-    update_target = follow(target_network, q_network)
+    target_network = QNetwork(envs).to(run.device).requires_grad_(False)
+    target_network.load_state_dict(q_network.state_dict())
     memory = ReplayBuffer(args.buffer_size, envs, run.device)
-    q_values = numpy_forward(q_network.network)
-
-    def update(
-        obs: Tensor, actions: Tensor, next_obs: Tensor, rewards: Tensor, dones: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """One step on a batch; the loss and the values of its actions."""
-        with torch.no_grad():
-            target_max = target_network(next_obs).amax(dim=1)
-            td_target = rewards + args.gamma * target_max * (1 - dones)
-        old_value = q_network(obs).gather(1, actions).squeeze(1)
-        loss = nn.functional.mse_loss(old_value, td_target)
-
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss.detach(), old_value.detach()
-
-    update = accelerated(update, args, run.device)
+    q_values = numpy_forward(q_network.network)  # speed: the same network, for arrays
+    accelerate = accelerator(args, run.device)
 
     envs.reset(seed=args.seed)
     run.remember(
@@ -143,25 +127,45 @@ def train(args: Args, run: Run) -> None:
         if info:
             run.log_episodes(global_step, info)
 
-        # The state that followed, not the one a new episode began with
+        # Remember the state that followed, not the one a new episode began with
         memory.add(obs, info.get("final_obs", next_obs), actions, rewards, terminated)
         obs = next_obs
-
-        if global_step < args.learning_starts:
+        if global_step < args.learning_starts or not memory.ready:
             continue
+
+        # Learn, every so many steps; one turn of this loop takes num_envs of them
         if global_step % args.train_frequency < args.num_envs:
-            data = memory.sample(args.batch_size, run.rng)
-            loss, old_value = update(
-                data.obs, data.actions, data.next_obs, data.rewards, data.dones
-            )
+
+            @accelerate  # speed: --compile and --cudagraphs take this function as one piece
+            def update(
+                obs: Tensor, actions: Tensor, next_obs: Tensor, rewards: Tensor, dones: Tensor
+            ) -> tuple[Tensor, Tensor]:
+                """Move Q(s, a) towards r + gamma max_a' Q'(s', a'); nothing follows an end."""
+                with torch.no_grad():
+                    target_max = target_network(next_obs).amax(dim=1)
+                    td_target = rewards + args.gamma * target_max * (1 - dones)
+                old_value = q_network(obs).gather(1, actions).squeeze(1)
+                loss = nn.functional.mse_loss(old_value, td_target)
+
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                return loss.detach(), old_value.detach().mean()
+
+            loss, old_value = update(*memory.sample(args.batch_size, run.rng))
             if global_step % 100 < args.num_envs:
                 run.log(
                     global_step,
-                    {"losses/td_loss": loss.item(), "losses/q_values": old_value.mean().item()},
+                    {"losses/td_loss": loss.item(), "losses/q_values": old_value.item()},
                 )
 
+        # The target network follows: target <- tau * network + (1 - tau) * target
         if global_step % args.target_network_frequency < args.num_envs:
-            update_target(args.tau)
+            with torch.no_grad():
+                for target, source in zip(
+                    target_network.parameters(), q_network.parameters(), strict=True
+                ):
+                    target.lerp_(source, args.tau)
     envs.close()
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from cleanrl_worker.agents.nature_cnn import nature_cnn
-from cleanrl_worker.kit.acceleration import accelerated
+from cleanrl_worker.agents.pixels import ScaledPixels
+from cleanrl_worker.kit.acceleration import accelerator
 from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
@@ -21,7 +21,7 @@ from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schedules import linear_schedule
 from cleanrl_worker.kit.script import main
-from cleanrl_worker.kit.targets import follow
+from cleanrl_worker.kit.weights import load_weights
 
 ALGORITHM = {
     "title": "Deep Q-Network, Atari",
@@ -77,9 +77,18 @@ class QNetwork(nn.Module):
     def __init__(self, envs: AtariEnvs) -> None:
         super().__init__()
         self.network = nn.Sequential(
-            nature_cnn(envs.single_observation_space.shape[0], orthogonal=False),
+            ScaledPixels(),
+            nn.Conv2d(envs.single_observation_space.shape[0], 32, 8, stride=4),
+            nn.ReLU(),
+            nn.Conv2d(32, 64, 4, stride=2),
+            nn.ReLU(),
+            nn.Conv2d(64, 64, 3, stride=1),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(64 * 7 * 7, 512),
+            nn.ReLU(),
             nn.Linear(512, int(envs.single_action_space.n)),
-        )
+        ).to(memory_format=torch.channels_last)  # speed: how convolutions like their weights
 
     def forward(self, obs: Tensor) -> Tensor:
         return self.network(obs)
@@ -93,7 +102,7 @@ def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> AtariEnv
 def make_policy(envs: AtariEnvs, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     q_network = QNetwork(envs)
-    q_network.load_state_dict(model["q_network"])
+    load_weights(q_network, model["q_network"])
     return greedy_policy(numpy_forward(q_network.network), epsilon=args.end_e)
 
 
@@ -101,32 +110,16 @@ def train(args: Args, run: Run) -> None:
     envs = AtariEnvs(args.env_id, args.num_envs, video_dir=run.video_dir)
     run.check_spaces(envs)
     q_network = QNetwork(envs).to(run.device)
-    target_network = QNetwork(envs).to(run.device)
     optimizer = Adam(q_network.parameters(), args.learning_rate)
-    update_target = follow(target_network, q_network)
+    target_network = QNetwork(envs).to(run.device).requires_grad_(False)
+    target_network.load_state_dict(q_network.state_dict())
     memory = FrameReplayBuffer(args.buffer_size, envs, run.device)
+    accelerate = accelerator(args, run.device)
 
+    @accelerate  # speed: --compile and --cudagraphs take such functions as one piece
     @torch.no_grad()
-    def best_actions(frames: Tensor) -> Tensor:
-        return q_network(frames).argmax(dim=1)
-
-    def update(
-        obs: Tensor, actions: Tensor, next_obs: Tensor, rewards: Tensor, dones: Tensor
-    ) -> Tensor:
-        """One step on a batch; what is logged about it."""
-        with torch.no_grad():
-            target_max = target_network(next_obs).amax(dim=1)
-            td_target = rewards + args.gamma * target_max * (1 - dones)
-        old_value = q_network(obs).gather(1, actions).squeeze(1)
-        loss = nn.functional.mse_loss(old_value, td_target)
-
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return torch.stack([loss.detach(), old_value.detach().mean()])
-
-    best_actions = accelerated(best_actions, args, run.device)
-    update = accelerated(update, args, run.device)
+    def best_actions(obs: Tensor) -> Tensor:
+        return q_network(obs).argmax(dim=1)
 
     envs.reset(seed=args.seed)
     run.remember(
@@ -150,20 +143,45 @@ def train(args: Args, run: Run) -> None:
         if info:
             run.log_episodes(global_step, info)
 
+        # Remember the frames; where a game ended, info has the last one
         memory.add(obs, actions, rewards, terminated, info)
         obs = next_obs
-
-        if global_step < args.learning_starts:
+        if global_step < args.learning_starts or not memory.ready:
             continue
-        if global_step % args.train_frequency < args.num_envs:
-            data = memory.sample(args.batch_size, run.rng)
-            losses = update(data.obs, data.actions, data.next_obs, data.rewards, data.dones)
-            if global_step % 100 < args.num_envs:
-                td_loss, mean_value = losses.tolist()
-                run.log(global_step, {"losses/td_loss": td_loss, "losses/q_values": mean_value})
 
+        # Learn, every so many steps; one turn of this loop takes num_envs of them
+        if global_step % args.train_frequency < args.num_envs:
+
+            @accelerate
+            def update(
+                obs: Tensor, actions: Tensor, next_obs: Tensor, rewards: Tensor, dones: Tensor
+            ) -> tuple[Tensor, Tensor]:
+                """Move Q(s, a) towards r + gamma max_a' Q'(s', a'); nothing follows an end."""
+                with torch.no_grad():
+                    target_max = target_network(next_obs).amax(dim=1)
+                    td_target = rewards + args.gamma * target_max * (1 - dones)
+                old_value = q_network(obs).gather(1, actions).squeeze(1)
+                loss = nn.functional.mse_loss(old_value, td_target)
+
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                return loss.detach(), old_value.detach().mean()
+
+            loss, old_value = update(*memory.sample(args.batch_size, run.rng))
+            if global_step % 100 < args.num_envs:
+                run.log(
+                    global_step,
+                    {"losses/td_loss": loss.item(), "losses/q_values": old_value.item()},
+                )
+
+        # The target network follows: target <- tau * network + (1 - tau) * target
         if global_step % args.target_network_frequency < args.num_envs:
-            update_target(args.tau)
+            with torch.no_grad():
+                for target, source in zip(
+                    target_network.parameters(), q_network.parameters(), strict=True
+                ):
+                    target.lerp_(source, args.tau)
     envs.close()
 
 

@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cleanrl_worker.kit.acceleration import accelerated
+from cleanrl_worker.kit.acceleration import accelerator
 from cleanrl_worker.kit.actions import action_scale
 from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.envs import Envs
-from cleanrl_worker.kit.fused import SideBySide
-from cleanrl_worker.kit.inference import Policy, numpy_forward
+from cleanrl_worker.kit.fused import Sequential
+from cleanrl_worker.kit.inference import Policy
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.replay import ReplayBuffer
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.script import main
-from cleanrl_worker.kit.targets import follow
+from cleanrl_worker.kit.weights import load_weights
 
 ALGORITHM = {
     "title": "Soft Actor-Critic",
@@ -43,8 +44,6 @@ SMOKE = {
     "buffer_size": 1000,
 }
 LOG_STD_MIN, LOG_STD_MAX = -5.0, 2.0
-
-Pair = tuple[Tensor, Tensor]
 
 
 @dataclass
@@ -74,40 +73,33 @@ class Args(TorchArgs):
     q_lr: float = 1e-3
     """the learning rate of the critics and of the temperature [>0]"""
     policy_frequency: int = 2
-    """steps between two turns of the actor, which then takes that many updates [>=1]"""
+    """updates of the critics between two turns of the actor, which then takes as many [>=1]"""
     target_network_frequency: int = 1
-    """steps between two updates of the target networks [>=1]"""
+    """updates of the critics for one of the target networks [>=1]"""
     alpha: float = 0.2
-    """the temperature when it is not tuned [>=0]"""
+    """the temperature when it is not tuned [>0]"""
     autotune: bool = True
     """if toggled, the temperature is tuned to a target entropy"""
 
 
-class SoftCritics(nn.Module):
-    """Two independent soft values of an action in a state."""
+class SoftQNetwork(nn.Module):
+    """The soft value of an action in a state."""
 
     def __init__(self, envs: Envs) -> None:
         super().__init__()
         inputs = math.prod(envs.single_observation_space.shape)
         inputs += math.prod(envs.single_action_space.shape)
-        self.qf1, self.qf2 = q_network(inputs), q_network(inputs)
-        self._both = SideBySide(self.qf1, self.qf2)
+        # speed: `Sequential` is `nn.Sequential`, quicker
+        self.network = Sequential(
+            nn.Linear(inputs, 256),
+            nn.ReLU(),
+            nn.Linear(256, 256),
+            nn.ReLU(),
+            nn.Linear(256, 1),
+        )
 
-    def forward(self, obs: Tensor, actions: Tensor) -> Pair:
-        """The values; gradients reach the actions, not the critics."""
-        qf1_values, qf2_values = self._both(torch.cat([obs, actions], dim=1), learn=False)
-        return qf1_values.squeeze(1), qf2_values.squeeze(1)
-
-    def fit(self, obs: Tensor, actions: Tensor, target: Tensor) -> tuple[Pair, Pair]:
-        """The values, and their mean squared errors, whose gradients the critics get."""
-        return self._both.fit(torch.cat([obs, actions], dim=1), target)
-
-
-def q_network(inputs: int) -> nn.Sequential:
-    """From a state and an action to a value."""
-    return nn.Sequential(
-        nn.Linear(inputs, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 1)
-    )
+    def forward(self, obs: Tensor, actions: Tensor) -> Tensor:
+        return self.network(torch.cat([obs, actions], dim=1)).squeeze(1)
 
 
 class Actor(nn.Module):
@@ -117,7 +109,7 @@ class Actor(nn.Module):
         super().__init__()
         inputs = math.prod(envs.single_observation_space.shape)
         outputs = math.prod(envs.single_action_space.shape)
-        self.network = nn.Sequential(
+        self.network = Sequential(
             nn.Linear(inputs, 256),
             nn.ReLU(),
             nn.Linear(256, 256),
@@ -127,108 +119,63 @@ class Actor(nn.Module):
         scale, centre = action_scale(envs)
         self.register_buffer("scale", torch.from_numpy(scale))
         self.register_buffer("centre", torch.from_numpy(centre))
-        self._fused = SideBySide(self.network)
 
-    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """A sampled action and its log-probability."""
-        (output,) = self._fused(obs)
-        mean, log_std = output.chunk(2, dim=1)
+    def forward(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """The action that standard normal noise leads to, and its log-probability."""
+        mean, log_std = self.network(obs).chunk(2, dim=1)
         log_std = LOG_STD_MIN + 0.5 * (LOG_STD_MAX - LOG_STD_MIN) * (log_std.tanh() + 1)
-        noise = torch.randn_like(mean)
         squashed = (mean + log_std.exp() * noise).tanh()
         log_prob = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
         # The change of variables: how much tanh and the scale compress the action
         log_prob = log_prob - (self.scale * (1 - squashed.square()) + 1e-6).log()
         return squashed * self.scale + self.centre, log_prob.sum(dim=1)
 
-    def act(self) -> Policy:
-        """The same for arrays, quickly: a sample, or the centre of the Gaussian."""
-        network = numpy_forward(self.network)
-        scale, centre = self.scale.cpu().numpy(), self.centre.cpu().numpy()
 
-        def policy(obs: np.ndarray, rng: Random, deterministic: bool) -> np.ndarray:
-            mean, log_std = np.split(network(obs), 2, axis=1)
-            if not deterministic:
-                log_std = LOG_STD_MIN + 0.5 * (LOG_STD_MAX - LOG_STD_MIN) * (np.tanh(log_std) + 1)
-                mean = mean + np.exp(log_std) * rng.standard_normal(mean.shape, np.float32)
-            return np.tanh(mean) * scale + centre
-
-        return policy
-
-
-class Temperature(nn.Module):
-    """The weight of the entropy, kept positive by learning its logarithm."""
-
-    def __init__(self, alpha: float) -> None:
-        super().__init__()
-        self.log_alpha = nn.Parameter(torch.tensor([math.log(alpha)]))
+@torch.no_grad()
+def act(actor: Actor, obs: np.ndarray, rng: Random, deterministic: bool = False) -> np.ndarray:
+    """Actions for arrays of observations: samples, or the middle of each distribution."""
+    shape = (len(obs), len(actor.scale))
+    noise = np.zeros(shape, np.float32) if deterministic else rng.standard_normal(shape, np.float32)
+    device = actor.scale.device
+    actions, _ = actor(torch.from_numpy(obs).to(device), torch.from_numpy(noise).to(device))
+    return actions.cpu().numpy()
 
 
 def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     actor = Actor(envs)
-    actor.load_state_dict(model["actor"])
-    return actor.act()
+    load_weights(actor, model["actor"])
+    return partial(act, actor)
 
 
 def train(args: Args, run: Run) -> None:
     envs = run.make_envs(args.num_envs)
     actor = Actor(envs).to(run.device)
-    critics, target_critics = SoftCritics(envs).to(run.device), SoftCritics(envs).to(run.device)
+    qf1, qf2 = SoftQNetwork(envs).to(run.device), SoftQNetwork(envs).to(run.device)
+    qf1_target, qf2_target = SoftQNetwork(envs).to(run.device), SoftQNetwork(envs).to(run.device)
     actor_optimizer = Adam(actor.parameters(), args.policy_lr)
-    q_optimizer = Adam(critics.parameters(), args.q_lr)
-    update_targets = follow(target_critics, critics)
+    q_optimizer = Adam([*qf1.parameters(), *qf2.parameters()], args.q_lr)
+    qf1_target.requires_grad_(False).load_state_dict(qf1.state_dict())
+    qf2_target.requires_grad_(False).load_state_dict(qf2.state_dict())
+    target_parameters = [*qf1_target.parameters(), *qf2_target.parameters()]
 
-    # Tune alpha so that the policy's entropy is that of one nat per action dimension
+    # Tune alpha so that the policy keeps an entropy of minus one nat for each action dimension
     target_entropy = -float(math.prod(envs.single_action_space.shape))
-    temperature = Temperature(1.0 if args.autotune else args.alpha).to(run.device)
-    alpha_optimizer = Adam(temperature.parameters(), args.q_lr)
+    first_alpha = 1.0 if args.autotune else args.alpha
+    temperature = nn.ParameterDict({"log_alpha": torch.tensor([math.log(first_alpha)])})
+    log_alpha = temperature.to(run.device)["log_alpha"]
+    alpha_optimizer = Adam([log_alpha], args.q_lr)
 
     memory = ReplayBuffer(args.buffer_size, envs, run.device)
-    act = actor.act()
-
-    def update_critics(
-        obs: Tensor, actions: Tensor, next_obs: Tensor, rewards: Tensor, dones: Tensor
-    ) -> tuple[Tensor, ...]:
-        # Aim at the reward plus the soft value of the next state
-        with torch.no_grad():
-            next_actions, next_log_pi = actor(next_obs)
-            next_value = torch.min(*target_critics(next_obs, next_actions))
-            next_value = next_value - temperature.log_alpha.exp() * next_log_pi
-            target = rewards + (1 - dones) * args.gamma * next_value
-        q_optimizer.zero_grad()
-        (qf1_values, qf2_values), (qf1_loss, qf2_loss) = critics.fit(obs, actions, target)
-        q_optimizer.step()
-        return qf1_values, qf2_values, qf1_loss, qf2_loss
-
-    def update_actor(obs: Tensor) -> tuple[Tensor, Tensor]:
-        # Towards actions of a high soft value: a high value and a high entropy
-        alpha = temperature.log_alpha.detach().exp()
-        pi, log_pi = actor(obs)
-        min_qf = torch.min(*critics(obs, pi))
-        actor_loss = (alpha * log_pi - min_qf).mean()
-        actor_optimizer.zero_grad()
-        actor_loss.backward()
-        actor_optimizer.step()
-
-        # The temperature rises while the entropy of these actions is below its target
-        alpha_loss = torch.zeros_like(actor_loss)
-        if args.autotune:
-            entropy_gap = (log_pi.detach() + target_entropy).mean()
-            alpha_loss = -(temperature.log_alpha.exp() * entropy_gap).mean()
-            alpha_optimizer.zero_grad()
-            alpha_loss.backward()
-            alpha_optimizer.step()
-        return actor_loss.detach(), alpha_loss.detach()
-
-    update_critics = accelerated(update_critics, args, run.device)
-    update_actor = accelerated(update_actor, args, run.device)
+    accelerate = accelerator(args, run.device)
 
     envs.reset(seed=args.seed)
     run.remember(
         {"actor": actor},
-        critics=critics,
-        target_critics=target_critics,
+        qf1=qf1,
+        qf2=qf2,
+        qf1_target=qf1_target,
+        qf2_target=qf2_target,
         temperature=temperature,
         actor_optimizer=actor_optimizer,
         q_optimizer=q_optimizer,
@@ -239,29 +186,75 @@ def train(args: Args, run: Run) -> None:
     obs = envs.obs
     actor_loss, alpha_loss = torch.zeros(()), torch.zeros(())
     for global_step in run.steps(args.num_envs):
-        # Act
+        # Act: at random at first, then as the policy samples
         if global_step < args.learning_starts:
             actions = envs.sample_actions(run.rng)
         else:
-            actions = act(obs, run.rng, deterministic=False)
+            actions = act(actor, obs, run.rng)
         next_obs, rewards, terminated, _, info = envs.step(actions)
         if info:
             run.log_episodes(global_step, info)
 
-        # The state that followed, not the one a new episode began with
+        # Remember the state that followed, not the one a new episode began with
         memory.add(obs, info.get("final_obs", next_obs), actions, rewards, terminated)
         obs = next_obs
-
         if global_step < args.learning_starts:
             continue
+
+        @accelerate  # speed: --compile and --cudagraphs take this function as one piece
+        def update_critics(
+            obs: Tensor, actions: Tensor, next_obs: Tensor, rewards: Tensor, dones: Tensor
+        ) -> tuple[Tensor, ...]:
+            """Move Q(s, a) towards r + gamma (min_i Q'_i(s', a') - alpha log pi(a'|s'))."""
+            with torch.no_grad():
+                next_actions, next_log_pi = actor(next_obs, torch.randn_like(actions))
+                next_qf1 = qf1_target(next_obs, next_actions)
+                next_qf2 = qf2_target(next_obs, next_actions)
+                next_value = torch.min(next_qf1, next_qf2) - log_alpha.exp() * next_log_pi
+                target = rewards + (1 - dones) * args.gamma * next_value
+            qf1_values, qf2_values = qf1(obs, actions), qf2(obs, actions)
+            qf1_loss = nn.functional.mse_loss(qf1_values, target)
+            qf2_loss = nn.functional.mse_loss(qf2_values, target)
+
+            q_optimizer.zero_grad()
+            (qf1_loss + qf2_loss).backward()
+            q_optimizer.step()
+            losses = qf1_loss.detach(), qf2_loss.detach()
+            return qf1_values.detach(), qf2_values.detach(), *losses
+
+        @accelerate
+        def update_actor(obs: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+            """Towards actions of a high soft value: a high value and a high entropy."""
+            pi, log_pi = actor(obs, torch.randn_like(actions))
+            min_qf = torch.min(qf1(obs, pi), qf2(obs, pi))
+            actor_loss = (log_alpha.detach().exp() * log_pi - min_qf).mean()
+
+            actor_optimizer.zero_grad()
+            # The critics judge, and do not learn from this
+            actor_loss.backward(inputs=actor_optimizer.parameters)
+            actor_optimizer.step()
+
+            # The temperature rises while the entropy of these actions is below its target
+            alpha_loss = (-log_alpha.exp() * (log_pi.detach() + target_entropy)).mean()
+            if args.autotune:
+                alpha_optimizer.zero_grad()
+                alpha_loss.backward()
+                alpha_optimizer.step()
+            return actor_loss.detach(), alpha_loss.detach()
+
+        # Learn; turns of this loop count, whatever the number of environments
+        turn = global_step // args.num_envs
         data = memory.sample(args.batch_size, run.rng)
         qf1_values, qf2_values, qf1_loss, qf2_loss = update_critics(*data)
-        # The actor learns less often, but as many times in total
-        if global_step % args.policy_frequency < args.num_envs:
+        if turn % args.policy_frequency == 0:
+            # The actor learns less often, but as many times in total
             for _ in range(args.policy_frequency):
-                actor_loss, alpha_loss = update_actor(data.obs)
-        if global_step % args.target_network_frequency < args.num_envs:
-            update_targets(args.tau)
+                actor_loss, alpha_loss = update_actor(data.obs, data.actions)
+
+        # The target networks follow: target <- tau * network + (1 - tau) * target
+        if turn % args.target_network_frequency == 0:
+            with torch.no_grad():
+                torch._foreach_lerp_(target_parameters, q_optimizer.parameters, args.tau)
 
         if global_step % 100 < args.num_envs:
             run.log(
@@ -273,7 +266,7 @@ def train(args: Args, run: Run) -> None:
                     "losses/qf2_loss": qf2_loss.item(),
                     "losses/qf_loss": (qf1_loss.item() + qf2_loss.item()) / 2,
                     "losses/actor_loss": actor_loss.item(),
-                    "losses/alpha": temperature.log_alpha.exp().item(),
+                    "losses/alpha": log_alpha.exp().item(),
                     "losses/alpha_loss": alpha_loss.item(),
                 },
             )

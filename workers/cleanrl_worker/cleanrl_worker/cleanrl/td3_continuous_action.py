@@ -14,17 +14,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cleanrl_worker.kit.acceleration import accelerated
+from cleanrl_worker.kit.acceleration import accelerator
 from cleanrl_worker.kit.actions import action_scale
 from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.envs import Envs
-from cleanrl_worker.kit.fused import SideBySide
-from cleanrl_worker.kit.inference import Forward, Policy, noisy_policy, numpy_forward
+from cleanrl_worker.kit.fused import Sequential
+from cleanrl_worker.kit.inference import Policy, noisy_policy, numpy_forward
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.replay import ReplayBuffer
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
-from cleanrl_worker.kit.targets import follow
+from cleanrl_worker.kit.weights import load_weights
 
 ALGORITHM = {
     "title": "Twin Delayed Deep Deterministic Policy Gradient (TD3)",
@@ -41,8 +41,6 @@ SMOKE = {
     "learning_starts": 300,
     "buffer_size": 1000,
 }
-
-Pair = tuple[Tensor, Tensor]
 
 
 @dataclass
@@ -79,35 +77,24 @@ class Args(TorchArgs):
     """the largest noise on the target action [>=0]"""
 
 
-class Critics(nn.Module):
-    """Two independent values of an action in a state."""
+class QNetwork(nn.Module):
+    """The value of an action in a state."""
 
     def __init__(self, envs: Envs) -> None:
         super().__init__()
         inputs = math.prod(envs.single_observation_space.shape)
         inputs += math.prod(envs.single_action_space.shape)
-        self.qf1, self.qf2 = q_network(inputs), q_network(inputs)
-        self._first, self._both = SideBySide(self.qf1), SideBySide(self.qf1, self.qf2)
+        # speed: `Sequential` is `nn.Sequential`, quicker
+        self.network = Sequential(
+            nn.Linear(inputs, 256),
+            nn.ReLU(),
+            nn.Linear(256, 256),
+            nn.ReLU(),
+            nn.Linear(256, 1),
+        )
 
-    def forward(self, obs: Tensor, actions: Tensor) -> Pair:
-        qf1_values, qf2_values = self._both(torch.cat([obs, actions], dim=1))
-        return qf1_values.squeeze(1), qf2_values.squeeze(1)
-
-    def fit(self, obs: Tensor, actions: Tensor, target: Tensor) -> tuple[Pair, Pair]:
-        """The values, and their mean squared errors, whose gradients the critics get."""
-        return self._both.fit(torch.cat([obs, actions], dim=1), target)
-
-    def first(self, obs: Tensor, actions: Tensor) -> Tensor:
-        """The first critic's value; gradients reach the actions, not the critic."""
-        (qf1_values,) = self._first(torch.cat([obs, actions], dim=1), learn=False)
-        return qf1_values.squeeze(1)
-
-
-def q_network(inputs: int) -> nn.Sequential:
-    """From a state and an action to a value."""
-    return nn.Sequential(
-        nn.Linear(inputs, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 1)
-    )
+    def forward(self, obs: Tensor, actions: Tensor) -> Tensor:
+        return self.network(torch.cat([obs, actions], dim=1)).squeeze(1)
 
 
 class Actor(nn.Module):
@@ -117,7 +104,7 @@ class Actor(nn.Module):
         super().__init__()
         inputs = math.prod(envs.single_observation_space.shape)
         outputs = math.prod(envs.single_action_space.shape)
-        self.network = nn.Sequential(
+        self.network = Sequential(
             nn.Linear(inputs, 256),
             nn.ReLU(),
             nn.Linear(256, 256),
@@ -128,102 +115,110 @@ class Actor(nn.Module):
         scale, centre = action_scale(envs)
         self.register_buffer("scale", torch.from_numpy(scale))
         self.register_buffer("centre", torch.from_numpy(centre))
-        self._fused = SideBySide(self.network)
 
     def forward(self, obs: Tensor) -> Tensor:
-        (squashed,) = self._fused(obs)
-        return squashed * self.scale + self.centre
-
-    def act(self) -> Forward:
-        """The same for arrays, quickly."""
-        network = numpy_forward(self.network)
-        scale, centre = self.scale.cpu().numpy(), self.centre.cpu().numpy()
-        return lambda obs: network(obs) * scale + centre
+        return self.network(obs) * self.scale + self.centre
 
 
 def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     actor = Actor(envs)
-    actor.load_state_dict(model["actor"])
-    return noisy_policy(actor.act(), args.exploration_noise * actor.scale.numpy())
+    load_weights(actor, model["actor"])
+    return noisy_policy(numpy_forward(actor), args.exploration_noise * actor.scale.numpy())
 
 
 def train(args: Args, run: Run) -> None:
     envs = run.make_envs(args.num_envs)
     actor, target_actor = Actor(envs).to(run.device), Actor(envs).to(run.device)
-    critics, target_critics = Critics(envs).to(run.device), Critics(envs).to(run.device)
+    qf1, qf1_target = QNetwork(envs).to(run.device), QNetwork(envs).to(run.device)
+    qf2, qf2_target = QNetwork(envs).to(run.device), QNetwork(envs).to(run.device)
     actor_optimizer = Adam(actor.parameters(), args.learning_rate)
-    q_optimizer = Adam(critics.parameters(), args.learning_rate)
-    update_targets = [follow(target_actor, actor), follow(target_critics, critics)]
+    q_optimizer = Adam([*qf1.parameters(), *qf2.parameters()], args.learning_rate)
+    parameters, target_parameters = [], []
+    for source, target in ((actor, target_actor), (qf1, qf1_target), (qf2, qf2_target)):
+        target.requires_grad_(False).load_state_dict(source.state_dict())
+        parameters += source.parameters()
+        target_parameters += target.parameters()
     memory = ReplayBuffer(args.buffer_size, envs, run.device)
-    act, noise = actor.act(), args.exploration_noise * actor.scale.cpu().numpy()
-
+    act = numpy_forward(actor)
+    noise_std = args.exploration_noise * actor.scale.cpu().numpy()
+    low, high = envs.single_action_space.low, envs.single_action_space.high
     lowest, highest = actor.centre - actor.scale, actor.centre + actor.scale
-
-    def update_critics(
-        obs: Tensor, actions: Tensor, next_obs: Tensor, rewards: Tensor, dones: Tensor
-    ) -> tuple[Tensor, ...]:
-        # Aim at the smaller value of a smoothed target action
-        with torch.no_grad():
-            next_actions = target_actor(next_obs)
-            smoothing = torch.randn_like(next_actions) * args.policy_noise
-            smoothing = smoothing.clamp(-args.noise_clip, args.noise_clip) * actor.scale
-            next_actions = (next_actions + smoothing).clamp(lowest, highest)
-            next_value = torch.min(*target_critics(next_obs, next_actions))
-            target = rewards + (1 - dones) * args.gamma * next_value
-        q_optimizer.zero_grad()
-        (qf1_values, qf2_values), (qf1_loss, qf2_loss) = critics.fit(obs, actions, target)
-        q_optimizer.step()
-        return qf1_values, qf2_values, qf1_loss, qf2_loss
-
-    def update_actor(obs: Tensor) -> Tensor:
-        # Uphill in the first critic's value, and the targets follow
-        actor_loss = -critics.first(obs, actor(obs)).mean()
-        actor_optimizer.zero_grad()
-        actor_loss.backward()
-        actor_optimizer.step()
-        for update_target in update_targets:
-            update_target(args.tau)
-        return actor_loss.detach()
-
-    update_critics = accelerated(update_critics, args, run.device)
-    update_actor = accelerated(update_actor, args, run.device)
+    accelerate = accelerator(args, run.device)
 
     envs.reset(seed=args.seed)
     run.remember(
         {"actor": actor},
         target_actor=target_actor,
-        critics=critics,
-        target_critics=target_critics,
+        qf1=qf1,
+        qf1_target=qf1_target,
+        qf2=qf2,
+        qf2_target=qf2_target,
         actor_optimizer=actor_optimizer,
         q_optimizer=q_optimizer,
         memory=memory,
         envs=envs,
     )
     obs = envs.obs
-    low, high = envs.single_action_space.low, envs.single_action_space.high
     actor_loss = torch.zeros(())
     for global_step in run.steps(args.num_envs):
-        # Act, with noise to explore
+        # Act: at random at first, then with noise to explore
         if global_step < args.learning_starts:
             actions = envs.sample_actions(run.rng)
         else:
             actions = act(obs)
-            actions += noise * run.rng.standard_normal(actions.shape, np.float32)
+            actions = actions + noise_std * run.rng.standard_normal(actions.shape, np.float32)
             actions = actions.clip(low, high)
         next_obs, rewards, terminated, _, info = envs.step(actions)
         if info:
             run.log_episodes(global_step, info)
 
-        # The state that followed, not the one a new episode began with
+        # Remember the state that followed, not the one a new episode began with
         memory.add(obs, info.get("final_obs", next_obs), actions, rewards, terminated)
         obs = next_obs
-
         if global_step < args.learning_starts:
             continue
+
+        @accelerate  # speed: --compile and --cudagraphs take this function as one piece
+        def update_critic(
+            obs: Tensor, actions: Tensor, next_obs: Tensor, rewards: Tensor, dones: Tensor
+        ) -> tuple[Tensor, ...]:
+            """Move Q_i(s, a) towards r + gamma min_i Q'_i(s', a'), where a' = pi'(s') + noise."""
+            with torch.no_grad():
+                noise = torch.randn_like(actions) * args.policy_noise
+                noise = noise.clamp(-args.noise_clip, args.noise_clip) * actor.scale
+                next_actions = (target_actor(next_obs) + noise).clamp(lowest, highest)
+                next_qf1 = qf1_target(next_obs, next_actions)
+                next_qf2 = qf2_target(next_obs, next_actions)
+                target = rewards + (1 - dones) * args.gamma * torch.min(next_qf1, next_qf2)
+            qf1_values, qf2_values = qf1(obs, actions), qf2(obs, actions)
+            qf1_loss = nn.functional.mse_loss(qf1_values, target)
+            qf2_loss = nn.functional.mse_loss(qf2_values, target)
+
+            q_optimizer.zero_grad()
+            (qf1_loss + qf2_loss).backward()
+            q_optimizer.step()
+            losses = qf1_loss.detach(), qf2_loss.detach()
+            return qf1_values.detach(), qf2_values.detach(), *losses
+
+        @accelerate
+        def update_actor(obs: Tensor) -> Tensor:
+            """Uphill in the value of the actor's own actions, and the targets follow."""
+            actor_loss = -qf1(obs, actor(obs)).mean()
+            actor_optimizer.zero_grad()
+            # The critic judges, and does not learn from this
+            actor_loss.backward(inputs=actor_optimizer.parameters)
+            actor_optimizer.step()
+
+            # target <- tau * network + (1 - tau) * target
+            with torch.no_grad():
+                torch._foreach_lerp_(target_parameters, parameters, args.tau)
+            return actor_loss.detach()
+
+        # Learn: the actor less often; turns of this loop count, not steps of the environments
         data = memory.sample(args.batch_size, run.rng)
-        qf1_values, qf2_values, qf1_loss, qf2_loss = update_critics(*data)
-        if global_step % args.policy_frequency < args.num_envs:
+        qf1_values, qf2_values, qf1_loss, qf2_loss = update_critic(*data)
+        if (global_step // args.num_envs) % args.policy_frequency == 0:
             actor_loss = update_actor(data.obs)
 
         if global_step % 100 < args.num_envs:

@@ -26,10 +26,13 @@ class FrameReplayBuffer:
         self._stack, *frame = envs.single_observation_space.shape
         self._envs = envs.num_envs
         self.size = size // self._envs
-        if self.size <= self._stack + 1:
+        # So many frames hold a transition with its stack and the frame after it, however short
+        # the games are.
+        least = 2 * self._stack + 1
+        if self.size < least:
             raise UsageError(
                 f"--buffer-size {size} is too small for {self._envs} environments with "
-                f"{self._stack} frames each: use at least {self._envs * (self._stack + 2)}."
+                f"{self._stack} frames each: use at least {self._envs * least}."
             )
         layout = {
             "frames": (tuple(frame), np.uint8),
@@ -93,8 +96,13 @@ class FrameReplayBuffer:
         self._next[env] = (where + 1) % self.size
         self._count[env] = min(self._count[env] + 1, self.size)
 
+    @property
+    def ready(self) -> bool:
+        """Whether there is anything to draw from every environment."""
+        return bool((self._count > self._stack).all())
+
     def sample(self, batch_size: int, rng: np.random.Generator) -> Batch:
-        """Draw transitions uniformly, with replacement."""
+        """Draw transitions uniformly, with replacement; only when `ready`."""
         envs, ages = self.draw(batch_size, rng)
         return self.gather(envs, ages)
 
@@ -103,6 +111,9 @@ class FrameReplayBuffer:
 
         A transition needs the frames of its stack before it and one frame after it.
         """
+        if not self.ready:
+            # Trying again until something is found would never end.
+            raise RuntimeError("Nothing can be drawn yet: the frame after the first is missing.")
         envs = rng.integers(self._envs, size=batch_size)
         ages = np.zeros(batch_size, np.int64)
         missing = np.ones(batch_size, np.bool_)

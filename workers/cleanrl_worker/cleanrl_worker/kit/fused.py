@@ -1,10 +1,10 @@
 """Small networks as one step of automatic differentiation.
 
 `Sequential` is torch's own for chains of Linear, Tanh and ReLU, quicker on the CPU; it also takes
-and gives NumPy arrays. `SideBySide` computes what calling several networks one after the other
-computes. Of a small network's time most goes into bookkeeping between layers, into torch's tanh,
-and into gradients that nobody asked for. Here all layers are one step, computed by NumPy in the
-tensors' own memory, and only the gradients that are wanted are computed.
+and gives NumPy arrays. Of a small network's time much goes into bookkeeping between layers, into
+torch's tanh and its products of narrow matrices, and into gradients that are not needed. Here all
+layers are one step, computed in the tensors' own memory, and only the gradients that are asked for
+are computed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WORTH_PICKING = 0.75
 
 @dataclass(slots=True)
 class _Layer:
-    """One layer's parameters and gradients, as tensors and as arrays in the same memory."""
+    """One layer's parameters and gradients, in the parameters' own memory."""
 
     weight: Tensor
     transposed: Tensor
@@ -40,13 +40,16 @@ class Sequential(nn.Sequential):
     """torch's `nn.Sequential`, for chains of Linear layers, each followed by Tanh, ReLU or nothing.
 
     Given a tensor it gives a tensor, and `loss.backward()` reaches its parameters: the whole chain
-    is one step of automatic differentiation on the CPU, and plain torch on a GPU. Given a NumPy
-    array it gives an array, without gradients: that is how an agent acts.
+    is one step of automatic differentiation on the CPU, and plain torch on a GPU. Gradients go
+    straight to the parameters' `grad`, so `torch.autograd.grad` does not see them, and
+    `backward(inputs=...)` gives them to all parameters of a network or to none.
+
+    Given a NumPy array it gives an array, without gradients: that is how an agent acts.
     """
 
     # Plain attributes of the class, so that no instance registers them as parameters or modules.
     _on_arrays: Forward | None = None
-    _side_by_side: SideBySide | None = None
+    _chain: _Chain | None = None
 
     def forward(self, rows: Tensor | np.ndarray) -> Tensor | np.ndarray:
         """What the chain makes of each row; arrays give arrays, tensors give tensors."""
@@ -57,21 +60,18 @@ class Sequential(nn.Sequential):
             return self._on_arrays(rows)
         if _in_torch(rows):
             return super().forward(rows)
-        if self._side_by_side is None:
-            self._side_by_side = SideBySide(self)
-        return self._side_by_side(rows)[0]
+        if self._chain is None:
+            self._chain = _Chain(self)
+        return self._chain(rows)
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy takes over: not the quick ways, which lead to this network's memory."""
-        quick = ("_on_arrays", "_side_by_side")
+        quick = ("_on_arrays", "_chain")
         return {name: value for name, value in self.__dict__.items() if name not in quick}
 
 
 class SideBySide:
     """Applies several networks to the same rows.
-
-    On the CPU ``backward`` adds the gradients straight to the parameters' ``grad``; use it with
-    ``loss.backward()``, not with ``torch.autograd.grad``.
 
     Args:
         networks: chains of Linear layers, each followed by Tanh, ReLU or nothing.
@@ -79,57 +79,13 @@ class SideBySide:
 
     def __init__(self, *networks: nn.Sequential) -> None:
         self._networks = networks
-        self._anchor = networks[0][0].weight
-        self._bound_to = (0, 0)
-        self._chains: list[list[_Layer]] = []
+        self._chains = [_Chain(network) for network in networks]
 
-    def __call__(self, rows: Tensor, *, learn: bool = True) -> tuple[Tensor, ...]:
-        """The output of each network.
-
-        Args:
-            rows: the inputs; they get a gradient when they ask for one.
-            learn: whether the parameters get gradients too.
-        """
+    def __call__(self, rows: Tensor) -> tuple[Tensor, ...]:
+        """The output of each network."""
         if _in_torch(rows):
-            return tuple(_layer_by_layer(network, rows, learn) for network in self._networks)
-        self._bind()
-        if torch.is_grad_enabled():
-            return _Step.apply(rows, self._anchor if learn else None, self._chains)
-        return tuple(_forward(chain, rows)[-1] for chain in self._chains)
-
-    def fit(self, rows: Tensor, target: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-        """Add the gradient of each network's mean squared error to its parameters' ``grad``.
-
-        The same as ``backward`` of these errors, without recording anything for it.
-
-        Args:
-            rows: the inputs, which get no gradient.
-            target: what every network's only output should be, one number a row.
-
-        Returns:
-            The networks' outputs, and their errors.
-        """
-        if _in_torch(rows):
-            outputs = tuple(output.squeeze(1) for output in self(rows))
-            errors = tuple(nn.functional.mse_loss(output, target) for output in outputs)
-            torch.stack(errors).sum().backward()
-            return tuple(output.detach() for output in outputs), tuple(e.detach() for e in errors)
-        self._bind()
-        outputs, errors = (), ()
-        with torch.no_grad():
-            for chain in self._chains:
-                values = _forward(chain, rows)
-                gap = values[-1] - target.unsqueeze(1)
-                outputs += (values[-1].squeeze(1),)
-                errors += (gap.square().mean(),)
-                _backward(chain, values, gap.mul_(2 / gap.shape[0]), True, False)
-        return outputs, errors
-
-    def _bind(self) -> None:
-        """Find the parameters' memory again when an optimiser has moved them."""
-        if _place(self._anchor) != self._bound_to:
-            self._chains = [_chain(network) for network in self._networks]
-            self._bound_to = _place(self._anchor)
+            return tuple(network(rows) for network in self._networks)
+        return tuple(chain(rows) for chain in self._chains)
 
 
 def _in_torch(rows: Tensor) -> bool:
@@ -137,15 +93,24 @@ def _in_torch(rows: Tensor) -> bool:
     return rows.device.type != "cpu" or torch.compiler.is_compiling()
 
 
-def _layer_by_layer(network: nn.Sequential, rows: Tensor, learn: bool) -> Tensor:
-    if learn:
-        return network(rows)
-    for layer in network:
-        if isinstance(layer, nn.Linear):
-            rows = nn.functional.linear(rows, layer.weight.detach(), layer.bias.detach())
-        else:
-            rows = layer(rows)
-    return rows
+class _Chain:
+    """The layers of one network, bound to where its parameters are in memory."""
+
+    def __init__(self, network: nn.Sequential) -> None:
+        self._network = network
+        # Any one parameter ties the step into the graph; the gradients of all bypass it.
+        self._anchor = network[0].weight
+        self._bound_to = (0, 0)
+        self._layers: list[_Layer] = []
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        if _place(self._anchor) != self._bound_to:
+            # An optimiser has moved the parameters.
+            self._layers = _bind(self._network)
+            self._bound_to = _place(self._anchor)
+        if torch.is_grad_enabled():
+            return _Step.apply(rows, self._anchor, self._layers)
+        return _forward(self._layers, rows)[-1]
 
 
 def _place(parameter: nn.Parameter) -> tuple[int, int]:
@@ -153,14 +118,14 @@ def _place(parameter: nn.Parameter) -> tuple[int, int]:
     return parameter.data_ptr(), 0 if gradient is None else gradient.data_ptr()
 
 
-def _chain(network: nn.Sequential) -> list[_Layer]:
-    chain: list[_Layer] = []
+def _bind(network: nn.Sequential) -> list[_Layer]:
+    layers: list[_Layer] = []
     for item in network:
         if isinstance(item, nn.Linear):
-            chain.append(_layer(item))
+            layers.append(_layer(item))
         else:
-            chain[-1].bend = type(item)
-    return chain
+            layers[-1].bend = type(item)
+    return layers
 
 
 def _layer(linear: nn.Linear) -> _Layer:
@@ -175,38 +140,37 @@ def _layer(linear: nn.Linear) -> _Layer:
 
 
 class _Step(torch.autograd.Function):
-    """The second argument ties the step into the graph; the parameters' gradients bypass it."""
+    """All layers at once; the second argument is the anchor."""
 
     @staticmethod
-    def forward(
-        ctx: Any, rows: Tensor, anchor: Tensor | None, chains: list[list[_Layer]]
-    ) -> tuple[Tensor, ...]:
-        ctx.chains = chains
-        ctx.learn = anchor is not None
-        ctx.values = [_forward(chain, rows) for chain in chains]
+    def forward(ctx: Any, rows: Tensor, anchor: Tensor, layers: list[_Layer]) -> Tensor:
+        ctx.layers = layers
+        ctx.values = _forward(layers, rows)
         ctx.set_materialize_grads(False)
-        # Other tensors than those kept: an output knows its graph, and would keep itself alive.
-        return tuple(values[-1].detach() for values in ctx.values)
+        # Another tensor than the one kept: an output knows its graph, and would keep itself alive.
+        return ctx.values[-1].detach()
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor | None) -> tuple[Tensor | None, None, None]:
-        to_rows = ctx.needs_input_grad[0]
-        total: Tensor | None = None
-        for chain, values, grad in zip(ctx.chains, ctx.values, grad_outputs, strict=True):
-            if grad is None:
-                continue
-            if ctx.learn:
-                grad = _backward(chain, values, grad, True, to_rows)
-            else:
-                grad = _backward_where_judged(chain, values, grad)
-            total = grad if total is None or grad is None else total + grad
-        return total, None, None
+    def backward(ctx: Any, grad: Tensor | None) -> tuple[Tensor | None, None, None]:
+        if grad is None:
+            return None, None, None
+        layers, values = ctx.layers, ctx.values
+        learn, to_rows = _asked_to_learn(ctx), ctx.needs_input_grad[0]
+        if learn or not to_rows:
+            return _backward(layers, values, grad, learn, to_rows), None, None
+        return _backward_where_judged(layers, values, grad), None, None
 
 
-def _forward(chain: list[_Layer], rows: Tensor) -> list[Tensor]:
+def _asked_to_learn(ctx: Any) -> bool:
+    """Whether the parameters' gradients are wanted: ``backward(inputs=...)`` may leave them out."""
+    anchor = ctx.next_functions[1][0]
+    return anchor is not None and torch._C._will_engine_execute_node(anchor)
+
+
+def _forward(layers: list[_Layer], rows: Tensor) -> list[Tensor]:
     """The rows and what each layer makes of them."""
     values = [rows]
-    for layer in chain:
+    for layer in layers:
         hidden = _empty(rows.shape[0], layer.bias.shape[0])
         torch.addmm(layer.bias, values[-1], layer.transposed, out=hidden)
         if layer.bend is nn.Tanh:
@@ -219,14 +183,12 @@ def _forward(chain: list[_Layer], rows: Tensor) -> list[Tensor]:
 
 
 def _backward(
-    chain: list[_Layer], values: list[Tensor], grad: Tensor, learn: bool, to_rows: bool
+    layers: list[_Layer], values: list[Tensor], grad: Tensor, learn: bool, to_rows: bool
 ) -> Tensor | None:
     """Add to the parameters' gradients if they learn; return the rows' if they want it."""
-    if chain[-1].bend is not None:
-        # Bends are applied in place, and this gradient is not ours.
-        grad = grad.clone()
-    for position in range(len(chain) - 1, -1, -1):
-        layer, inputs, outputs = chain[position], values[position], values[position + 1]
+    grad = grad.clone()
+    for position in range(len(layers) - 1, -1, -1):
+        layer, inputs, outputs = layers[position], values[position], values[position + 1]
         if layer.bend is nn.Tanh:
             array = grad.numpy()
             array *= 1.0 - np.square(outputs.numpy())
@@ -234,6 +196,7 @@ def _backward(
             torch.ops.aten.threshold_backward.grad_input(grad, outputs, 0.0, grad_input=grad)
         if learn:
             layer.bias_grad += grad.sum(dim=0)
+            # NumPy multiplies these narrow matrices up to ten times faster than torch.
             layer.weight_grad += grad.numpy().T @ inputs.numpy()
         if position == 0 and not to_rows:
             return None
@@ -244,17 +207,17 @@ def _backward(
     return grad
 
 
-def _empty(rows: int, columns: int) -> Tensor:
-    """Memory for a result, from NumPy: torch's would go back to the system after every use."""
-    return torch.from_numpy(np.empty((rows, columns), np.float32))
-
-
-def _backward_where_judged(chain: list[_Layer], values: list[Tensor], grad: Tensor) -> Tensor:
+def _backward_where_judged(layers: list[_Layer], values: list[Tensor], grad: Tensor) -> Tensor:
     """The rows' gradient; rows without a say, as where another critic was smaller, are left out."""
     judged = grad.any(dim=1).nonzero().squeeze(1)
     if judged.shape[0] > _WORTH_PICKING * grad.shape[0]:
-        return _backward(chain, values, grad, False, True)
+        return _backward(layers, values, grad, False, True)
     picked = [value[judged] for value in values]
     result = torch.zeros_like(values[0])
-    result[judged] = _backward(chain, picked, grad[judged], False, True)
+    result[judged] = _backward(layers, picked, grad[judged], False, True)
     return result
+
+
+def _empty(rows: int, columns: int) -> Tensor:
+    """Memory for a result, from NumPy: torch's would go back to the system after every use."""
+    return torch.from_numpy(np.empty((rows, columns), np.float32))

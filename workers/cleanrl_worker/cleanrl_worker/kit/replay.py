@@ -57,6 +57,11 @@ class ReplayBuffer:
     def __len__(self) -> int:
         return self.size if self._full else self._next
 
+    @property
+    def ready(self) -> bool:
+        """Whether there is anything to draw."""
+        return self._full or self._next > 0
+
     def add(
         self,
         obs: np.ndarray,
