@@ -26,6 +26,7 @@ import psutil
 
 from mosaic.client import TrainerClient
 from mosaic.client.connection import start_daemon
+from mosaic.config import build
 from mosaic.config.paths import Home
 
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
@@ -57,8 +58,8 @@ def main() -> None:
 def _measure(folder: Path, megabytes: int, count: int) -> list[dict[str, float]]:
     here, there = Home.locate(folder / "here"), Home.locate(folder / "there")
     with _daemon(here) as one, _daemon(there) as two:
-        worker = {"type": "example", "config": {"total_timesteps": 2}}
-        run = one.trainer.submit({"artifacts": {}, "metadata": {"worker": worker}})
+        config = build.any_worker(build.Worker("example"), {"total_timesteps": 2})
+        run = one.trainer.submit(config)
         run = one.trainer.wait(run["run_id"], 60)
         _fill(Path(run["run_dir"]), megabytes)
         return [_round(one, two, run, folder) for _ in range(count)]

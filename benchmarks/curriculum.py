@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from cleanrl_worker.wrappers.curriculum import BABYAI_DOORKEY_CURRICULUM
+from mosaic.config import build
+from mosaic.config.model import TrainRunConfig
 
 RESULTS = Path(__file__).parent / "results"
 # The preset without its last stage, which takes millions of steps.
@@ -30,16 +32,18 @@ FLAGS = {"num_envs": 8, "num_steps": 128, "num_minibatches": 8}
 
 def train(folder: Path, seed: int, total: int, stages: list[dict[str, Any]] | None) -> list[Any]:
     """Train once; the stages that were told, with the step at which each began."""
-    extras: dict[str, Any] = {"algo_params": FLAGS, "fastlane_video_mode": "off"}
+    extras: dict[str, Any] = {"fastlane_video_mode": "off"}
     if stages:
         extras["curriculum_schedule"] = stages
-    config = {
-        "algo": "ppo",
-        "env_id": HARDEST,
-        "seed": seed,
-        "total_timesteps": total,
-        "extras": extras,
-    }
+    config = build.train(
+        build.Worker("cleanrl"),
+        "ppo",
+        env_id=HARDEST,
+        seed=seed,
+        total_timesteps=total,
+        parameters=FLAGS,
+        extras=extras,
+    )
     lines = _worker(folder, config)
     return [
         {key: line[key] for key in ("stage", "env_id", "steps", "episodes")}
@@ -54,10 +58,12 @@ def judge(folder: Path, policy: Path, episodes: int) -> dict[str, Any]:
         "mode": "policy_eval",
         "policy_path": str(policy),
         "eval_episodes": episodes,
+        # Agents of a grid that take the likeliest action walk in circles.
         "eval_sample": True,
         "fastlane_video_mode": "off",
     }
-    _worker(folder, {"env_id": HARDEST, "seed": 1000, "extras": extras})
+    fields = {"env_id": HARDEST, "seed": 1000, "extras": extras}
+    _worker(folder, build.any_worker(build.Worker("cleanrl"), fields))
     summary = json.loads((folder / "eval_summary.json").read_text())
     solved = sum(value > 0 for value in summary["returns"]) / len(summary["returns"])
     return {
@@ -67,9 +73,9 @@ def judge(folder: Path, policy: Path, episodes: int) -> dict[str, Any]:
     }
 
 
-def _worker(folder: Path, config: dict[str, Any]) -> list[dict[str, Any]]:
+def _worker(folder: Path, config: TrainRunConfig) -> list[dict[str, Any]]:
     path = folder.with_suffix(".json")
-    path.write_text(json.dumps(config))
+    path.write_text(json.dumps(config.document()))
     command = [sys.executable, "-m", "cleanrl_worker.cli", "--config", str(path)]
     done = subprocess.run(
         [*command, "--run-dir", str(folder)], capture_output=True, text=True, check=True

@@ -28,6 +28,8 @@ import first_step
 import numpy as np
 
 from mosaic.client import TrainerClient
+from mosaic.config import build
+from mosaic.config.model import TrainRunConfig
 from mosaic.config.paths import Home
 from mosaic.connect.endpoint import find_endpoint
 from mosaic.errors import DaemonNotRunningError
@@ -39,7 +41,9 @@ BENCHMARKS = Path(__file__).parent
 RESULTS = BENCHMARKS / "results"
 ENV_ID = "CartPole-v1"
 MARK = 8_000
-EXAMPLE = {"algo": "darts", "worker": "example", "total_timesteps": 10_000_000}
+_DARTS: dict[str, Any] = {"algo": "darts", "total_timesteps": 10_000_000}
+EXAMPLE = build.any_worker(build.Worker("example"), _DARTS)
+SLOW = build.any_worker(build.Worker("example"), {**_DARTS, "extras": {"step_ms": 200}})
 
 Figures = dict[str, Any]
 
@@ -142,7 +146,7 @@ def load(scratch: Path, quick: bool) -> Figures:
     seconds = 8.0 if quick else 30.0
     with daemon(scratch / "load", warm_start=False, cpu_slots=2) as (client, pid, _):
         for _ in range(22):
-            client.submit({**EXAMPLE, "extras": {"step_ms": 200}})
+            client.submit(SLOW)
         _until(lambda: client.resources()["running"] == 2)
         time.sleep(2.0)
         before, began = _cpu_s(pid), time.monotonic()
@@ -288,24 +292,18 @@ def _pages(client: TrainerClient, **query: Any) -> Figures:
     return _spread(took, 1)
 
 
-def _ppo(scratch: Path, name: str, steps: int) -> tuple[dict[str, Any], Path]:
+def _ppo(scratch: Path, name: str, steps: int) -> tuple[TrainRunConfig, Path]:
     path = scratch / f"{name}.json"
-    config = {
-        "run_name": name,
-        "artifacts": {},
-        "environment": {"FIRST_STEP_FILE": str(path), "FIRST_STEP_MARK": str(MARK)},
-        "metadata": {
-            "worker": {
-                "type": "cleanrl",
-                "config": {
-                    "algo": "ppo",
-                    "env_id": ENV_ID,
-                    "total_timesteps": steps,
-                    "extras": {"fastlane_video_mode": "off"},
-                },
-            }
-        },
-    }
+    config = build.train(
+        build.Worker("cleanrl"),
+        "ppo",
+        env_id=ENV_ID,
+        total_timesteps=steps,
+        extras={"fastlane_video_mode": "off"},
+        wishes=build.Wishes(
+            name=name, environment={"FIRST_STEP_FILE": str(path), "FIRST_STEP_MARK": str(MARK)}
+        ),
+    )
     return config, path
 
 

@@ -24,6 +24,7 @@ class LogBench:
     def __init__(self, home: Path, application: Any, gigabytes: float) -> None:
         from gym_gui.app import open_window
         from mosaic.client import TrainerClient
+        from mosaic.config import build
         from mosaic.config.paths import Home
 
         self._application = application
@@ -31,8 +32,9 @@ class LogBench:
         self._memory = 0
         place = Home.locate(home)
         with TrainerClient.connect(place) as client:
-            asked = {"worker": "example", "algo": "darts", "env_id": "", "total_timesteps": 10**9}
-            self._run_id = str(client.submit({**asked, "extras": {"step_ms": 500}}).run_id)
+            fields = {"total_timesteps": 10**9, "extras": {"step_ms": 500}}
+            asked = build.any_worker(build.Worker("example"), fields)
+            self._run_id = client.submit(asked).run_id
             while client.get(self._run_id).state != "EXEC":
                 time.sleep(0.1)
             folder = Path(client.get(self._run_id).run_dir) / "logs"

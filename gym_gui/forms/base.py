@@ -16,7 +16,7 @@ class WorkerForm(QWidget):
     """A form that makes runs.
 
     Signals:
-        submitted: A list of config documents and the id of the run they continue ("" if none).
+        submitted: A list of `TrainRunConfig` and the id of the run they continue ("" if none).
         edited: Something was changed; the content should be kept.
     """
 

@@ -10,9 +10,11 @@ from qtpy.QtWidgets import QCheckBox, QLineEdit
 from gym_gui.forms.base import NumberLine, WorkerForm, form_layout, texts_of, type_texts
 from gym_gui.forms.run_source import RunSource
 from gym_gui.models.actors import Actor
-from gym_gui.models.run_status import title_of
 from gym_gui.services import Services
 from gym_gui.widgets.basics import Banner, button, column, label, row
+from mosaic.config import build
+from mosaic.config.model import TrainRunConfig
+from mosaic.errors import InvalidConfigError
 
 
 class CleanRlPolicyForm(WorkerForm):
@@ -105,36 +107,32 @@ class CleanRlPolicyForm(WorkerForm):
         if problems:
             self.banner.say("danger", "Not sent: " + "; ".join(problems))
             return
-        self.banner.say("info", "")
         own_file = bool(self.source.file.text().strip())
-        self.submitted.emit([self._config()], "" if own_file else self.source.run_id)
+        try:
+            config = self._config()
+        except InvalidConfigError as error:
+            self.show_refusal(list(error.problems))
+            return
+        self.banner.say("info", "")
+        self.submitted.emit([config], "" if own_file else self.source.run_id)
 
     def show_refusal(self, problems: list[Any]) -> None:
         self.banner.say("danger", "\n".join(map(str, problems)))
 
-    def _config(self) -> dict[str, Any]:
-        run = self.source.run
-        extras: dict[str, Any] = {
-            "mode": "policy_eval",
-            "policy_path": self.source.path(),
-            "eval_episodes": int(self.episodes.value() or 1),
-            "capture_video": self.video.isChecked(),
-            "repeat": self.repeat.isChecked(),
-        }
-        if self.gamma.value() is not None:
-            extras["gamma"] = float(self.gamma.value() or 0.0)
-        name = f"eval of {title_of(run)}" if run else "eval of a file"
-        config = {
-            "algo": self.algo.text().strip() or (run.algo if run else ""),
-            "env_id": self.env.text().strip() or (run.env_id if run else ""),
-            "seed": int(self.seed.value() or 0),
-            "extras": extras,
-        }
-        return {
-            "run_name": name[:200],
-            "artifacts": {},
-            "metadata": {"worker": {"type": self._worker, "config": config}},
-        }
+    def _config(self) -> TrainRunConfig:
+        gamma = self.gamma.value()
+        return build.evaluate(
+            self.source.run,
+            worker=self._worker,
+            policy=self.source.path(),
+            algo=self.algo.text().strip(),
+            env_id=self.env.text().strip(),
+            episodes=int(self.episodes.value() or 1),
+            seed=int(self.seed.value() or 0),
+            gamma=None if gamma is None else float(gamma),
+            video=self.video.isChecked(),
+            repeat=self.repeat.isChecked(),
+        )
 
     def _on_source(self) -> None:
         run = self.source.run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +12,9 @@ from gym_gui.forms.run_source import RunSource
 from gym_gui.models.actors import Actor
 from gym_gui.services import Services
 from gym_gui.widgets.basics import Banner, button, column, label, row
+from mosaic.config import build
+from mosaic.errors import InvalidConfigError
+from mosaic.records import RunRecord
 
 
 class CleanRlResumeForm(WorkerForm):
@@ -81,27 +83,28 @@ class CleanRlResumeForm(WorkerForm):
             return
         self._services.link.ask(
             lambda client: client.config(run.run_id),
-            lambda config: self._send(config, run.run_id),
+            lambda before: self._send(before, run),
             lambda error: self.banner.say("danger", f"The run's config cannot be read: {error}"),
         )
 
     def show_refusal(self, problems: list[Any]) -> None:
         self.banner.say("danger", "\n".join(map(str, problems)))
 
-    def _send(self, before: dict[str, Any], parent: str) -> None:
-        config = copy.deepcopy(before)
-        fields = config["metadata"]["worker"]["config"]
+    def _send(self, before: Mapping[str, Any], run: RunRecord) -> None:
         steps = self.steps.value()
-        if steps is not None:
-            fields["total_timesteps"] = int(steps)
-        extras = fields.setdefault("extras", {})
-        extras["mode"] = "resume_training"
-        extras["checkpoint_path"] = self.source.path()
-        (extras.get("algo_params") or {}).pop("stop_at", None)
-        if self.name.text().strip():
-            config["run_name"] = self.name.text().strip()
+        try:
+            config = build.resume(
+                build.read_config(before),
+                run,
+                checkpoint=self.source.path(),
+                total_timesteps=None if steps is None else int(steps),
+                name=self.name.text().strip(),
+            )
+        except InvalidConfigError as error:
+            self.show_refusal(list(error.problems))
+            return
         self.banner.say("info", "")
-        self.submitted.emit([config], parent)
+        self.submitted.emit([config], run.run_id)
 
     def _on_source(self) -> None:
         run = self.source.run

@@ -12,11 +12,12 @@ from qtpy.QtWidgets import QFileDialog, QLineEdit, QListWidget, QPlainTextEdit
 
 from gym_gui.forms.base import NumberLine, WorkerForm, form_layout, texts_of, type_texts
 from gym_gui.models.actors import Actor
-from gym_gui.models.script_header import ScriptHeader, read_header, scripts_in
 from gym_gui.services import Services
 from gym_gui.widgets.basics import Banner, button, column, label, row
 from gym_gui.widgets.qt_types import sure
+from mosaic.config import build
 from mosaic.config.paths import project_root
+from mosaic.config.pipeline import PipelineHeader, described_scripts, read_header
 
 _SHOWN_CHARACTERS = 40_000
 
@@ -28,7 +29,7 @@ class CleanRlScriptForm(WorkerForm):
         super().__init__()
         self._services = services
         self._worker = "cleanrl"
-        self._header = ScriptHeader()
+        self._header = PipelineHeader()
         self.list = QListWidget()
         self.list.setAccessibleName("Scripts")
         self.list.setMaximumHeight(130)
@@ -76,7 +77,7 @@ class CleanRlScriptForm(WorkerForm):
         self._worker = actor.worker_type
         root = self._services.link.home.root
         folders = [root / "scripts", project_root() / "scripts", project_root() / "examples"]
-        self._services.link.calls.run(lambda: scripts_in(folders), self._fill)
+        self._services.link.calls.run(lambda: described_scripts(folders), self._fill)
 
     def restore(self, content: Mapping[str, Any]) -> None:
         type_texts(content.get("typed"), self.path, self.name, self.seed)
@@ -89,24 +90,15 @@ class CleanRlScriptForm(WorkerForm):
         if not self.start.isEnabled():
             self.banner.say("danger", "Choose a script that can be read.")
             return
-        config: dict[str, Any] = {
-            "algo": "script",
-            "seed": int(self.seed.value() or 0),
-            "extras": {"mode": "script", "script_path": str(path.absolute())},
-        }
-        if self._header.total_timesteps:
-            config["total_timesteps"] = self._header.total_timesteps
-        self.banner.say("info", "")
-        self.submitted.emit(
-            [
-                {
-                    "run_name": self.name.text().strip() or path.stem,
-                    "artifacts": {},
-                    "metadata": {"worker": {"type": self._worker, "config": config}},
-                }
-            ],
-            "",
+        config = build.script(
+            self._worker,
+            path,
+            seed=int(self.seed.value() or 0),
+            header=self._header,
+            wishes=build.Wishes(name=self.name.text().strip()),
         )
+        self.banner.say("info", "")
+        self.submitted.emit([config], "")
 
     def show_refusal(self, problems: list[Any]) -> None:
         self.banner.say("danger", "\n".join(map(str, problems)))
@@ -131,20 +123,20 @@ class CleanRlScriptForm(WorkerForm):
             return
         path = Path(text).expanduser()
 
-        def work() -> tuple[ScriptHeader, str]:
+        def work() -> tuple[PipelineHeader, str]:
             return read_header(path), path.read_text(errors="replace")[:_SHOWN_CHARACTERS]
 
         def failed(error: Exception) -> None:
             if text == self.path.text().strip():
                 self._facts.setText(f"Cannot be read: {getattr(error, 'strerror', '') or error}")
 
-        def show(found: tuple[ScriptHeader, str]) -> None:
+        def show(found: tuple[PipelineHeader, str]) -> None:
             if text == self.path.text().strip():
                 self._show(*found)
 
         self._services.link.calls.run(work, show, failed)
 
-    def _show(self, header: ScriptHeader, text: str) -> None:
+    def _show(self, header: PipelineHeader, text: str) -> None:
         self._header = header
         self.start.setEnabled(True)
         self.text.setPlainText(text)

@@ -31,6 +31,7 @@ from gym_gui.models.train_draft import TrainDraft
 from gym_gui.services import Services
 from gym_gui.widgets.basics import Banner, column, label, row, scrolled, tab_chain
 from gym_gui.widgets.qt_types import sure
+from mosaic.errors import InvalidConfigError
 
 
 class CleanRlTrainForm(WorkerForm):
@@ -250,8 +251,13 @@ class CleanRlTrainForm(WorkerForm):
         if problems:
             self.banner.say("danger", "Not sent: " + "; ".join(problems))
             return
+        try:
+            configs = self.draft().configs()
+        except InvalidConfigError as error:
+            self.show_refusal(list(error.problems))
+            return
         self.banner.say("info", "")
-        self.submitted.emit(self.draft().configs(), "")
+        self.submitted.emit(configs, "")
 
     def dry_run(self) -> None:
         actor = self.choice.actor
@@ -263,10 +269,15 @@ class CleanRlTrainForm(WorkerForm):
             self.notes.add_result(False, "\n".join(problems))
             return
         draft = self.draft()
+        try:
+            config = draft.config(draft.seed)
+        except InvalidConfigError as error:
+            self.notes.add_result(False, str(error))
+            return
         self.bar.dry.setEnabled(False)
         self.notes.begin(f"{draft.algo} in {draft.env_id}")
         self._services.hooks.dry_run(
-            actor.capabilities, draft.config(draft.seed), self._on_dry_run, self._on_dry_run_error
+            actor.capabilities, config.document(), self._on_dry_run, self._on_dry_run_error
         )
 
     def show_refusal(self, problems: list[Any]) -> None:

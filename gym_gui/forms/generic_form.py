@@ -13,6 +13,9 @@ from gym_gui.forms.base import WorkerForm
 from gym_gui.models.actors import Actor
 from gym_gui.services import Services
 from gym_gui.widgets.basics import Banner, button, column, label, row
+from mosaic.config import build
+from mosaic.config.model import TrainRunConfig
+from mosaic.errors import InvalidConfigError
 
 
 class GenericForm(WorkerForm):
@@ -45,35 +48,42 @@ class GenericForm(WorkerForm):
         if not self.text.toPlainText().strip():
             self.text.setPlainText(_start_text(actor))
 
-    def document(self) -> dict[str, Any]:
-        """The config as typed.
+    def config(self) -> TrainRunConfig:
+        """The config as typed: a whole job, or the worker's own fields.
 
         Raises:
             ValueError: It is no JSON object.
+            InvalidConfigError: With every problem.
         """
         typed = json.loads(self.text.toPlainText())
         if not isinstance(typed, dict):
             raise ValueError("a config is a JSON object")
         if "metadata" in typed:
-            return typed
+            return build.read_config(typed)
         worker = self._actor.worker_type if self._actor else ""
-        return {"artifacts": {}, "metadata": {"worker": {"type": worker, "config": typed}}}
+        return build.any_worker(build.Worker(worker), typed)
 
     def submit(self) -> None:
-        try:
-            self.submitted.emit([self.document()], "")
-        except ValueError as error:
-            self.banner.say("danger", f"This is not valid JSON: {error}")
+        config = self._checked()
+        if config is not None:
+            self.submitted.emit([config], "")
 
     def dry_run(self) -> None:
+        config = self._checked()
+        if config is not None:
+            self._services.link.ask(
+                lambda client: client.validate(config), self._on_checked, self._failed
+            )
+
+    def _checked(self) -> TrainRunConfig | None:
+        """The config, or None after the banner has said what is wrong with it."""
         try:
-            document = self.document()
+            return self.config()
+        except InvalidConfigError as error:
+            self._on_checked(list(error.problems))
         except ValueError as error:
             self.banner.say("danger", f"This is not valid JSON: {error}")
-            return
-        self._services.link.ask(
-            lambda client: client.validate(document), self._on_checked, self._failed
-        )
+        return None
 
     def show_refusal(self, problems: list[Any]) -> None:
         self._on_checked(problems)

@@ -94,7 +94,7 @@ def _train(draft: TrainDraft, seed: int) -> list[str]:
 
 
 def _config_text(draft: TrainDraft, seed: int) -> str:
-    return json.dumps(_without_secrets(draft.config(seed)), indent=2)
+    return json.dumps(_without_secrets(draft.config(seed).document()), indent=2)
 
 
 def _literal(text: str) -> str:

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from mosaic.config.suggest import did_you_mean
+from mosaic.config.values import read_truth
 
 INT, FLOAT, BOOL, CHOICE, TEXT, OTHER = "int", "float", "bool", "choice", "str", "other"
 _FIRST_SHOWN = 8
-_TRUE = {"true", "yes", "on", "1"}
-_FALSE = {"false", "no", "off", "0"}
 
 
 class FieldError(ValueError):
@@ -119,11 +118,10 @@ class Field:
         return typed
 
     def _switch(self, typed: str) -> bool:
-        if typed.lower() in _TRUE:
-            return True
-        if typed.lower() in _FALSE:
-            return False
-        raise FieldError(f"must be {self.allowed}, not {typed!r}")
+        truth = read_truth(typed)
+        if truth is None:
+            raise FieldError(f"must be {self.allowed}, not {typed!r}")
+        return truth
 
     def _json(self, typed: str) -> Any:
         try:

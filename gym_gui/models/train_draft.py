@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from mosaic.config import build
+from mosaic.config.model import Parameters, TrainRunConfig
 from mosaic.config.secrets import looks_secret
 
 _EXTRA_TEXTS = (
@@ -31,7 +33,7 @@ class TrainDraft:
     seed: int = 1
     seeds: int = 1
     total_timesteps: int | None = None
-    params: dict[str, Any] = field(default_factory=dict)
+    params: Parameters = field(default_factory=dict)
     cpus: int = 1
     gpu: bool = False
     wall_minutes: float | None = None
@@ -46,31 +48,43 @@ class TrainDraft:
     requirements: list[str] = field(default_factory=lambda: ["base"])
     notes: str = ""
     tags: list[str] = field(default_factory=list)
-    other_extras: dict[str, Any] = field(default_factory=dict)
+    other_extras: Parameters = field(default_factory=dict)
 
     # ------------------------------------------------------------ configs
 
-    def configs(self) -> list[dict[str, Any]]:
-        """One TrainRunConfig document a seed."""
+    def configs(self) -> list[TrainRunConfig]:
+        """One configuration a seed.
+
+        Raises:
+            InvalidConfigError: With every problem.
+        """
         return [self.config(self.seed + offset) for offset in range(max(1, self.seeds))]
 
-    def config(self, seed: int) -> dict[str, Any]:
-        """The TrainRunConfig document of one seed."""
-        worker: dict[str, Any] = {"type": self.worker, "config": self._worker_config(seed)}
-        if self.module:
-            worker["module"] = self.module
-        gpus = {"requested": 1, "mandatory": 1} if self.gpu else {"requested": 0, "mandatory": 0}
-        return {
-            "run_name": self.name_of(seed),
-            "resources": {"gpus": gpus, "cpus": {"requested": self.cpus}},
-            "limits": {"max_wallclock_minutes": self.wall_minutes},
-            "artifacts": {
-                "tensorboard": {"enabled": self.tensorboard},
-                "wandb": {"enabled": self.track_wandb},
-                "keep_checkpoints": self.keep_checkpoints,
-            },
-            "metadata": {"worker": worker, "tags": list(self.tags)},
-        }
+    def config(self, seed: int) -> TrainRunConfig:
+        """The configuration of one seed.
+
+        Raises:
+            InvalidConfigError: With every problem.
+        """
+        return build.train(
+            build.Worker(self.worker, self.module),
+            self.algo,
+            env_id=self.env_id,
+            seed=seed,
+            total_timesteps=self.total_timesteps,
+            parameters=self.params,
+            extras=self._extras(),
+            wishes=build.Wishes(
+                name=self.name_of(seed),
+                tags=self.tags,
+                cpus=self.cpus,
+                gpus=int(self.gpu),
+                max_minutes=self.wall_minutes,
+                tensorboard=self.tensorboard,
+                wandb=self.track_wandb,
+                keep_checkpoints=self.keep_checkpoints,
+            ),
+        )
 
     def name_of(self, seed: int) -> str:
         """The run's name; with the seed where there are several."""
@@ -78,30 +92,18 @@ class TrainDraft:
             return ""
         return f"{self.run_name}-s{seed}" if self.seeds > 1 else self.run_name
 
-    def _worker_config(self, seed: int) -> dict[str, Any]:
-        config: dict[str, Any] = {
-            "run_id": "${RUN_ID}",
-            "algo": self.algo,
-            "env_id": self.env_id,
-            "seed": seed,
-            "extras": self._extras(),
+    def _extras(self) -> Parameters:
+        extras: Parameters = {
+            **self.other_extras,
+            "requirements": list(self.requirements),
+            "fastlane_video_mode": self.fastlane_video_mode,
         }
-        if self.total_timesteps is not None:
-            config["total_timesteps"] = self.total_timesteps
-        return config
-
-    def _extras(self) -> dict[str, Any]:
-        extras: dict[str, Any] = {**self.other_extras, "algo_params": dict(self.params)}
-        extras["requirements"] = list(self.requirements)
-        extras["fastlane_video_mode"] = self.fastlane_video_mode
         if self.fastlane_video_mode == "grid":
             extras["fastlane_grid_limit"] = self.fastlane_grid_limit
-        for name in ("track_wandb", "capture_video"):
-            if getattr(self, name):
-                extras[name] = True
-        if self.gpu:
-            extras["cuda"] = True
+        if self.capture_video:
+            extras["capture_video"] = True
         if self.track_wandb:
+            extras["track_wandb"] = True
             extras.update({key: text for key, text in self.wandb.items() if text})
             if self.wandb_use_vpn_proxy:
                 extras["wandb_use_vpn_proxy"] = True
@@ -112,31 +114,28 @@ class TrainDraft:
     # ------------------------------------------------------------ there and back
 
     @classmethod
-    def from_config(cls, document: Mapping[str, Any]) -> TrainDraft:
-        """The draft behind a nested config; secrets stay behind."""
-        request = document["metadata"]["worker"]
-        config = request["config"]
-        extras = dict(config.get("extras") or {})
-        resources = document.get("resources") or {}
-        artifacts = document.get("artifacts") or {}
+    def from_config(cls, config: TrainRunConfig) -> TrainDraft:
+        """The draft behind a configuration; secrets stay behind."""
+        request, worker, resources = config.metadata.worker, config.worker, config.resources
+        extras = worker.extras.model_dump(exclude_unset=True)
         draft = cls(
-            worker=request["type"],
-            module=request.get("module") or "",
-            algo=config.get("algo", ""),
-            env_id=config.get("env_id", ""),
-            run_name=document.get("run_name", ""),
-            seed=config.get("seed", 1),
-            total_timesteps=config.get("total_timesteps"),
-            params=dict(extras.pop("algo_params", None) or {}),
-            cpus=(resources.get("cpus") or {}).get("requested", 1),
-            gpu=bool((resources.get("gpus") or {}).get("requested")),
-            wall_minutes=(document.get("limits") or {}).get("max_wallclock_minutes"),
-            tensorboard=(artifacts.get("tensorboard") or {}).get("enabled", True),
-            keep_checkpoints=artifacts.get("keep_checkpoints", 3),
-            tags=list(document["metadata"].get("tags") or ()),
+            worker=request.type,
+            module=request.module or "",
+            algo=worker.algo,
+            env_id=worker.env_id,
+            run_name=config.run_name,
+            seed=worker.seed,
+            total_timesteps=worker.total_timesteps,
+            params=extras.pop("algo_params", {}),
+            cpus=resources.cpus.requested,
+            gpu=resources.gpus.requested > 0,
+            wall_minutes=config.limits.max_wallclock_minutes,
+            tensorboard=config.artifacts.tensorboard.enabled,
+            keep_checkpoints=config.artifacts.keep_checkpoints,
+            tags=list(config.metadata.tags),
         )
-        for key in ("cuda", "use_cuda"):
-            extras.pop(key, None)
+        # The form has one switch for the GPU: the one that reserves it.
+        extras.pop("cuda", None)
         draft.wandb = {
             key: str(value)
             for key in _EXTRA_TEXTS

@@ -27,7 +27,7 @@ class LaunchPanel(QWidget):
     """Choose who acts, fill in the form, send it.
 
     Signals:
-        submitted: Config documents, the run they continue, and the form they came from.
+        submitted: Configurations, the run they continue, and the form they came from.
         play_wanted: The user wants to act himself.
         actors_changed: The roster is known or changed.
     """

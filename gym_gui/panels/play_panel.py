@@ -22,6 +22,7 @@ from gym_gui.widgets.layouts import as_panel, clear, column, framed, row, scroll
 from gym_gui.widgets.messages import Banner
 from gym_gui.widgets.picker import Picker
 from gym_gui.widgets.qt_types import sure
+from mosaic.config import build
 from mosaic.records import RunRecord
 
 _START = "Press Start to play. Every step is recorded; find it again in the run's Replay tab."
@@ -152,24 +153,13 @@ class PlayPanel(QWidget):
         """Start a game as a run of its own."""
         if self.playing or self.env.problem or self.seed.problem or self.fps.problem:
             return
-        extras: dict[str, Any] = {"env_kwargs": self.options.values()}
-        if self.fps.value():
-            extras["fps"] = self.fps.value()
-        config = {
-            "run_name": f"play {self.env.text}",
-            "artifacts": {"tensorboard": {"enabled": False}},
-            "metadata": {
-                "worker": {
-                    "type": HUMAN,
-                    "config": {
-                        "algo": "human",
-                        "env_id": self.env.text,
-                        "seed": int(self.seed.value() or 0),
-                        "extras": extras,
-                    },
-                }
-            },
-        }
+        config = build.play(
+            HUMAN,
+            self.env.text,
+            seed=int(self.seed.value() or 0),
+            fps=self.fps.value(),
+            env_kwargs=self.options.values(),
+        )
         self.start.setEnabled(False)
         self.game.view.clear("Starting the environment …")
         self._services.link.ask(

@@ -1,8 +1,7 @@
 """Making runs: the form in front, what can be put into it, and what can be taken from it."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 from gym_gui.actions import rules
 from gym_gui.actions.action import Action
@@ -17,7 +16,7 @@ from gym_gui.panels.launch_panel import DEFAULT_ACTOR, LaunchPanel
 from gym_gui.presenters.run_commands import RunCommands, read_config
 from gym_gui.services import Services
 from gym_gui.widgets.command_palette import CommandPalette
-from mosaic.errors import MosaicError
+from mosaic.config.model import TrainRunConfig
 
 
 class FormCommands:
@@ -200,7 +199,7 @@ class FormCommands:
         self._runs.submit(draft.configs())
         self._show_layout("watch")
 
-    def submit(self, configs: list[dict[str, Any]], parent: str, form: WorkerForm) -> None:
+    def submit(self, configs: list[TrainRunConfig], parent: str, form: WorkerForm) -> None:
         """Send what a form made."""
         self._runs.submit(configs, parent, form.show_refusal)
 
@@ -244,13 +243,9 @@ class FormCommands:
             lambda error: self._services.notices.error(f"{path.name} cannot be opened", error),
         )
 
-    def load_config(self, document: Mapping[str, Any]) -> None:
+    def load_config(self, config: TrainRunConfig) -> None:
         """Put a config into the train form."""
-        try:
-            draft = TrainDraft.from_config(document)
-        except (KeyError, TypeError, MosaicError) as error:
-            self._services.notices.problem(f"This is not the config of a run: {error}")
-            return
+        draft = TrainDraft.from_config(config)
         self._show_layout("train")
         self._launch.choose(draft.worker)
         form = self._launch.show_form(TRAIN, draft.worker)

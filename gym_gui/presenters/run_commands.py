@@ -1,12 +1,9 @@
 """What can be done with runs: sent to the daemon, shown at once, reported when it fails."""
 
-import copy
-import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from gym_gui.models.formatting import split_tags
 from gym_gui.models.notices import Notice
@@ -21,14 +18,13 @@ from gym_gui.models.run_status import (
 )
 from gym_gui.services import Services
 from mosaic.client import TrainerClient
+from mosaic.config import build
 from mosaic.config.model import TrainRunConfig
-from mosaic.config.validation import nest
 from mosaic.errors import InvalidConfigError, Problem
 from mosaic.records import RunRecord
+from mosaic.workers.algorithms import worker_of
+from mosaic.workers.discovery import discover
 
-# A checked configuration, or a document as somebody wrote it.
-Config = TrainRunConfig | Mapping[str, Any]
-Document = Mapping[str, Any]
 Refused = Callable[[list[Problem]], None]
 
 
@@ -43,13 +39,13 @@ class RunCommands:
     # ------------------------------------------------------------ making runs
 
     def submit(
-        self, configs: Sequence[Config], parent: str = "", refused: Refused | None = None
+        self, configs: Sequence[TrainRunConfig], parent: str = "", refused: Refused | None = None
     ) -> None:
         """Send configs; each shows at once as a pending row."""
         for config in configs:
             self._submit_one(parent, refused, config)
 
-    def _submit_one(self, parent: str, refused: Refused | None, config: Config) -> None:
+    def _submit_one(self, parent: str, refused: Refused | None, config: TrainRunConfig) -> None:
         self._pending += 1
         key = pending_id(self._pending)
         store, notices = self._services.store, self._services.notices
@@ -76,10 +72,10 @@ class RunCommands:
         for run in runs:
             self.with_config(run, partial(self._submit_one, run.run_id, None))
 
-    def with_config(self, run: RunRecord, then: Callable[[Document], None]) -> None:
+    def with_config(self, run: RunRecord, then: Callable[[TrainRunConfig], None]) -> None:
         """Ask for a run's config, as it was submitted, and hand it on."""
         self._services.link.ask(
-            lambda client: client.config(run.run_id),
+            lambda client: build.read_config(client.config(run.run_id)),
             then,
             lambda error: self._services.notices.error("The run's config could not be read", error),
         )
@@ -200,39 +196,24 @@ def _restore(client: TrainerClient, run_id: str) -> RunRecord:
     return client.restore(run_id)
 
 
-def read_config(path: Path) -> Document:
-    """A config file of the user's, in the nested shape.
+def read_config(path: Path) -> TrainRunConfig:
+    """A config file of the user's, nested or flat.
 
     Raises:
-        ValueError: It is not a config.
+        OSError: It cannot be read.
+        InvalidConfigError: It is not a config.
     """
-    document = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(document, dict):
-        raise ValueError(f"{path.name} is not a config: it holds a {type(document).__name__}")
-    nested = nest(document)
-    if "metadata" not in nested:
-        raise ValueError(
-            f"{path.name} is not a config: it has neither metadata nor algo and env_id"
-        )
-    return copy.deepcopy(nested)
+    return build.read_config(path.read_bytes(), lambda algo: worker_of(algo, discover()))
 
 
-def pending_run(run_id: str, config: Config) -> RunRecord:
+def pending_run(run_id: str, config: TrainRunConfig) -> RunRecord:
     """A row for a run that the daemon has not confirmed yet."""
-    document = config.model_dump() if isinstance(config, TrainRunConfig) else nest(dict(config))
-    worker = _object(_object(document.get("metadata")).get("worker"))
-    inner = _object(worker.get("config"))
-    seed = inner.get("seed")
     return RunRecord(
         run_id=run_id,
-        run_name=str(document.get("run_name") or ""),
-        worker=str(worker.get("type") or ""),
-        algo=str(inner.get("algo") or ""),
-        env_id=str(inner.get("env_id") or ""),
-        seed=seed if isinstance(seed, int) else None,
+        run_name=config.run_name,
+        worker=config.metadata.worker.type,
+        algo=config.worker.algo,
+        env_id=config.worker.env_id,
+        seed=config.worker.seed,
         created_at=time.time(),
     )
-
-
-def _object(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else {}

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from mosaic.config.model import Mode, Parameters, TrainRunConfig
-from mosaic.config.pipeline import read_header
+from mosaic.config.pipeline import PipelineHeader, read_header
 from mosaic.config.secrets import extract
-from mosaic.config.validation import validate_train_run_config
+from mosaic.config.validation import WorkerFinder, validate_train_run_config
 from mosaic.errors import InvalidConfigError, Problem
 
 if TYPE_CHECKING:
@@ -73,13 +73,19 @@ class Wishes:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_config(document: str | bytes | Mapping[str, object]) -> TrainRunConfig:
-    """A stored configuration, also one that an earlier version has written.
+def read_config(
+    document: str | bytes | Mapping[str, object], worker_of: WorkerFinder | None = None
+) -> TrainRunConfig:
+    """A configuration that was stored, by this version or an earlier one, or written by hand.
+
+    Args:
+        document: JSON text or a parsed document.
+        worker_of: Names the worker of an algorithm, for a flat document that names none.
 
     Raises:
         InvalidConfigError: With every problem.
     """
-    return validate_train_run_config(document)
+    return validate_train_run_config(document, None, worker_of)
 
 
 def train(
@@ -232,7 +238,12 @@ def evaluate(
 
 
 def script(
-    worker: str, file: Path, *, seed: int = 1, wishes: Wishes | None = None
+    worker: str,
+    file: Path,
+    *,
+    seed: int = 1,
+    header: PipelineHeader | None = None,
+    wishes: Wishes | None = None,
 ) -> TrainRunConfig:
     """Run a shell script of several training phases as one run.
 
@@ -240,6 +251,7 @@ def script(
         worker: Who runs it.
         file: The script.
         seed: Handed to the script.
+        header: What the script says about itself, where it has been read already.
         wishes: Name, resources and limits.
     """
     mode: Mode = "script"
@@ -248,13 +260,14 @@ def script(
         "seed": seed,
         "extras": {"mode": mode, "script_path": str(file.expanduser().absolute())},
     }
-    try:
-        total = read_header(file.expanduser()).total_timesteps
-    except ValueError:
-        # The worker refuses such a script with a pointer; here only the total is missing.
-        total = 0
-    if total:
-        fields["total_timesteps"] = total
+    if header is None:
+        try:
+            header = read_header(file.expanduser())
+        except ValueError:
+            # The worker refuses such a script with a pointer; here only the total is missing.
+            header = PipelineHeader()
+    if header.total_timesteps:
+        fields["total_timesteps"] = header.total_timesteps
     return _build(Worker(worker), fields, wishes or Wishes(), default_name=file.stem)
 
 
@@ -313,6 +326,11 @@ def trial(
     else:
         extras = dict(parameters)
     return _changed(before, {"seed": seed}, extras, name=name, tags=[*tags, *before.metadata.tags])
+
+
+def retry(before: TrainRunConfig, tags: Sequence[str]) -> TrainRunConfig:
+    """The same run once more, under other tags."""
+    return _changed(before, {}, {}, tags=tags)
 
 
 def without_secrets(config: TrainRunConfig) -> TrainRunConfig:

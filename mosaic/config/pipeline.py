@@ -10,6 +10,7 @@ headers here.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +56,19 @@ def read_header(path: Path) -> PipelineHeader:
     return PipelineHeader(
         found.get("description", ""), _phases(found.get("phases", "")), int(total)
     )
+
+
+def described_scripts(folders: Iterable[Path]) -> list[Path]:
+    """Every `*.sh` in some folders that says what it trains."""
+    found = {path for folder in folders if folder.is_dir() for path in folder.glob("*.sh")}
+    return sorted(path for path in found if _describes_itself(path))
+
+
+def _describes_itself(path: Path) -> bool:
+    try:
+        return read_header(path) != PipelineHeader()
+    except ValueError:
+        return False
 
 
 def _phases(text: str) -> tuple[str, ...]:

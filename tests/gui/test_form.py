@@ -150,7 +150,7 @@ def test_what_is_copied_works_when_pasted(
         record = shared_trainer.client.get(run_id)
         shared_trainer.client.cancel(run_id, grace_s=0.2)
         made = json.loads((Path(record.run_dir) / "config.json").read_text())
-        wanted = form.draft().config(5 + place)
+        wanted = form.draft().config(5 + place).document()
         worker, asked = (one["metadata"]["worker"]["config"] for one in (made, wanted))
         for name in ("algo", "env_id", "seed", "total_timesteps"):
             assert worker[name] == asked[name]

@@ -19,10 +19,10 @@ from gym_gui.models.palette_items import PaletteItem, rank
 from gym_gui.models.run_columns import BY_KEY, COLUMNS, group_text
 from gym_gui.models.run_filter import FilterError, compile_filter
 from gym_gui.models.run_order import Group, View, arrange
-from gym_gui.models.script_header import read_header
 from gym_gui.models.table_look import TableLook
 from gym_gui.models.train_draft import TrainDraft
 from mosaic.client.files import RunFile
+from mosaic.config.pipeline import read_header
 from mosaic.config.redaction import redact, redact_text
 from mosaic.config.validation import validate_train_run_config
 from mosaic.curves.thinning import thin
@@ -126,8 +126,10 @@ def test_draft_makes_configs_that_the_daemon_accepts() -> None:
         track_wandb=True, wandb={"wandb_project_name": "p"}, notes="n", capture_video=True,
     )  # fmt: skip
     configs = draft.configs()
-    assert [validate_train_run_config(one).worker.seed for one in configs] == [1, 2, 3]
-    assert [one["run_name"] for one in configs] == ["a-s1", "a-s2", "a-s3"]
+    again = [validate_train_run_config(json.dumps(one.document())) for one in configs]
+    assert again == configs
+    assert [one.worker.seed for one in configs] == [1, 2, 3]
+    assert [one.run_name for one in configs] == ["a-s1", "a-s2", "a-s3"]
 
 
 def test_draft_survives_the_way_through_a_config_and_a_file() -> None:
@@ -147,7 +149,7 @@ def test_api_key_is_never_kept_or_copied() -> None:
     draft = TrainDraft(track_wandb=True, wandb={"wandb_api_key": "CANARY", "wandb_entity": "me"})
     texts = [json.dumps(draft.to_json()), as_json(draft), as_python(draft), as_command(draft)]
     assert not any("CANARY" in text for text in texts)
-    assert "CANARY" in json.dumps(draft.config(1))
+    assert "CANARY" in json.dumps(draft.config(1).document())
 
 
 def test_copied_python_is_a_program() -> None:
@@ -217,7 +219,7 @@ def test_band_needs_two_and_is_their_mean() -> None:
 
 def test_differences_come_first() -> None:
     """Comparing two configs shows first what sets them apart."""
-    rows = diff([TrainDraft(seed=1).config(1), TrainDraft(seed=2).config(2)])
+    rows = diff([TrainDraft(seed=seed).config(seed).document() for seed in (1, 2)])
     assert rows[0].key == "seed"
     assert rows[0].values == ("1", "2")
     assert not any(row.differs for row in rows[1:])
@@ -280,9 +282,12 @@ def test_artifacts_are_what_the_run_really_has() -> None:
 def test_script_header_is_read(tmp_path: Path) -> None:
     """A script says what it does, in which phases and for how long."""
     path = tmp_path / "two.sh"
-    path.write_text("#!/bin/sh\n# @description: Two\n# @phases: a, b\n# @total_timesteps: 20_000\n")
+    path.write_text(
+        "#!/bin/sh\n# @description: Two\n# @phases: warm up, b\n# @total_timesteps: 20_000\n"
+    )
     header = read_header(path)
-    assert (header.description, header.phases, header.total_timesteps) == ("Two", ("a", "b"), 20000)
+    assert (header.description, header.total_timesteps) == ("Two", 20000)
+    assert header.phases == ("warm up", "b")
 
 
 def test_bundle_hides_what_looks_secret() -> None:

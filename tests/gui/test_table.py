@@ -59,7 +59,7 @@ def test_settings_are_found_by_their_plain_name_and_never_a_secret() -> None:
     """A config's values can be columns; its API key cannot."""
     draft = TrainDraft(params={"learning_rate": 0.01}, cpus=2, wall_minutes=5.0)
     draft.track_wandb, draft.wandb = True, {"wandb_api_key": "k" * 40}
-    settings = flat_settings(draft.config(1))
+    settings = flat_settings(draft.config(1).document())
     assert settings["learning_rate"] == 0.01
     assert (settings["cpus"], settings["max_minutes"]) == (2, 5.0)
     assert "wandb_api_key" not in settings

@@ -2,8 +2,9 @@
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from mosaic.config import build
 from mosaic.config.paths import Home
 from mosaic.config.settings import Settings
 from mosaic.errors import MosaicError
@@ -44,17 +45,21 @@ class Retries:
         # The tag ends the chain: a machine that loses every run must not be kept busy by it.
         if document is None or run.tags[-1:] == (_RETRY_TAG,):
             return
-        document["metadata"]["tags"] = [*run.tags, _RETRY_TAG]
-        submission = intake.Submission(
-            json.dumps(document), priority=run.priority, cold=run.cold, parent_run_id=run.run_id
-        )
-        self._tasks.start(self._submit(run.run_id, submission))
+        self._tasks.start(self._submit(run, document))
 
-    async def _submit(self, run_id: str, submission: intake.Submission) -> None:
+    async def _submit(self, run: Run, document: Mapping[str, object]) -> None:
         try:
-            await self._submissions.submit(submission)
+            config = build.retry(build.read_config(document), [*run.tags, _RETRY_TAG])
+            await self._submissions.submit(
+                intake.Submission(
+                    json.dumps(config.document()),
+                    priority=run.priority,
+                    cold=run.cold,
+                    parent_run_id=run.run_id,
+                )
+            )
         except (MosaicError, OSError) as error:
-            log.error("the lost run %s could not be tried again: %s", run_id, error)
+            log.error("the lost run %s could not be tried again: %s", run.run_id, error)
 
 
 class Endings:

@@ -1,6 +1,5 @@
 """Whether and how a process shows its environments: environment variables, and a switch."""
 
-import difflib
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -9,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal, TypeVar, cast
 
+from mosaic.config.suggest import nearest
 from mosaic.runs.ids import is_run_id
 
 Mode = Literal["single", "grid", "off"]
@@ -96,8 +96,8 @@ def _read_mode(values: Mapping[str, str]) -> Mode:
     given = values.get(MODE, "").strip().lower() or "single"
     if given in _MODES:
         return cast(Mode, given)
-    nearest = difflib.get_close_matches(given, _MODES, n=1)
-    hint = f"did you mean {nearest[0]!r}? " if nearest else ""
+    close = nearest(given, _MODES)
+    hint = f"did you mean {close!r}? " if close else ""
     say_once(f"{MODE} is {given!r}; allowed are {', '.join(_MODES)}. {hint}Using 'single'")
     return "single"
 

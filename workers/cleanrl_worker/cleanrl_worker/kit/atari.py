@@ -17,7 +17,6 @@ load the ROM anew (a tenth of a second), which is why not every game does.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from typing import Any
@@ -32,6 +31,7 @@ from cleanrl_worker.kit.live_frames import frame_tap
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.types import StateDict
 from cleanrl_worker.kit.videos import Film
+from mosaic.config.suggest import nearest
 
 _ID = re.compile(r"(?:ALE/)?(?P<game>[A-Za-z]+?)(?P<plain>NoFrameskip)?(?:-v\d+)?")
 _FIRE = 1
@@ -59,8 +59,8 @@ def game_of(env_id: str) -> tuple[str, float]:
     match = _ID.fullmatch(env_id)
     wanted = match.group("game").lower() if match else env_id.lower()
     if wanted not in games:
-        close = difflib.get_close_matches(wanted, games, n=1)
-        hint = f" Did you mean {_as_id(games[close[0]])}?" if close else ""
+        close = nearest(wanted, games)
+        hint = f" Did you mean {_as_id(games[close])}?" if close else ""
         raise UsageError(
             f"There is no Atari game for {env_id!r}: use an id such as "
             f"BreakoutNoFrameskip-v4 or ALE/Breakout-v5.{hint}"

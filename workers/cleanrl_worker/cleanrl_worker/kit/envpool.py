@@ -20,7 +20,6 @@ begin, and ``notes`` says so.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from typing import Any
@@ -32,6 +31,7 @@ from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.live_frames import frame_tap
 from cleanrl_worker.kit.types import StateDict
 from cleanrl_worker.kit.videos import Film
+from mosaic.config.suggest import nearest
 
 # Repeating this many steps takes about half a minute for Atari games.
 REPEAT_AT_MOST = 50_000
@@ -59,8 +59,8 @@ def pool_id(env_id: str, distribution_mode: str = "easy") -> tuple[str, float]:
             return name, 0.0
     if (match := _OLD_ATARI_ID.fullmatch(env_id)) and f"{match.group('game')}-v5" in known:
         return f"{match.group('game')}-v5", 0.25 if match.group("ale") else 0.0
-    close = difflib.get_close_matches(env_id, known, n=1, cutoff=0.4)
-    hint = f" Did you mean {close[0]}?" if close else ""
+    close = nearest(env_id, known)
+    hint = f" Did you mean {close}?" if close else ""
     raise UsageError(
         f"EnvPool has no environment {env_id!r}: use an id such as Breakout-v5 or "
         f"StarpilotEasy-v0.{hint}"

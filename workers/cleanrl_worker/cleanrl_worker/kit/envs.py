@@ -14,7 +14,6 @@ the last reset, that reset, and the actions since. The observation tells whether
 
 from __future__ import annotations
 
-import difflib
 import json
 from typing import Any
 
@@ -26,6 +25,7 @@ from gymnasium.wrappers import OrderEnforcing, TimeLimit
 from cleanrl_worker.kit import live_frames, observations
 from cleanrl_worker.kit.errors import TrainingError, UsageError
 from cleanrl_worker.kit.types import Array, Env, StateDict
+from mosaic.config.suggest import nearest
 
 _GRIDS = ("MiniGrid-", "BabyAI-")
 
@@ -98,8 +98,8 @@ def _import_family(module: str, extra: str) -> None:
 
 
 def _nearest(env_id: str) -> str:
-    close = difflib.get_close_matches(env_id, gym.registry.keys(), n=1)
-    return f" The nearest one is {close[0]!r}." if close else ""
+    close = nearest(env_id, gym.registry.keys())
+    return f" The nearest one is {close!r}." if close else ""
 
 
 class Envs:

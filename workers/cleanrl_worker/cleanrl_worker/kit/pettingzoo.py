@@ -9,7 +9,6 @@ A game is restored by beginning it with the same seed and repeating the actions 
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import pkgutil
 from pathlib import Path
@@ -25,6 +24,7 @@ from cleanrl_worker.kit.live_frames import frame_tap
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.types import StateDict
 from cleanrl_worker.kit.videos import Film
+from mosaic.config.suggest import nearest
 
 _SIDE = 84
 _STACK = 4
@@ -48,8 +48,8 @@ def make_game(env_id: str) -> Any:
     names = [module.name for module in pkgutil.iter_modules(games.__path__)]
     names = [name for name in names if "_v" in name]
     if env_id not in names:
-        close = difflib.get_close_matches(env_id, names, n=1)
-        hint = f" Did you mean {close[0]}?" if close else ""
+        close = nearest(env_id, names)
+        hint = f" Did you mean {close}?" if close else ""
         raise UsageError(f"PettingZoo has no Atari game {env_id!r}.{hint} Try pong_v3.")
     roms = str(Path(ale_py.__file__).parent / "roms")
     module = importlib.import_module(f"pettingzoo.atari.{env_id}")
