@@ -36,7 +36,7 @@ from mosaic.wire import trainer_pb2_grpc as rpc
 
 REPOSITORY = Path(__file__).parents[1]
 RESULTS = REPOSITORY / "benchmarks" / "results"
-SERVER = REPOSITORY / "tests" / "telemetry" / "lane_server.py"
+SERVER = REPOSITORY / "tests" / "support" / "lane_server.py"
 STREAMS = 4
 BATCH = 256
 TOKEN = "a-session-token"

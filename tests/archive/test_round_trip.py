@@ -6,8 +6,8 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
-import harness
 import pytest
+from support import harness
 from support.trainer import until
 
 from mosaic.client import archives

@@ -7,16 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.frames import Child, StartPython, StartTrainee, shared_files_in_use
 
-HERE = Path(__file__).parent
-WORKER = HERE.parents[1] / "workers" / "cleanrl_worker"
-for folder in (HERE, WORKER):
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+from mosaic.runs.ids import new_run_id
 
-from fastlane_tools import Child, StartPython, StartTrainee, shared_files_in_use  # noqa: E402
-
-from mosaic.runs.ids import new_run_id  # noqa: E402
+SUPPORT = Path(__file__).parents[1] / "support"
+WORKER = Path(__file__).parents[2] / "workers" / "cleanrl_worker"
 
 
 @pytest.fixture(autouse=True)
@@ -70,14 +66,14 @@ def start_trainee(start_python: StartPython, run_id: str, tmp_path: Path) -> Ite
 
     def start(kind: str, **variables: str) -> Child:
         environment = {
-            "PYTHONPATH": os.pathsep.join([str(WORKER), str(HERE)]),
+            "PYTHONPATH": os.pathsep.join([str(WORKER), str(SUPPORT)]),
             "MOSAIC_RUN_ID": run_id,
             "MOSAIC_RUN_DIR": str(tmp_path / "run"),
             "CLEANRL_FASTLANE_SHARE": "0.5",
             **variables,
         }
         environment.update(launch_environment({}, environment))
-        child = start_python(str(HERE / "trainee.py"), kind, str(stop), **environment)
+        child = start_python(str(SUPPORT / "trainee.py"), kind, str(stop), **environment)
         assert child.line() == "stepping\n", child.complaints()
         started.append(child)
         return child

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fastlane_tools import picture
 from PIL import Image
+from support.frames import picture
 
 from mosaic.fastlane import FrameMetrics, FrameReader, LaneWriter, as_rgb, encode_jpeg
 from mosaic.fastlane.recorder import (

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from fastlane_tools import StartPython
+from support.frames import StartPython
 
 from cleanrl_worker.fastlane import SITE_FOLDER, Settings, launch_environment, read_settings
 

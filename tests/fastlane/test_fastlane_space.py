@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fastlane_tools import StartPython, picture, watch
+from support.frames import StartPython, picture, watch
 
 from mosaic.fastlane import (
     FrameMetrics,

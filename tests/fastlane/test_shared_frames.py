@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fastlane_tools import Child, StartPython, picture, until, watch
+from support.frames import Child, StartPython, picture, until, watch
 
 from mosaic.fastlane import (
     BadFrameError,

@@ -9,10 +9,10 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from colour_world import COLOURS, ColourWorld
-from fastlane_tools import colour_at, until
 from gymnasium.envs import registration
 from gymnasium.wrappers import TimeLimit
+from support.colour_world import COLOURS, ColourWorld
+from support.frames import colour_at, until
 
 from cleanrl_worker.fastlane import FrameTap, Settings, activate, render_from_state, untapped
 from mosaic.fastlane import Frame, FrameReader

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from colour_world import COLOURS
-from fastlane_tools import StartPython, StartTrainee, colour_at, until, watch
+from support.colour_world import COLOURS
+from support.frames import StartPython, StartTrainee, colour_at, until, watch
 
 from mosaic.fastlane import FrameReader
 

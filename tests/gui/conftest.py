@@ -13,10 +13,10 @@ from typing import Any
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 import pytest
-from leaks import Holdings, left_since
 from qtpy.QtCore import QCoreApplication, QEvent, QUrl
 from qtpy.QtWidgets import QApplication
 from support.trainer import Trainer, trainers
+from support.window_leaks import Holdings, left_since
 
 from gym_gui.app import make_services, prepare
 from gym_gui.main_window import MainWindow

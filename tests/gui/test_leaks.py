@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from leaks import Holdings, left_since
 from qtpy.QtCore import QObject, QThread, QTimer
+from support.window_leaks import Holdings, left_since
 
 
 @pytest.fixture(autouse=True)

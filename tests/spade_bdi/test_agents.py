@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from bdi_tools import (
+from support.bdi import (
     ExternalServer,
     LiveWorker,
     newest_checkpoint,

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from bdi_tools import newest_checkpoint, run_worker
+from support.bdi import newest_checkpoint, run_worker
 
 from spade_bdi_rl_worker import catalog, checkpoints
 from spade_bdi_rl_worker.errors import CheckpointError, SettingsError

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bdi_tools import newest_checkpoint
+from support.bdi import newest_checkpoint
 from support.trainer import Trainer, until
 
 from mosaic.telemetry.replay import read_episode

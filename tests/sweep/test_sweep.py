@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from cli.conftest import MOSAIC, Command
-from gym_gui.models.manifest import read_manifest
 from support.trainer import Trainer, until
 
 from gym_gui.models.optuna_study import read_study
@@ -59,7 +58,7 @@ def test_a_sweep_finds_the_best_settings_and_says_how_to_use_them(
         assert given == {"num_envs": 2, **trial["params"]}
 
     first = Path(runs[done["sweep_id"]]["run_dir"])
-    study = read_study(read_manifest(first).optuna or Path())
+    study = read_study(first / "optuna.db")
     assert study.name == done["sweep_id"]
     assert [trial.value for trial in study.trials] == values
     listed = json.loads((first / "analytics.json").read_text())["artifacts"]["optuna"]

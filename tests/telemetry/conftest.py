@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lane_tools import LaneServer
+from support.lane import LaneServer
 
 from mosaic.wire import trainer_pb2_grpc as rpc
 

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import psutil
 import pytest
-from lane_tools import AUTH, RUN, LaneServer, make_steps, wait_until
+from support.lane import AUTH, RUN, LaneServer, make_steps, wait_until
 
 from mosaic.telemetry.emitter import TelemetryEmitter
 from mosaic.telemetry.records import Kind

@@ -52,5 +52,5 @@ class TextWorld(ColourWorld):
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"]}
 
 
-gym.register("ColourWorld-v0", "colour_world:ColourWorld")
-gym.register("TextWorld-v0", "colour_world:TextWorld")
+gym.register("ColourWorld-v0", ColourWorld)
+gym.register("TextWorld-v0", TextWorld)

@@ -8,9 +8,9 @@ import signal
 import time
 from pathlib import Path
 
-import harness
 import psutil
 import pytest
+from support import harness
 
 HEAD = """#!/usr/bin/env bash
 # @description Small rooms first

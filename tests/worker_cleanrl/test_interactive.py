@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import harness
 import pytest
 from PIL import Image
+from support import harness
 
 
 class Session:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import harness
 import pytest
+from support import harness
 
 from cleanrl_worker.wrappers.curriculum import PRESETS, Stage, read_schedule
 

@@ -10,10 +10,10 @@ import threading
 import time
 from pathlib import Path
 
-import harness
 import pytest
 import torch
-from upstream import write_script
+from support import harness
+from support.upstream import write_script
 
 from mosaic.fastlane import FrameReader
 from mosaic.runs.ids import new_run_id
@@ -149,7 +149,7 @@ def test_an_environment_that_goes_wrong_fails_its_run_with_the_reason(
     tmp_path: Path, env_id: str, reason: str
 ) -> None:
     """An exception in `step`, a reward that is no number: one sentence, exit status 1."""
-    arguments = ("--algo", "ppo", "--env-id", f"odd_environments:{env_id}")
+    arguments = ("--algo", "ppo", "--env-id", f"support.odd_environments:{env_id}")
     worker = harness.start(tmp_path / "run", *arguments, "--total-timesteps", "4096")
     assert worker.wait() == 1
     assert reason in worker.events("run_failed")[0]["reason"]
@@ -159,7 +159,7 @@ def test_an_environment_that_goes_wrong_fails_its_run_with_the_reason(
 def test_an_environment_that_cannot_render_trains_all_the_same(tmp_path: Path) -> None:
     """Frames are a courtesy: viewer and log say why there are none, and training continues."""
     run_id = new_run_id()
-    arguments = ("--algo", "ppo", "--env-id", "odd_environments:Invisible-v0")
+    arguments = ("--algo", "ppo", "--env-id", "support.odd_environments:Invisible-v0")
     steps = ("--total-timesteps", "100000000")
     worker = harness.start(tmp_path / "run", *arguments, *steps, MOSAIC_RUN_ID=run_id)
     worker.wait_for("metrics")

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import harness
 import pytest
+from support import harness
 from support.trainer import Trainer, until
 
 FAULTS = Path(__file__).parent / "faults"

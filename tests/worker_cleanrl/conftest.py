@@ -1,16 +1,13 @@
-"""Makes the harness importable by the tests beside it, and keeps every process to one core."""
+"""Keeps every process of these tests to one core, and sees that none is left."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import psutil
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 

@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import harness
 import pytest
+from support import harness
 
 
 def _dry(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import harness
+from support import harness
 
 
 def test_a_run_tells_its_life_in_order_and_where_it_comes_from(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import harness
 import numpy as np
 import pytest
 import torch
+from support import harness
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from cleanrl_worker.programs.statistics import interquartile_mean, summarize

@@ -8,8 +8,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import harness
 import pytest
+from support import harness
 
 from cleanrl_worker import wandb_environment
 from cleanrl_worker.config import CleanRLWorkerConfig

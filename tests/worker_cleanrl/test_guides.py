@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
-import harness
 import pytest
-from upstream import write_script
+from support import harness
+from support.upstream import write_script
 
 from mosaic.cli.main import COMMANDS, cli, main
-from mosaic.cli.train import choose_worker
+from mosaic.workers.algorithms import find_algorithm
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -136,7 +136,7 @@ def test_trainings_that_are_shown_pass_their_dry_run(
 ) -> None:
     """A user who copies a training from a guide gets one."""
     _, _, *arguments = shown.words
-    if not arguments or not choose_worker(arguments[0])[0].dry_run:
+    if not arguments or not find_algorithm(arguments[0]).worker.dry_run:
         return
     monkeypatch.chdir(workplace)
     monkeypatch.setenv("MOSAIC_HOME", str(workplace / "home"))

@@ -8,9 +8,9 @@ import shutil
 import zipfile
 from pathlib import Path
 
-import harness
 import pytest
 import torch
+from support import harness
 
 BUFFER = ["--learning-starts", "100", "--buffer-size", "1000"]
 SHORT = {

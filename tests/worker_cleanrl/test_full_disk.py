@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import harness
 import psutil
 import pytest
+from support import harness
 from support.trainer import Trainer, until
 
 from mosaic.errors import StorageError

@@ -9,8 +9,8 @@ import sys
 import zipfile
 from pathlib import Path
 
-import harness
 import pytest
+from support import harness
 
 WHEEL = "tinypack-1.0-py3-none-any.whl"
 

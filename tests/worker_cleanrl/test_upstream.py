@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import harness
 import pytest
+from support import harness
 from support.trainer import Trainer, until
-from upstream import write_script
+from support.upstream import write_script
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import faults_inside
 import torch
+
+from support import faults_inside
 
 _WARM = multiprocessing.get_context("forkserver")
 _WARM.set_forkserver_preload(
