@@ -10,11 +10,13 @@ episodes with lives, as they do for ROMs. Random play scores about 3, and never 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
+
+from cleanrl_worker.kit.types import Array
 
 SIZE = 84
 LIVES = 3
@@ -26,14 +28,18 @@ _GOLDEN_SHARE = 0.2
 _WHITE, _GOLD, _BLUE, _RED = (236, 236, 236), (252, 188, 40), (66, 114, 194), (200, 72, 72)
 
 
-class Catch(gym.Env[np.ndarray, int]):
+class Catch(gym.Env[Array, np.int64]):
     """One game; `info["lives"]` says how many lives are left.
 
     Args:
         render_mode: `rgb_array` lets `render` give the newest frame.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 60}
+    # Gymnasium's own class declares it like this, for each class to replace.
+    metadata: dict[str, Any] = {  # noqa: RUF012
+        "render_modes": ["rgb_array"],
+        "render_fps": 60,
+    }
 
     def __init__(self, render_mode: str | None = None) -> None:
         self.render_mode = render_mode
@@ -53,7 +59,7 @@ class Catch(gym.Env[np.ndarray, int]):
         self._falling = False
         return self._picture(), {"lives": self._lives}
 
-    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+    def step(self, action: int | np.int64) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """One frame."""
         if action in (RIGHT, LEFT):
             moved = self._paddle + (_PADDLE_SPEED if action == RIGHT else -_PADDLE_SPEED)

@@ -32,7 +32,9 @@ class Emulator:
 
     def __init__(self, env_id: str, num_envs: int, stack: int) -> None:
         self._games = [gym.make(env_id, disable_env_checker=True) for _ in range(num_envs)]
-        height, width, _ = self._games[0].observation_space.shape
+        shape = self._games[0].observation_space.shape
+        assert shape is not None, "pictures have a shape"
+        height, width, _ = shape
         self.single_observation_space = spaces.Box(0, 255, (stack, height, width), np.uint8)
         self.single_action_space = self._games[0].action_space
         self._obs = np.zeros((num_envs, stack, height, width), np.uint8)

@@ -172,14 +172,15 @@ def _adopt(path: Path, content: object, env_id: str | None, algorithm: str | Non
     args: StateDict = {}
     if isinstance(content, dict) and "model_weights" in content:
         args, content = dict(content.get("args") or {}), content["model_weights"]
-    networks = list(content) if isinstance(content, (list, tuple)) else [content]
-    plain = networks and all(
-        isinstance(network, dict)
+    given = list(content) if isinstance(content, (list, tuple)) else [content]
+    networks: list[StateDict] = [
+        network
+        for network in given
+        if isinstance(network, dict)
         and network
         and all(isinstance(value, torch.Tensor) for value in network.values())
-        for network in networks
-    )
-    if not plain:
+    ]
+    if not networks or len(networks) < len(given):
         raise CheckpointError(
             f"{path} is neither a policy file nor a plain state dict of tensors. "
             "Give a *.cleanrl_model file from a run's checkpoints folder."

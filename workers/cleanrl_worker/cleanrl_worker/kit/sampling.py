@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 
-from cleanrl_worker.kit.types import StateDict
+from cleanrl_worker.kit.types import Array, StateDict
 
 
 class Random(np.random.Generator):
@@ -15,9 +15,10 @@ class Random(np.random.Generator):
     def __init__(self, seed: int) -> None:
         super().__init__(np.random.PCG64(seed))
 
-    def categorical(self, logits: np.ndarray) -> np.ndarray:
+    def categorical(self, logits: Array) -> Array:
         """One sample for each row of unnormalised log-probabilities (the Gumbel trick)."""
-        return (logits - np.log(self.standard_exponential(logits.shape))).argmax(axis=-1)
+        chosen: Array = (logits - np.log(self.standard_exponential(logits.shape))).argmax(axis=-1)
+        return chosen
 
     def state_dict(self) -> StateDict:
         """The generator's position."""

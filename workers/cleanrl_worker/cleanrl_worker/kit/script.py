@@ -21,18 +21,19 @@ def main(args_type: type, train: Callable[[Any, Run], None]) -> None:
 
     The worker hands the arguments over as values; a person gives CleanRL's flags.
 
-    Exit status: 0 trained to the end (or to ``--stop-at``), 1 failed, 2 refused before
+    Exit status: 0 trained to the end (or to `--stop-at`), 1 failed, 2 refused before
     training, 128 + n stopped by signal n after saving a checkpoint (143 when the worker
     asked for it).
 
     Args:
-        args_type: the file's ``Args``.
-        train: the file's training function.
+        args_type: The file's `Args`.
+        train: The file's training function.
     """
     run: Run | None = None
     try:
         schema = read_schema(Path(train.__code__.co_filename))
         values = accept()
+        args: Any
         if values is None:
             args = parse(args_type, schema, sys.argv[1:])
         else:
