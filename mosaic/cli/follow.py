@@ -1,14 +1,12 @@
 """Following a run: a progress bar on a terminal, plain lines in a pipe."""
 
 import time
-from collections.abc import Iterator
 
 from mosaic.cli import output
 from mosaic.cli.main import EXIT_FAILED, EXIT_INTERRUPTED
 from mosaic.client import TrainerClient
 from mosaic.records import RunRecord
 
-_LOOK_S = 0.2
 _PLAIN_S = 2.0
 
 
@@ -30,15 +28,6 @@ def follow(trainer: TrainerClient, run_id: str, as_json: bool = False) -> int:
     return 0 if record.completed else EXIT_FAILED
 
 
-def _records(trainer: TrainerClient, run_id: str) -> Iterator[RunRecord]:
-    while True:
-        record = trainer.get(run_id)
-        yield record
-        if record.ended:
-            return
-        time.sleep(_LOOK_S)
-
-
 def _bar(trainer: TrainerClient, run_id: str) -> RunRecord:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -51,7 +40,7 @@ def _bar(trainer: TrainerClient, run_id: str) -> RunRecord:
     )
     with Progress(*columns, console=output.console()) as progress:
         task = progress.add_task(run_id, total=None, detail="")
-        for record in _records(trainer, run_id):
+        for record in trainer.follow(run_id):
             made = record.progress
             progress.update(
                 task,
@@ -65,7 +54,7 @@ def _bar(trainer: TrainerClient, run_id: str) -> RunRecord:
 
 def _lines(trainer: TrainerClient, run_id: str) -> RunRecord:
     said, said_at = "", 0.0
-    for record in _records(trainer, run_id):
+    for record in trainer.follow(run_id):
         line = f"{record.run_id} {record.state} {describe(record)}".rstrip()
         if record.state != said or time.monotonic() - said_at > _PLAIN_S:
             print(line, flush=True)

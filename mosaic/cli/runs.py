@@ -1,6 +1,5 @@
 """`mosaic runs`, `show`, `pause`, `resume`, `checkpoint`, `cancel`, `delete`, `restore`."""
 
-import time
 from collections.abc import Callable
 
 import click
@@ -11,6 +10,8 @@ from mosaic.client import TrainerClient
 from mosaic.errors import MosaicError
 from mosaic.records import CheckpointRecord, RunRecord
 
+# A run that saves a large model before it pauses or ends may take minutes.
+_LONGEST_WAIT_S = 600.0
 _COLUMNS = ("RUN", "NAME", "ALGO", "ENV", "STATE", "PROGRESS", "RETURN", "SPS", "ETA", "AGE")
 
 
@@ -194,22 +195,24 @@ def _newest_checkpoint(record: RunRecord) -> CheckpointRecord:
 
 
 def _wait_for_checkpoint(trainer: TrainerClient, asked: RunRecord, limit_s: float) -> None:
-    run_id, deadline = asked.run_id, time.monotonic() + limit_s
-    while time.monotonic() < deadline:
-        for event in trainer.events(run_id, after=asked.version):
-            match event.kind:
-                case "checkpoint_confirmed":
-                    return
-                case "checkpoint_refused":
-                    reason = event.data["reason"]
-                    raise MosaicError(f"run {run_id} saved nothing: {reason}")
-                case "settled":
-                    raise MosaicError(f"run {run_id} ended before it saved")
-        time.sleep(0.1)
-    raise MosaicError(
-        f"run {run_id} has not answered within {limit_s:g} s; it saves at its next safe point. "
-        f"See: mosaic show {run_id} --events"
-    )
+    run_id, seen = asked.run_id, asked.version
+    try:
+        for record in trainer.follow(run_id, timeout_s=limit_s):
+            # The answer is an event, and every event raises the version.
+            for event in trainer.events(run_id, after=seen) if record.version > seen else ():
+                seen = event.seq
+                match event.kind:
+                    case "checkpoint_confirmed":
+                        return
+                    case "checkpoint_refused":
+                        reason = event.data["reason"]
+                        raise MosaicError(f"run {run_id} saved nothing: {reason}")
+        raise MosaicError(f"run {run_id} ended before it saved")
+    except TimeoutError:
+        raise MosaicError(
+            f"run {run_id} has not answered within {limit_s:g} s; it saves at its next safe "
+            f"point. See: mosaic show {run_id} --events"
+        ) from None
 
 
 @click.command()
@@ -248,20 +251,15 @@ def restore(run: str, as_json: bool) -> int:
         return _told(trainer.restore(run), as_json)
 
 
-def _until(
-    trainer: TrainerClient,
-    run_id: str,
-    reached: Callable[[RunRecord], bool],
-    limit_s: float = 600.0,
-) -> RunRecord:
-    deadline = time.monotonic() + limit_s
-    while True:
-        record = trainer.get(run_id)
-        if reached(record):
-            return record
-        if time.monotonic() > deadline:
-            raise MosaicError(f"run {run_id} is still {record.state}")
-        time.sleep(0.05)
+def _until(trainer: TrainerClient, run_id: str, reached: Callable[[RunRecord], bool]) -> RunRecord:
+    """Follow a run until something is true of it, or it has ended."""
+    try:
+        for record in trainer.follow(run_id, timeout_s=_LONGEST_WAIT_S):
+            if reached(record):
+                break
+    except TimeoutError as error:
+        raise MosaicError(str(error)) from None
+    return record
 
 
 def _told(record: RunRecord, as_json: bool) -> int:

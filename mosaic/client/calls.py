@@ -37,16 +37,19 @@ class Calls:
         except grpc.RpcError as error:
             raise from_failure(error) from None
 
-    def stream(self, method: str, request: Any) -> Iterator[Any]:
+    def stream(self, method: str, request: Any, timeout_s: float | None = None) -> Iterator[Any]:
         """Call a method that has many replies; ends with the daemon's stream or its reader.
 
         Raises:
             MosaicError: The daemon refused, or is gone.
+            TimeoutError: `timeout_s` have passed.
         """
-        call = getattr(self._stub, method)(request, metadata=self._metadata)
+        call = getattr(self._stub, method)(request, metadata=self._metadata, timeout=timeout_s)
         try:
             yield from call
         except grpc.RpcError as error:
+            if timeout_s is not None and error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise TimeoutError(f"{method} took longer than {timeout_s:g} s") from None
             raise from_failure(error) from None
         finally:
             # A reader that stops early leaves the call open on the daemon's side otherwise.

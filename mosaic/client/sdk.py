@@ -8,22 +8,21 @@ with TrainerClient.connect() as trainer:
 """
 
 import json
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
-import grpc
-
-from mosaic.client import archives, connection
+from mosaic.client import archives, connection, following
 from mosaic.client.calls import Calls
 from mosaic.client.content import RunContent
+from mosaic.client.following import PATIENCE_S
 from mosaic.config.paths import Home
 from mosaic.connect.channel import open_channel
-from mosaic.connect.endpoint import find_endpoint
+from mosaic.connect.endpoint import Address, find_endpoint
 from mosaic.connect.failures import LIST_IS_CUT, read_problems
 from mosaic.connect.invitation import Invitation
-from mosaic.errors import DaemonNotRunningError, InvalidConfigError, Problem
+from mosaic.errors import DaemonNotRunningError, InvalidConfigError, MosaicError, Problem
 from mosaic.records import ExportResult, ImportedRun, RunChange, RunEvent, RunRecord
 from mosaic.records.daemon import Health, Resources, WorkerInfo
 from mosaic.records.messages import (
@@ -50,6 +49,23 @@ _SHUTDOWN = {
 }
 
 
+def _open(home: Home) -> Calls:
+    """A connection to the daemon of a home, wherever it listens now."""
+    endpoint = find_endpoint(home)
+    return _proved(endpoint.address, connection.read_token(home))
+
+
+def _proved(address: Address, token: bytes) -> Calls:
+    """A connection to a daemon that has proved to know the token."""
+    channel = open_channel(address)
+    try:
+        connection.prove(channel, token)
+    except MosaicError:
+        channel.close()
+        raise
+    return Calls(channel, token)
+
+
 class RunPage(NamedTuple):
     """A page of runs, the token of the next page, and the number of all that fit."""
 
@@ -61,9 +77,10 @@ class RunPage(NamedTuple):
 class TrainerClient(RunContent):
     """A connection to the daemon of one home. It returns typed records."""
 
-    def __init__(self, home: Home, channel: grpc.Channel, token: bytes) -> None:
-        super().__init__(Calls(channel, token))
+    def __init__(self, home: Home, open_calls: Callable[[], Calls]) -> None:
+        super().__init__(open_calls())
         self.home = home
+        self._open_calls = open_calls
 
     @classmethod
     def connect(cls, home: Home | str | None = None, start: bool = False) -> "TrainerClient":
@@ -79,15 +96,26 @@ class TrainerClient(RunContent):
         """
         place = home if isinstance(home, Home) else Home.locate(home)
         try:
-            endpoint = find_endpoint(place)
+            return cls(place, partial(_open, place))
         except DaemonNotRunningError:
             if not start:
                 raise
-            endpoint = connection.start_daemon(place)
-        token = connection.read_token(place)
-        channel = open_channel(endpoint.address)
-        connection.prove(channel, token)
-        return cls(place, channel, token)
+        connection.start_daemon(place)
+        return cls(place, partial(_open, place))
+
+    def reconnect(self, patience_s: float = PATIENCE_S) -> None:
+        """Find the daemon again, which may listen somewhere else after a restart.
+
+        Raises:
+            DaemonNotRunningError: It is not back within `patience_s`.
+        """
+
+        def replace() -> None:
+            fresh = self._open_calls()
+            self._calls.close()
+            self._calls = fresh
+
+        following.find_again(replace, patience_s)
 
     @classmethod
     def accept(cls, invitation: Invitation, home: Home | str | None = None) -> "TrainerClient":
@@ -101,10 +129,8 @@ class TrainerClient(RunContent):
             DaemonNotRunningError: It does not answer.
             NotOurDaemonError: Something else answers.
         """
-        channel = open_channel(invitation.address)
-        connection.prove(channel, invitation.token)
         place = home if isinstance(home, Home) else Home.locate(home)
-        return cls(place, channel, invitation.token)
+        return cls(place, partial(_proved, invitation.address, invitation.token))
 
     def close(self) -> None:
         """End the connection; runs and daemon go on."""
@@ -230,10 +256,24 @@ class TrainerClient(RunContent):
         runs = [read_run(run) for run in reply.runs]
         return RunPage(runs, reply.next_page_token, int(reply.total))
 
-    def watch(self, generation: str = "", since: int = 0) -> Iterator[RunChange]:
-        """The runs as they are, then every change; resumable by `generation` and `sequence`."""
-        request = pb.WatchRunsRequest(generation=generation, since=since)
-        yield from map(read_change, self._calls.stream("WatchRuns", request))
+    def watch(
+        self,
+        generation: str = "",
+        since: int = 0,
+        *,
+        run_ids: Sequence[str] = (),
+        timeout_s: float | None = None,
+    ) -> Iterator[RunChange]:
+        """The runs as they are, then every change as the daemon pushes it.
+
+        Args:
+            generation: Of the last change seen; with `since`, only what is newer is sent.
+            since: `sequence` of the last change seen.
+            run_ids: Only these runs.
+            timeout_s: End with TimeoutError after this long.
+        """
+        request = pb.WatchRunsRequest(generation=generation, since=since, run_ids=run_ids)
+        yield from map(read_change, self._calls.stream("WatchRuns", request, timeout_s))
 
     def update(
         self,
@@ -291,20 +331,40 @@ class TrainerClient(RunContent):
         request = pb.ListRunEventsRequest(run_id=run_id, after=after)
         return [read_event(event) for event in self._calls.unary("ListRunEvents", request).events]
 
+    def follow(
+        self, *run_ids: str, timeout_s: float | None = None, patience_s: float = PATIENCE_S
+    ) -> Iterator[RunRecord]:
+        """Runs as they are, then each again whenever it changes, until all have ended.
+
+        The daemon pushes the changes. If it is restarted meanwhile, the client finds it again.
+
+        Args:
+            run_ids: Ids or unique prefixes.
+            timeout_s: Give up after this long.
+            patience_s: How long to wait for a daemon that went away; 0 does not wait.
+
+        Raises:
+            RunNotFoundError: There is no such run, or it was deleted.
+            DaemonNotRunningError: The daemon went away and did not come back.
+            TimeoutError: The runs have not ended in time.
+        """
+
+        def watch(left_s: float | None) -> Iterator[RunChange]:
+            return self.watch(run_ids=run_ids, timeout_s=left_s)
+
+        yield from following.follow(watch, lambda: self.reconnect(patience_s), run_ids, timeout_s)
+
     def wait(self, run_id: str, timeout_s: float | None = None) -> RunRecord:
         """Block until a run has ended.
 
         Raises:
-            TimeoutError: It has not within `timeout_s`.
+            RunNotFoundError: There is no such run, or it was deleted.
+            DaemonNotRunningError: The daemon went away and did not come back.
+            TimeoutError: The run has not ended within `timeout_s`.
         """
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        while True:
-            record = self.get(run_id)
-            if record.ended:
-                return record
-            if deadline is not None and time.monotonic() > deadline:
-                raise TimeoutError(f"run {run_id} is still {record.state}")
-            time.sleep(0.1)
+        for record in self.follow(run_id, timeout_s=timeout_s):
+            newest = record
+        return newest
 
     # ------------------------------------------------------------ archives
 

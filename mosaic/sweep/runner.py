@@ -3,7 +3,6 @@
 import math
 import os
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,7 +23,7 @@ from mosaic.sweep.objective import RUNGS, Curve, joint_rungs, passed_rungs, rung
 from mosaic.sweep.plan import SweepPlan, all_ended, hopeless, run_key, trouble
 from mosaic.sweep.study import SweepStudy, propose, write_study
 
-_LOOK_S, _PATIENCE_S = 0.3, 120.0
+_PATIENCE_S = 120.0
 
 
 Say = Callable[[str], None]
@@ -38,6 +37,11 @@ class ActiveTrial:
     runs: list[str]
     evaluations: list[str] = field(default_factory=list)
     seen_rung: int = 0
+
+    @property
+    def all_runs(self) -> tuple[str, ...]:
+        """Its runs, then those that evaluate them."""
+        return (*self.runs, *self.evaluations)
 
 
 def begin(trainer: TrainerClient, plan: SweepPlan) -> SweepStudy:
@@ -87,7 +91,7 @@ class SweepRunner:
                 return
             except DaemonNotRunningError as error:
                 self._say(f"{error}; waiting for it")
-                self._reconnect()
+                self._trainer.reconnect(_PATIENCE_S)
 
     def _until_done(self) -> None:
         self._active = []
@@ -97,23 +101,35 @@ class SweepRunner:
             self._fill()
             if not self._active:
                 return
-            time.sleep(_LOOK_S)
-            self._active = [active for active in self._active if not self._settled(active)]
-
-    def _reconnect(self) -> None:
-        """Find the daemon again, which may listen somewhere else now; its runs have gone on."""
-        deadline = time.monotonic() + _PATIENCE_S
-        while True:
-            time.sleep(_LOOK_S)
             try:
-                fresh = TrainerClient.connect(self._trainer.home)
-            except DaemonNotRunningError:
-                if time.monotonic() > deadline:
-                    raise
-                continue
-            self._trainer.close()
-            self._trainer = fresh
-            return
+                self._follow()
+            except RunNotFoundError:
+                self._active = [active for active in self._active if not self._deleted(active)]
+
+    def _follow(self) -> None:
+        """Follow the runs of all trials until one of these ends or has other runs."""
+        followed = [active.all_runs for active in self._active]
+        owners = {run_id: active for active in self._active for run_id in active.all_runs}
+        records: dict[str, RunRecord] = {}
+        # Without patience: what was lost with the daemon is told here, and found by `run`.
+        for record in self._trainer.follow(*owners, patience_s=0.0):
+            records[record.run_id] = record
+            active = owners[record.run_id]
+            known = [records[run_id] for run_id in active.all_runs if run_id in records]
+            if len(known) == len(active.all_runs) and self._settled(active, known):
+                self._active.remove(active)
+            if [active.all_runs for active in self._active] != followed:
+                return
+
+    def _deleted(self, active: ActiveTrial) -> bool:
+        """Fail a trial one of whose runs is gone."""
+        try:
+            for run_id in active.all_runs:
+                self._trainer.get(run_id)
+        except RunNotFoundError as error:
+            self._fail(active.trial, str(error))
+            return True
+        return False
 
     # ------------------------------------------------------------ starting
 
@@ -151,13 +167,8 @@ class SweepRunner:
 
     # ------------------------------------------------------------ watching
 
-    def _settled(self, active: ActiveTrial) -> bool:
-        """Look at a trial; True when it has ended."""
-        try:
-            records = [self._trainer.get(run_id) for run_id in (*active.runs, *active.evaluations)]
-        except RunNotFoundError as error:
-            self._fail(active.trial, str(error))
-            return True
+    def _settled(self, active: ActiveTrial, records: list[RunRecord]) -> bool:
+        """Look at the runs of a trial; True when it has ended."""
         reason = trouble(records)
         stopping = self._study.stopping(active.trial)
         # A run that completed before the order reached it counts like any other.
@@ -165,7 +176,8 @@ class SweepRunner:
             return all_ended(records) and self._stopped(active, records, stopping)
         if reason:
             self._stop(active, records, "fail", reason)
-            return False
+            # Nothing more will be pushed about runs that have all ended.
+            return all_ended(records) and self._stopped(active, records, "fail")
         if all_ended(records):
             return self._judge(active, records)
         if self._plan.pruner != "none" and not active.evaluations:

@@ -6,13 +6,13 @@ import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cli.conftest import MOSAIC, Command
 from support.trainer import Trainer, until
 
 from gym_gui.models.optuna_study import read_study
+from mosaic.records import RunRecord
 
 SHORT = ("ppo", "--env-id", "CartPole-v1", "--total-timesteps", "512", "--num-envs", "2")
 RATES = ("--param", "learning-rate=log:1e-4..1e-2")
@@ -30,7 +30,7 @@ def mosaic(warm: Trainer) -> Command:
     return Command(warm.environment(MOSAIC_HOME=str(warm.home.root)))
 
 
-def _runs(trainer: Trainer) -> list[dict[str, Any]]:
+def _runs(trainer: Trainer) -> list[RunRecord]:
     return trainer.client.list_runs(page_size=100)[0]
 
 

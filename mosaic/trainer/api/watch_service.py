@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from mosaic.trainer.api.resolve import RunMessages
+from mosaic.trainer.api.resolve import RunMessages, resolve_run
 from mosaic.trainer.loop.engine import Engine
 from mosaic.trainer.storage.broadcast import Missed
 from mosaic.trainer.storage.registry import StoredRun
@@ -23,6 +23,8 @@ class WatchHandlers:
     ) -> AsyncIterator[pb.RunChange]:
         registry, changes = self._engine.registry, self._engine.journal.changes
         since = request.since if request.generation == registry.generation else 0
+        chosen = [await resolve_run(self._engine, run_id) for run_id in request.run_ids]
+        wanted = {stored.run.run_id for stored in chosen}
         start = registry.sequence
         # Subscribed before the snapshot is read: a change in between is then sent twice, which
         # does no harm, instead of never.
@@ -33,7 +35,11 @@ class WatchHandlers:
 
         try:
             await asyncio.to_thread(registry.flush)
-            changed, removed = await asyncio.to_thread(registry.changes, since)
+            removed: list[tuple[str, int]] = []
+            if wanted:
+                changed = [self._engine.live.stored(run_id) for run_id in wanted]
+            else:
+                changed, removed = await asyncio.to_thread(registry.changes, since)
             for stored in changed:
                 if stored.run.deleted:
                     yield change(sequence=stored.sequence, removed=stored.run.run_id)
@@ -51,6 +57,8 @@ class WatchHandlers:
                     yield change(sequence=news.to, gap=gap)
                     continue
                 sequence, item = news
+                if wanted and item.run_id not in wanted:
+                    continue
                 if item.run is None or item.run.deleted:
                     yield change(sequence=sequence, removed=item.run_id)
                 else:
