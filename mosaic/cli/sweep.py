@@ -48,6 +48,7 @@ _TAG = "sweep="
               help="Of an evaluation.")  # fmt: skip
 @click.option("--continue", "sweep_id", metavar="ID", help="Go on with an interrupted sweep.")
 @click.option("--dry-run", is_flag=True, help="Print the first proposals and start nothing.")
+@click.option("--worker", default="", help="Which worker's ALGO, if several have it.")
 @click.option("--env-id", help="The environment; the script's own default when left out.")
 @click.option("--total-timesteps", type=float, help="How long each run trains.")
 @click.option("--seed", type=click.IntRange(0), help="Of the first run of each trial.")
@@ -88,7 +89,7 @@ def sweep(
 
 
 def _plan(ctx: click.Context, algo: str, settings: dict[str, Any]) -> SweepPlan:
-    algorithm = find_algorithm(algo)
+    algorithm = find_algorithm(algo, settings["worker"])
     flags = own_flags(ctx.args, algorithm, algo)
     space = read_space(settings["params"], algorithm.arguments, algo)
     both = sorted(flags.keys() & space.keys())

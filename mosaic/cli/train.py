@@ -24,6 +24,7 @@ from mosaic.workers.discovery import load_hook
     epilog="Any other flag is the script's own: --num-envs 8 --learning-rate 1e-3",
 )
 @click.argument("algo", shell_complete=complete_algorithms)
+@click.option("--worker", default="", help="Which worker's ALGO, if several have it.")
 @click.option("--env-id", help="The environment; the script's own default when left out.")
 @click.option("--total-timesteps", type=float, help="How long to train, e.g. 1e6.")
 @click.option("--seed", type=click.IntRange(0), help="Random seed.")
@@ -50,6 +51,7 @@ def train(
     ctx: click.Context,
     /,
     algo: str,
+    worker: str,
     parent: str | None,
     priority: int,
     cold: bool,
@@ -60,10 +62,10 @@ def train(
 ) -> int:
     """Train ALGO and follow the run; its exit status is the run's.
 
-    ALGO is an algorithm's name (`mosaic workers --algos WORKER` lists them), WORKER:NAME where
-    several workers have it, or a worker's type.
+    ALGO is an algorithm's name (`mosaic workers --algos WORKER` lists them), WORKER:NAME, or a
+    worker's type.
     """
-    algorithm = find_algorithm(algo)
+    algorithm = find_algorithm(algo, worker)
     options, flags = TrainOptions.of(settings), own_flags(ctx.args, algorithm, algo)
     if dry_run and not parent:
         return _dry_run(algorithm.worker, fresh_config(algorithm, options, flags), as_json)

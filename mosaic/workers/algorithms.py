@@ -85,13 +85,25 @@ class Algorithm:
         return None if declared is None else {item["name"]: item["type"] for item in declared}
 
 
-def find_algorithm(typed: str, workers: Workers | None = None) -> Algorithm:
+def find_algorithm(typed: str, chosen: str = "", workers: Workers | None = None) -> Algorithm:
     """The algorithm that was typed: `ppo`, `worker:ppo`, or a worker's type alone.
+
+    Args:
+        typed: What a person typed.
+        chosen: The worker's type, where a person named one; then `typed` is its algorithm.
+        workers: Those that are installed.
 
     Raises:
         InvalidConfigError: Nothing has this name, or several workers do.
     """
-    worker, name = _choose(typed, discover() if workers is None else workers)
+    installed = discover() if workers is None else workers
+    if chosen:
+        if chosen not in installed:
+            hint = did_you_mean(chosen, installed)
+            raise _refusal(UNUSABLE_WORKER, f"no worker {chosen!r} is installed{hint}")
+        worker, name = _whole_worker(installed[chosen]), typed
+    else:
+        worker, name = _choose(typed, installed)
     return Algorithm(worker, name, _describe(worker, name))
 
 
@@ -158,8 +170,10 @@ def _choose(typed: str, workers: Workers) -> tuple[WorkerCapabilities, str]:
     if len(owners) == 1:
         return usable[owners[0]], typed
     if owners:
-        exact = " or ".join(f"{owner}:{typed}" for owner in owners)
-        raise _refusal(UNKNOWN_ALGORITHM, f"several workers have {typed!r}; write {exact}")
+        # Not `worker:algorithm` here: a worker may have a meaning of its own for its prefix.
+        exact = " or ".join(f"--worker {owner}" for owner in sorted(owners))
+        text = f"several workers have {typed!r}; choose with {exact} ('worker' in a document)"
+        raise _refusal(UNKNOWN_ALGORITHM, text)
     known = [name for names in listed.values() for name in names]
     hint = did_you_mean(typed, [*known, *workers])
     text = f"there is no algorithm or worker {typed!r}{hint} (`mosaic workers` lists them)"
