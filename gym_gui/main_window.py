@@ -1,7 +1,6 @@
 """The main window: docks around the run table, and the wiring between them."""
 
 from pathlib import Path
-from typing import Any
 
 from qtpy.QtCore import QByteArray, Qt, QTimer
 from qtpy.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent
@@ -181,7 +180,7 @@ class MainWindow(QMainWindow):
         if state.name == LOST:
             self.banner.say(
                 "danger",
-                f"No trainer daemon: {state.text}. Runs that were going go on without it; "
+                f"No trainer daemon: {state.text}. Running runs continue without it; "
                 "this window reconnects by itself.",
                 "Start the daemon",
                 self.services.link.start_daemon,
@@ -245,12 +244,12 @@ class MainWindow(QMainWindow):
     def switch_theme(self) -> None:
         """From light to dark or back."""
         other = "light" if self.services.themes.theme.name == "dark" else "dark"
-        self._change_settings(theme=other)
+        self.change_settings(theme=other)
 
     def scale_text(self, points: float) -> None:
         """Larger or smaller text."""
         size = min(20.0, max(7.0, self.services.settings.font_points + points))
-        self._change_settings(font_points=size)
+        self.change_settings(font_points=size)
 
     def apply_settings(self, settings: WindowSettings) -> None:
         """Put settings into effect."""
@@ -263,7 +262,8 @@ class MainWindow(QMainWindow):
         self.binder.actions["view.lock"].setChecked(locked)
         self.docks.lock(locked)
 
-    def _change_settings(self, **changes: Any) -> None:
+    def change_settings(self, **changes: object) -> None:
+        """Put some settings into effect and keep them."""
         self._store(self.services.settings.model_copy(update=changes))
         self.apply_settings(self.services.settings)
 
@@ -288,7 +288,7 @@ class MainWindow(QMainWindow):
         event.acceptProposedAction()
 
     def open_file(self, path: Path) -> None:
-        """Take in a file: an archive's runs, a config for the form, a checkpoint to evaluate."""
+        """Open a file: import an archive, load a config, evaluate a checkpoint."""
         if is_archive(path):
             self._archives.take_in(path)
         elif path.suffix == ".json":

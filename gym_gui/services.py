@@ -73,7 +73,7 @@ class Services:
         return runs[0] if len(runs) == 1 else self.store.get(self.selection.current)
 
     def close(self) -> None:
-        """Stop every thread and timer; the daemon and its runs go on."""
+        """Stop every thread and timer; the daemon and its runs continue."""
         self.clock.stop()
         self.feeds.forget_resting()
         self.store.close()

@@ -109,7 +109,7 @@ class Photographer:
 
     def theme(self, name: str) -> None:
         """Change between light and dark."""
-        self.window._change_settings(theme=name)
+        self.window.change_settings(theme=name)
         self.spin(0.3)
 
     def curves(self, grid: ChartGrid) -> None:

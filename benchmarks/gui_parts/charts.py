@@ -25,7 +25,7 @@ class ChartBench:
         self._spin(lambda: window.services.store.complete and window.launch.actors)
         window.show_layout("watch")
         window.runs_panel.show_run(self._run_id)
-        self._spin(lambda: window.run_panel._shown)
+        self._spin(lambda: window.run_panel.shown)
         window.run_panel.open_tab("details")
         self._grid = window.run_panel.tab("charts").grid
 

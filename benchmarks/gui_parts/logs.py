@@ -46,7 +46,7 @@ class LogBench:
         self._until(lambda: form.described and form.env.names)
         self._window.show_layout("watch")
         self._window.runs_panel.show_run(self._run_id)
-        self._until(lambda: self._window.run_panel._shown)
+        self._until(lambda: self._window.run_panel.shown)
 
     def _write(self, gigabytes: float) -> None:
         block = b"".join(_LINE % (n, n % 9999, n % 501) for n in range(60_000))

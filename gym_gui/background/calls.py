@@ -26,7 +26,7 @@ def connect_queued(signal: Any, slot: Callable[..., object]) -> None:
 
 
 class Call:
-    """One piece of work under way; `cancel` means that nobody wants the result any more."""
+    """One piece of work under way; `cancel` drops its result."""
 
     def __init__(self, done: Callable[[Any], object] | None, failed: Failed | None) -> None:
         self._done = done

@@ -1,4 +1,4 @@
-"""The window's one connection to the daemon: kept up, watched, and given up on never.
+"""The window's one connection to the daemon: watched, and made again whenever it is lost.
 
 Two threads: one follows WatchRuns and delivers its changes in batches, one asks for health and
 resources every two seconds. Both reconnect by themselves; the window only hears what changed.
@@ -117,7 +117,7 @@ class DaemonLink(QObject):
         self._slow_timer.start()
 
     def close(self) -> None:
-        """Let go of the daemon; it and its runs go on."""
+        """Disconnect; the daemon and its runs continue."""
         self._stopping.set()
         self._wake.set()
         self._slow_timer.stop()

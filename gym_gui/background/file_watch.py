@@ -8,7 +8,7 @@ from gym_gui.models.run_status import is_real
 from mosaic.client.files import RunFile
 from mosaic.records import RunRecord
 
-# W&B and a sweep make their folder or file once in a run's life; nobody waits for the moment.
+# W&B and a sweep make their folder or file once in a run's life; two seconds are soon enough.
 _EVERY_MS = 2000
 
 

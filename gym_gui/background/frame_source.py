@@ -48,6 +48,11 @@ class FrameSource(QObject):
         """Whether frames are asked of the daemon now."""
         return self._remote is not None
 
+    @property
+    def over_memory(self) -> bool:
+        """Whether shared memory is looked at, whether it brings frames or not."""
+        return self._local is not None
+
     def start(self) -> None:
         """Begin to watch, which also tells the run to render."""
         if self._local is not None:

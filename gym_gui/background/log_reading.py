@@ -36,7 +36,7 @@ class Place:
 def newest_or_fitting(
     run_id: str, pattern: str, lifecycle: bool, client: TrainerClient
 ) -> Iterator[LogChunk]:
-    """The last lines and then new ones; with a pattern, all lines that fit it."""
+    """The last lines and then new ones; with a pattern, all lines that match it."""
     hits = 0
     chunks = client.logs(
         run_id,
@@ -50,7 +50,7 @@ def newest_or_fitting(
         hits += chunk.text.count("\n")
         yield chunk
         if pattern and hits >= _MAX_HITS:
-            text = f"… more than {_MAX_HITS:,} lines fit; narrow the search\n"
+            text = f"… more than {_MAX_HITS:,} lines match; narrow the search\n"
             yield replace(chunk, text=text)
             return
 

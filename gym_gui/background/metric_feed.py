@@ -56,8 +56,8 @@ class MetricFeed(QObject):
 class FeedPool(QObject):
     """Curves shared by everyone who shows the same run.
 
-    A feed that nobody uses any more rests for a while: who goes from one tab of a run to the next,
-    or back to the run before, finds its curves where they were.
+    A feed without users rests for a while, so that the next tab of a run, or the run before, shows
+    its curves at once.
 
     Signals:
         grown: A run id and the tags that have new points.
@@ -94,13 +94,13 @@ class FeedPool(QObject):
             self._sweeper.start()
 
     def forget_resting(self) -> None:
-        """Keep only what somebody looks at."""
+        """Drop feeds without users."""
         for run_id in list(self._resting):
             self._drop(run_id)
         self._sweeper.stop()
 
     def reconnect(self) -> None:
-        """The daemon is back: read everything anew, for those who still look."""
+        """The daemon is back: read the feeds in use again."""
         self.forget_resting()
         for run_id in list(self._feeds):
             self._feeds.pop(run_id).stop()

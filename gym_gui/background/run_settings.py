@@ -1,4 +1,4 @@
-"""The settings of runs, read from their configs in the background when somebody wants them."""
+"""The settings of runs, read from their configs in the background when needed."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -113,7 +113,7 @@ class RunSettings(QObject):
         self._link.ask(partial(_read_all, part), self._take, lambda _error: self._forget(part))
 
     def _forget(self, part: list[str]) -> None:
-        """The daemon is away; these runs are asked for again when somebody wants them."""
+        """The daemon is away; these runs are asked for again when they are needed."""
         self._reading = False
         self._asked.difference_update(part, self._waiting)
         self._waiting = []

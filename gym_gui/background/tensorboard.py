@@ -1,4 +1,4 @@
-"""A TensorBoard server of our own: on a free port, for one folder, gone when nobody looks."""
+"""A TensorBoard server of our own: on a free port, for one folder, stopped when unused."""
 
 import re
 import sys
@@ -15,7 +15,7 @@ class TensorBoardServer(QObject):
     Signals:
         ready: It answers at this address.
         failed: It could not be started, and why.
-        stopped: It ended because nobody used it.
+        stopped: It ended because it was not used.
     """
 
     ready = Signal(str)
@@ -78,7 +78,7 @@ class TensorBoardServer(QObject):
                 process.waitForFinished(_STOP_MS)
 
     def in_use(self, used: bool) -> None:
-        """Somebody looks at it, or no longer does."""
+        """Its page is on screen, or no longer."""
         if used:
             self._idle.stop()
         elif self.running:
@@ -98,7 +98,7 @@ class TensorBoardServer(QObject):
             return
         self._process = None
         lines = [line for line in self._said.splitlines() if line.strip()]
-        reason = lines[-1] if lines else "it ended without a word"
+        reason = lines[-1] if lines else "it ended without a message"
         if "No module named" in self._said:
             reason = "TensorBoard is not installed; run: pip install tensorboard"
         self.address = ""

@@ -37,7 +37,7 @@ class TracebackFolder:
 
     @property
     def holds(self) -> bool:
-        """Whether lines were taken that no entry has given back yet."""
+        """Whether lines wait for the end of their traceback."""
         return bool(self._open)
 
     def feed(self, stream: str, lines: Iterable[str]) -> Iterator[Entry]:

@@ -164,7 +164,7 @@ def _external(value: Any, distribution: Any) -> Any:
 
 
 def _explained(values: Sequence[Any], results: Sequence[float]) -> float:
-    """The share of the results' variation that lies between groups of equal or near values.
+    """The share of the results' variation between groups of equal or near values.
 
     Groups and not a slope, because the best value of a parameter is often in the middle. The
     share is corrected for what as many groups would explain by chance; ranks keep one wild trial

@@ -28,7 +28,7 @@ ROW_ROLE = Qt.ItemDataRole.UserRole + 1
 class RunTableModel(QAbstractTableModel):
     """Shows a `RunStore` through a `View` and a filter.
 
-    The columns of every run come first; metrics and settings that somebody chose follow.
+    The columns of every run come first; chosen metrics and settings follow.
 
     Signals:
         filter_problem: What is wrong with the filter; empty when it is fine again.

@@ -20,23 +20,27 @@ class WindowSettings(BaseModel):
     ] = "system"
     font_points: Annotated[float, Field(ge=7, le=20, title="Font size", description="points")] = 10
     smoothing: Annotated[
-        float, Field(ge=0, le=0.999, title="Smoothing", description="of new charts, 0 is none")
+        float, Field(ge=0, le=0.999, title="Smoothing", description="of new charts; 0 is none")
     ] = 0.6
     chart_hz: Annotated[
-        int, Field(ge=1, le=60, title="Chart refresh", description="repaints a second at most")
+        int, Field(ge=1, le=60, title="Chart refresh", description="most repaints per second")
     ] = 30
     frame_hz: Annotated[
-        int, Field(ge=1, le=60, title="Live view refresh", description="frames a second at most")
+        int, Field(ge=1, le=60, title="Live view refresh", description="most frames per second")
     ] = 30
     frame_source: Annotated[
         Literal["automatic", "shared memory", "network"],
         Field(
-            title="Live view comes over",
-            description="automatic: shared memory, the network when the daemon is elsewhere",
+            title="Live view source",
+            description="automatic: shared memory, or the network for a daemon elsewhere",
         ),
     ] = "automatic"
     notify_system: Annotated[
-        bool, Field(title="System notifications", description="when a run ends, also outside")
+        bool,
+        Field(
+            title="System notifications",
+            description="when a run ends and the window is in the background",
+        ),
     ] = True
     notify_command: Annotated[
         str,

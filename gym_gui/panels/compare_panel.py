@@ -106,7 +106,7 @@ class ComparePanel(QWidget):
         self._show()
 
     def rest(self) -> None:
-        """Let go of every curve."""
+        """Stop following every curve."""
         if self._following:
             self._following = False
             for run_id in self._ids:

@@ -32,6 +32,7 @@ from gym_gui.services import Services
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column, row, scrolled
 from gym_gui.widgets.run_table_view import RunTableView
+from mosaic.config.settings import Settings, load_settings
 from mosaic.records import RunRecord
 
 Cancel = Callable[[Iterable[RunRecord]], None]
@@ -61,7 +62,9 @@ class Dialogs:
             QMessageBox.StandardButton.NoButton,
             self._window,
         )
-        box.setInformativeText("A worker that can saves a checkpoint first, so you can continue.")
+        box.setInformativeText(
+            "Workers that support it save a checkpoint first, so that you can continue later."
+        )
         stop = box.addButton("Stop", QMessageBox.ButtonRole.DestructiveRole)
         box.addButton("Keep running", QMessageBox.ButtonRole.RejectRole)
         box.buttonClicked.connect(lambda pressed: cancel(chosen) if pressed is stop else None)
@@ -127,7 +130,7 @@ class Dialogs:
         _open(dialog)
 
     def export_runs(self, runs: Iterable[RunRecord], archives: RunArchives) -> None:
-        """Write ended runs into one file that another home can take in."""
+        """Write ended runs into one file that another home can import."""
         chosen = [run for run in runs if can_delete(run)]
         dialog = QFileDialog(
             self._window, "Export runs", proposed_name(chosen), f"Runs (*{ENDING})"
@@ -137,7 +140,7 @@ class Dialogs:
         _open(dialog)
 
     def import_runs(self, archives: RunArchives) -> None:
-        """Take in a file of runs."""
+        """Import a file of runs."""
         dialog = QFileDialog(self._window, "Import runs", "", f"Runs (*{ENDING});;All files (*)")
         dialog.fileSelected.connect(lambda path: archives.take_in(Path(path)))
         _open(dialog)
@@ -188,9 +191,19 @@ class Dialogs:
 
     def show_settings(self, apply: Callable[[WindowSettings], None]) -> None:
         """Settings of the window and of the daemon."""
-        dialog = SettingsDialog(self._window, self._services)
-        dialog.window_changed.connect(apply)
-        _open(dialog)
+
+        def show(daemon: Settings | None, problem: str = "") -> None:
+            dialog = SettingsDialog(self._window, self._services, daemon, problem)
+            dialog.window_changed.connect(apply)
+            _open(dialog)
+
+        link = self._services.link
+        if link.local:
+            link.calls.run(
+                lambda: load_settings(link.home), show, lambda error: show(None, str(error))
+            )
+        else:
+            show(None, "The settings of a daemon elsewhere are changed where it runs.")
 
 
 def _open(dialog: QDialog) -> None:

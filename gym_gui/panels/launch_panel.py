@@ -28,7 +28,7 @@ class LaunchPanel(QWidget):
 
     Signals:
         submitted: Configurations, the run they continue, and the form they came from.
-        play_wanted: The user wants to act himself.
+        play_wanted: The user wants to play.
         actors_changed: The roster is known or changed.
     """
 
@@ -61,7 +61,7 @@ class LaunchPanel(QWidget):
             self.play_wanted.emit,
         )
         self._missing = _MissingWorker(services)
-        self._waiting = EmptyState("Looking for workers", "The trainer daemon lists them.")
+        self._waiting = EmptyState("Looking for workers", "Waiting for the trainer daemon's list.")
         self._stack = QStackedWidget()
         for page in (self._waiting, self._tabs, self._human, self._missing):
             self._stack.addWidget(page)

@@ -149,6 +149,11 @@ class PlayPanel(QWidget):
         """Whether a game is on."""
         return self._link is not None
 
+    @property
+    def score(self) -> str:
+        """Where the game stands."""
+        return self._score.text()
+
     def begin(self) -> None:
         """Start a game as a run of its own."""
         if self.playing or self.env.problem or self.seed.problem or self.fps.problem:

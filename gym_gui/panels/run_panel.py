@@ -51,6 +51,16 @@ class RunPanel(QWidget):
         services.selection.current_changed.connect(self._on_current)
         services.store.changed.connect(self._on_changed)
 
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The names of the tabs that the run has, in order."""
+        return tuple(self._shown) if self._run is not None else ()
+
+    @property
+    def message(self) -> str:
+        """What is said in place of tabs; empty while there are some."""
+        return "" if self._stack.currentWidget() is self.tabs else self._empty.title
+
     def tab(self, name: str) -> RunTab:
         """A tab by name, made when it is not there yet."""
         if name not in self._made:
@@ -94,7 +104,7 @@ class RunPanel(QWidget):
             tab.deactivate()
 
     def reopen(self) -> None:
-        """The daemon is back: what the tab in front was following is followed anew."""
+        """The daemon is back: the tab in front starts following again."""
         self.rest()
         if self.isVisible():
             self._files.watch(self._run)

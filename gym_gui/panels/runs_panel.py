@@ -58,7 +58,7 @@ class RunsPanel(QWidget):
         self._problem.hide()
         self._count = label("", "muted")
         self.table = self._make_table()
-        self._empty = EmptyState("No runs fit", "Nothing matches the filter. Clear it to see all.")
+        self._empty = EmptyState("No matching runs", "Clear the filter to see all runs.")
         self._stack = QStackedWidget()
         self._stack.addWidget(self.table)
         self._stack.addWidget(self._empty)
@@ -78,6 +78,11 @@ class RunsPanel(QWidget):
         self.views.changed.connect(self._show_view)
         self._show_view()
         self._show_count()
+
+    @property
+    def filter_problem(self) -> str:
+        """What is wrong with the filter; empty when nothing is."""
+        return self._problem.text()
 
     def show_run(self, run_id: str) -> None:
         """Select a run and bring it into view, clearing a filter that hides it."""
@@ -248,7 +253,7 @@ class RunsPanel(QWidget):
         if nothing and not self.filter.text():
             self._empty.say("No runs yet", "Fill in the form and press Train: it appears here.")
         elif nothing:
-            self._empty.say("No runs fit", "Nothing matches the filter. Clear it to see all.")
+            self._empty.say("No matching runs", "Clear the filter to see all runs.")
 
 
 def _id(item: Row | None) -> str:

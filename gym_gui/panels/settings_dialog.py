@@ -20,8 +20,7 @@ from gym_gui.services import Services
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column, scrolled
 from gym_gui.widgets.messages import Banner
-from mosaic.config.settings import Settings, load_settings, save_settings
-from mosaic.errors import InvalidConfigError
+from mosaic.config.settings import Settings, save_settings
 
 
 class SchemaPage(QWidget):
@@ -58,7 +57,13 @@ class SchemaPage(QWidget):
 
 
 class SettingsDialog(QDialog):
-    """Both pages.
+    """The window's page, and the daemon's where its home is at hand.
+
+    Args:
+        parent: The window.
+        services: Its shared parts.
+        daemon: The daemon's settings as stored.
+        problem: Why there are none.
 
     Signals:
         window_changed: The window's settings are others.
@@ -66,7 +71,9 @@ class SettingsDialog(QDialog):
 
     window_changed = Signal(object)
 
-    def __init__(self, parent: QWidget, services: Services) -> None:
+    def __init__(
+        self, parent: QWidget, services: Services, daemon: Settings | None, problem: str
+    ) -> None:
         super().__init__(parent)
         self.setWindowTitle("Settings")
         self._services = services
@@ -75,16 +82,16 @@ class SettingsDialog(QDialog):
         self._tabs = QTabWidget()
         self._tabs.addTab(self._window_page, "Window")
         self._daemon_page: SchemaPage | None = None
-        try:
-            self._daemon_page = SchemaPage(load_settings(services.link.home))
+        if daemon is not None:
+            self._daemon_page = SchemaPage(daemon)
             self._tabs.addTab(self._daemon_page, "Trainer daemon")
-        except InvalidConfigError as error:
-            self._banner.say("danger", str(error))
+        else:
+            self._banner.say("info" if not services.link.local else "danger", problem)
         standard = QDialogButtonBox.StandardButton
         buttons = QDialogButtonBox(standard.Save | standard.Cancel)
         buttons.accepted.connect(self._save)
         buttons.rejected.connect(self.reject)
-        note = label("Settings of the daemon take effect when it starts next.", "muted")
+        note = label("Settings of the daemon take effect when it is started again.", "muted")
         self.setLayout(column(self._banner, self._tabs, note, buttons, margin=12))
         self.resize(620, 620)
 

@@ -11,7 +11,7 @@ _STEPS = (
     ("Train", "Pick an algorithm and an environment in the form, press Train.", "Ctrl+N"),
     ("Watch", "See the agent act and its return grow while it learns.", "Ctrl+2"),
     ("Analyse", "Compare runs and seeds, read logs, open TensorBoard.", "Ctrl+3"),
-    ("Evaluate", "Select a finished run and let its policy act.", "Ctrl+E"),
+    ("Evaluate", "Select a finished run and watch its policy.", "Ctrl+E"),
     ("Play", "Take the controls yourself and replay what you did.", "Ctrl+4"),
     ("Anything", "Every action by name in the command palette.", "Ctrl+Shift+P"),
 )

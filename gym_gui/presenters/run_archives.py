@@ -1,4 +1,4 @@
-"""Runs as files: written to one, taken in from one, never waiting for either."""
+"""Runs as files: exported and imported without waiting for either."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -62,7 +62,7 @@ class RunArchives:
         for item in found:
             self._services.store.put(item.run)
         if not new:
-            self._services.notices.info(f"Everything in {path.name} is here already")
+            self._services.notices.info(f"All runs in {path.name} are already here")
             return
         self._services.selection.select(tuple(run.run_id for run in new))
         what = title_of(new[0]) if len(new) == 1 else f"{len(new)} runs"

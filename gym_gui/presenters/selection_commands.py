@@ -199,5 +199,9 @@ class SelectionCommands:
 
     def _open_folder(self) -> None:
         run = self._services.current_run()
-        if run is not None:
+        if run is None:
+            return
+        if self._services.link.local:
             QDesktopServices.openUrl(QUrl.fromLocalFile(run.run_dir))
+        else:
+            self._services.notices.info(f"The folder is on the daemon's machine: {run.run_dir}")

@@ -17,7 +17,7 @@ class ThemeManager(QObject):
     """The theme in use.
 
     Signals:
-        changed: The theme is another one; whoever paints by hand repaints.
+        changed: The theme is another one; what is painted by hand is painted again.
     """
 
     changed = Signal()

@@ -11,8 +11,8 @@ from mosaic.records import RunRecord
 class RunTab(QWidget):
     """Shows one side of one run; works only while it is looked at.
 
-    A tab is given a run, then told when it comes to the front and when it leaves it. Between
-    `activate` and `deactivate` it may hold streams and processes, outside of that nothing.
+    A tab gets a run, then learns when it comes to the front and when it leaves it. It may hold
+    streams and processes only between `activate` and `deactivate`.
 
     Signals:
         action_wanted: Something to do that the window knows, by the action's id.
@@ -79,4 +79,4 @@ class RunTab(QWidget):
         """Stop what `on_open` started."""
 
     def shut(self) -> None:
-        """The window closes: let go of what outlives a look away."""
+        """The window closes: stop what continues while the tab is hidden."""

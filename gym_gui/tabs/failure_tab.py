@@ -87,7 +87,7 @@ class FailureTab(RunTab):
 
     def on_news(self) -> None:
         if self.run is not None:
-            words = formatting.tilde(one_line(self.run)) or "It left no reason."
+            words = formatting.tilde(one_line(self.run)) or "No reason was recorded."
             self.reason.say("danger", f"{status_of(self.run).label}: {words}")
             self._say_hint()
 

@@ -24,7 +24,7 @@ ANALYTICS_BANNER = (
 
 
 class LiveTab(RunTab):
-    """Shows frames while somebody looks, and only then."""
+    """Shows frames while the tab is open, and only then: rendering costs the run time."""
 
     title = "Live"
     icon = "eye"
@@ -34,11 +34,11 @@ class LiveTab(RunTab):
         self.banner = Banner()
         self.view = FrameView(services.themes)
         self.frames_shown = 0
-        self._feed: FrameSource | None = None
+        self.feed: FrameSource | None = None
         self._headline = label("", "section")
         self.pause = QPushButton("Pause view")
         self.pause.setCheckable(True)
-        self.pause.setToolTip("Keep this frame on screen; the run goes on")
+        self.pause.setToolTip("Keep this frame on screen; the run continues")
         self.pause.toggled.connect(self._on_pause)
         self.save = button("Save frame …", self._choose_file)
         self.save.setEnabled(False)
@@ -73,21 +73,21 @@ class LiveTab(RunTab):
             return
         self.view.say("Waiting for the first frame …")
         settings = self.services.settings
-        self._feed = FrameSource(
+        self.feed = FrameSource(
             self.services.link,
             self.run_id,
             settings.frame_hz,
             settings.frame_source,
         )
-        self._feed.frame.connect(self._on_frame)
-        self._feed.status.connect(self._on_status)
-        self._feed.start()
+        self.feed.frame.connect(self._on_frame)
+        self.feed.status.connect(self._on_status)
+        self.feed.start()
 
     def _look_away(self) -> None:
-        if self._feed is not None:
-            self._feed.stop()
-            self._feed.deleteLater()
-            self._feed = None
+        if self.feed is not None:
+            self.feed.stop()
+            self.feed.deleteLater()
+            self.feed = None
 
     def on_news(self) -> None:
         run = self.run
@@ -105,7 +105,7 @@ class LiveTab(RunTab):
             self.view.say(
                 "The run has ended. Captured videos and recorded episodes are in the Replay tab."
             )
-        elif self._feed is None and self.active:
+        elif self.feed is None and self.active:
             self._watch()
 
     def save_frame(self, path: Path) -> bool:
@@ -150,5 +150,5 @@ def _numbers(frame: FrameMetrics) -> str:
         parts.append(f"rolling return {formatting.number(frame.rolling_return)}")
     parts.append(f"{frame.step_rate_hz:,.0f} steps/s")
     if frame.capped:
-        parts.append("slowed by its share of time")
+        parts.append("frame rate limited")
     return "    ".join(parts)

@@ -113,7 +113,7 @@ class LogsTab(RunTab):
             self._stream = None
 
     def restart(self, note: str = "") -> None:
-        """Read anew, with the search and level in use."""
+        """Read again, with the search and level in use."""
         if not self.active or self.run is None:
             return
         self._place = None
@@ -133,6 +133,11 @@ class LogsTab(RunTab):
         self.on_close()
         self._status.setText("Looking for the first error …")
         self._read(partial(first_error, self.run_id, ERRORS, self._lifecycle), self._on_no_error)
+
+    @property
+    def status(self) -> str:
+        """How much of the log is shown, or what is wrong."""
+        return self._status.text()
 
     @property
     def _lifecycle(self) -> bool:
@@ -239,13 +244,14 @@ class LogsTab(RunTab):
 
     def _on_drained(self) -> None:
         size = formatting.size(sum(self._size.values()))
-        words = f"{self._seen:,} lines"
+        noun = "line" if self._seen == 1 else "lines"
+        words = f"{self._seen:,} {noun}"
         if self._place is not None:
             if self._place.at_error:
                 self._place.at_error = not self.text.first_error()
             words += f" of {self._place.stream}, {size} in all. Scroll down for more."
         elif self._searching:
-            words += f" fit, in {size}."
+            words += f" found in {size}."
         elif self._size:
             words += f" at the end of {size}." if self._seen >= TAIL_LINES else f", {size}."
         self._status.setText(f"{self._note} {words}".strip())

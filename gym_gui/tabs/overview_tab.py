@@ -16,7 +16,7 @@ from gym_gui.widgets.messages import Banner, EmptyState
 from mosaic.curves.names import tag_order
 from mosaic.records import Outcome, RunRecord
 
-_TILES = ("Return", "Episode length", "Steps a second", "Progress", "Time left", "Checkpoint")
+_TILES = ("Return", "Episode length", "Steps per second", "Progress", "Time left", "Checkpoint")
 
 
 class OverviewTab(RunTab):
@@ -94,7 +94,7 @@ class OverviewTab(RunTab):
         texts = {
             "Return": formatting.number(metrics.get("episodic_return")),
             "Episode length": formatting.number(metrics.get("episodic_length")),
-            "Steps a second": formatting.number(round(progress.sps)) if progress.sps else "—",
+            "Steps per second": formatting.number(round(progress.sps)) if progress.sps else "—",
             "Progress": f"{progress.fraction * 100:.0f} %",
             "Time left": formatting.duration(progress.eta_s)
             if run.live and progress.eta_s > 0

@@ -85,7 +85,9 @@ class TelemetryTab(RunTab):
         for batch in batches:
             if batch.gap is not None:
                 missed = batch.gap.count
-                self.banner.say("warning", f"{missed:,} steps came too fast to show; all are kept.")
+                self.banner.say(
+                    "warning", f"{missed:,} steps came too fast to show; all are recorded."
+                )
         if not steps:
             return
         self._last = steps[-1].seq

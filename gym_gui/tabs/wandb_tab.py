@@ -15,7 +15,7 @@ from gym_gui.widgets.messages import Banner, EmptyState
 from gym_gui.widgets.qt_types import sure
 from gym_gui.widgets.web_view import WebView
 
-# The folder appears once, and its summary when the run ends; nobody waits for either.
+# The folder appears once, and its summary when the run ends; neither is urgent.
 _EVERY_MS = 2000
 
 
@@ -38,13 +38,13 @@ class WandbTab(RunTab):
         self._empty = EmptyState("No W&B data yet", "The run's wandb folder has not appeared.")
         self._sync = ""
         self._copy = button("Copy the sync command", self._on_copy)
-        self._load = button("Load the hosted page", self._on_load)
+        self.load_page = button("Load the hosted page", self._on_load)
         self._url = self._proxy = ""
         self._summary: WandbSummary | None = None
         self._timer = QTimer(self)
         self._timer.setInterval(_EVERY_MS)
         self._timer.timeout.connect(self._read)
-        bar = row(self._copy, self._load, 1)
+        bar = row(self._copy, self.load_page, 1)
         self.setLayout(column(self.banner, bar, self._empty, self.table, self.web, margin=10))
         self._show(None)
 
@@ -90,7 +90,7 @@ class WandbTab(RunTab):
         self._url = summary.url if summary else ""
         self._proxy = summary.proxy if summary else ""
         self._copy.setVisible(bool(self._sync))
-        self._load.setVisible(bool(self._url))
+        self.load_page.setVisible(bool(self._url))
         self.banner.say("info", "")
         if summary is None:
             return

@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyqtgraph as pg
@@ -15,11 +14,12 @@ from qtpy.QtGui import QColor, QShowEvent
 from qtpy.QtWidgets import QGraphicsPolygonItem, QVBoxLayout, QWidget
 
 from gym_gui.models import formatting
-from gym_gui.models.series import Series, band, nearest_value, smooth
+from gym_gui.models.series import Floats, Series, band, nearest_value, smooth
 from gym_gui.resources.theming import ThemeManager
 from gym_gui.widgets.axis import ReadableAxis
 from mosaic.curves.thinning import thin
 
+Curve = tuple[Floats, Floats]
 _DRAWN_POINTS = 2000
 _SOFT_POINTS = 500
 _MOST_WITH_RAW = 4
@@ -77,7 +77,7 @@ class ChartClock(QObject):
         self._dirty.discard(chart)
 
     def stop(self) -> None:
-        """Paint nothing more, whoever asks: the window closes."""
+        """Paint nothing more: the window closes."""
         self._stopped = True
         self._timer.stop()
         self._dirty.clear()
@@ -122,7 +122,7 @@ class Chart(QWidget):
         self._solo = ""
         self._items: dict[str, pg.PlotDataItem] = {}
         self._raw: dict[str, pg.PlotDataItem] = {}
-        self._band: list[Any] = []
+        self._band: tuple[QGraphicsPolygonItem, pg.PlotDataItem] | tuple[()] = ()
         self._axes = {name: ReadableAxis(name) for name in ("left", "bottom")}
         self.plot = pg.PlotWidget(enableMenu=False, axisItems=self._axes)
         self.plot.hideButtons()
@@ -160,7 +160,27 @@ class Chart(QWidget):
 
     def points_shown(self) -> int:
         """How many points are drawn now."""
-        return sum(len(item.getData()[0]) for item in self._items.values() if _has_data(item))
+        return sum(len(x) for x, _ in self.curves_shown().values())
+
+    def curves_shown(self) -> dict[str, Curve]:
+        """The points of each curve as they are drawn now, by run id."""
+        return {
+            key: (item.xData, item.yData) for key, item in self._items.items() if _has_data(item)
+        }
+
+    def band_shown(self) -> tuple[Curve, Floats] | None:
+        """The mean as it is drawn now and the upper edge around it; None without a band."""
+        if not self._band:
+            return None
+        area, line = self._band
+        edge = area.polygon()
+        heights = [edge.at(place).y() for place in range(edge.count() // 2)]
+        return (line.xData, line.yData), np.asarray(heights)
+
+    @property
+    def axes_shown(self) -> tuple[str, bool]:
+        """What the curves are drawn over, and whether their values are on a log scale."""
+        return self._axes["bottom"].labelText, bool(self._axes["left"].logMode)
 
     def reset_zoom(self) -> None:
         """Show everything."""
@@ -172,7 +192,7 @@ class Chart(QWidget):
         self._clock.ask(self)
 
     def close_chart(self) -> None:
-        """Let go of the clock."""
+        """Stop asking the clock for repaints."""
         self._clock.forget(self)
 
     # ------------------------------------------------------------ painting
@@ -212,7 +232,7 @@ class Chart(QWidget):
             self._raw[key].setData(*self._shape(line.series, 0.0))
             self._raw[key].setVisible(self._solo in ("", key))
 
-    def _shape(self, series: Series, smoothing: float) -> tuple[np.ndarray, np.ndarray]:
+    def _shape(self, series: Series, smoothing: float) -> Curve:
         x = series.steps
         if self._look.by_time and len(series):
             x = series.walls - series.walls[0]
@@ -225,7 +245,7 @@ class Chart(QWidget):
             y = np.where(y > 0, y, np.nan)
         return x, y
 
-    def _in_sight(self, x: np.ndarray) -> slice:
+    def _in_sight(self, x: Floats) -> slice:
         """The part of a curve that a zoomed chart shows, and as much again on both sides."""
         if self._shows_everything():
             return slice(None)
@@ -250,10 +270,10 @@ class Chart(QWidget):
         self._items[key].setPen(pen)
         return self._items[key]
 
-    def _draw_band(self, shape: tuple[np.ndarray, np.ndarray, np.ndarray] | None) -> None:
+    def _draw_band(self, shape: tuple[Floats, Floats, Floats] | None) -> None:
         for item in self._band:
             self.plot.removeItem(item)
-        self._band = []
+        self._band = ()
         for item in self._items.values():
             item.setOpacity(1.0 if shape is None else 0.35)
         if shape is None:
@@ -272,7 +292,7 @@ class Chart(QWidget):
         area.setZValue(-5)
         line = pg.PlotDataItem(x, middle, pen=pg.mkPen(colour, width=2.6), antialias=True)
         line.setLogMode(False, self._look.log_y)
-        self._band = [area, line]
+        self._band = (area, line)
         for item in self._band:
             self.plot.addItem(item)
 

@@ -65,7 +65,7 @@ class CommandPalette(QFrame):
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.list.setItemDelegate(_HintDelegate(themes, self.list))
         self.list.itemClicked.connect(lambda _item: self._choose())
-        self._nothing = label("Nothing fits. Try another word.", "muted")
+        self._nothing = label("No match. Try another word.", "muted")
         self._nothing.hide()
         self.setLayout(column(self.line, self.list, self._nothing, margin=10))
         self.hide()

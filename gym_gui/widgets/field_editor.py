@@ -34,7 +34,7 @@ class FieldEditor(QObject):
         self._reset = QToolButton()
         self._reset.setObjectName("flat")
         self._reset.setText("↺")
-        self._reset.setToolTip(f"Back to {field.show(field.default) or 'nothing'}")
+        self._reset.setToolTip(f"Reset to {field.show(field.default) or 'nothing'}")
         self._reset.setAccessibleName(f"Reset {field.label}")
         self._reset.clicked.connect(self.reset)
         self.editor = self._make_editor()

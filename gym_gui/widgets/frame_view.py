@@ -34,6 +34,11 @@ class FrameView(QWidget):
         """The frame shown now."""
         return self._image
 
+    @property
+    def hint(self) -> str:
+        """What is written where there is no frame, or over the last one."""
+        return self._hint
+
     def sizeHint(self) -> QSize:  # noqa: N802
         return QSize(480, 360)
 

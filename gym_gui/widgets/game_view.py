@@ -10,8 +10,8 @@ from gym_gui.widgets.frame_view import FrameView
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column
 
-_CAPTURED = "Keys go to the game.  Esc gives them back."
-_FREE = "Click the game, or press Return here, to give it the keys."
+_CAPTURED = "Keys go to the game. Press Esc to release them."
+_FREE = "Click the game or press Return here to play with the keyboard."
 
 
 class GameView(QFrame):

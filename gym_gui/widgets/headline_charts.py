@@ -11,7 +11,7 @@ from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column, framed
 from mosaic.curves import names
 
-_WANTED = {"Return": names.RETURN, "Steps a second": names.SPEED}
+_WANTED = {"Return": names.RETURN, "Steps per second": names.SPEED}
 
 
 class HeadlineCharts(QWidget):

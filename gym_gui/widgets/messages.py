@@ -70,6 +70,11 @@ class EmptyState(QWidget):
         layout.addStretch(3)
         self.setLayout(layout)
 
+    @property
+    def title(self) -> str:
+        """The headline."""
+        return self._title.text()
+
     def say(self, title: str, text: str) -> None:
         """Change the words."""
         self._title.setText(title)

@@ -50,6 +50,16 @@ class Player(QWidget):
         """Whether it moves by itself."""
         return bool(self._timer.isActive())
 
+    @property
+    def length(self) -> int:
+        """How many pictures there are."""
+        return len(self._pictures)
+
+    @property
+    def caption(self) -> str:
+        """What the picture in front shows."""
+        return self._caption.text()
+
     def load(self, pictures: Sequence[Picture], rate: float) -> None:
         """Show pictures from the beginning."""
         self.stop()

@@ -42,7 +42,7 @@ def proxy_of(address: str) -> QNetworkProxy:
     return QNetworkProxy(kind, url.host(), port, url.userName(), url.password())
 
 
-def _make_page(origin: QUrl) -> Any:
+def make_page(origin: QUrl) -> Any:
     """A page that stays where it is: links elsewhere go to the browser, downloads nowhere."""
     from qtpy.QtWebEngineCore import QWebEnginePage, QWebEngineProfile
 
@@ -126,7 +126,7 @@ class WebView(QWidget):
 
         origin = QUrl(address)
         self.view = QWebEngineView()
-        self._page, self._profile = _make_page(origin)
+        self._page, self._profile = make_page(origin)
         self.view.setPage(self._page)
         self.view.loadFinished.connect(self.loaded)
         self._page.renderProcessTerminated.connect(lambda *_: self._on_crash())
@@ -145,7 +145,7 @@ class WebView(QWidget):
         QDesktopServices.openUrl(QUrl(self.address))
 
     def close_page(self) -> None:
-        """Let go of the page and the browser's processes."""
+        """Close the page and the browser's processes."""
         self._drop_view()
         self.address = ""
         self._address_label.setText("")
@@ -167,5 +167,7 @@ class WebView(QWidget):
 
     def _on_crash(self) -> None:
         self._drop_view()
-        self.say("The embedded browser has crashed", "Use “Open in browser”; your run is fine.")
+        self.say(
+            "The embedded browser has crashed", "Use “Open in browser”. Your run is not affected."
+        )
         self.crashed.emit()

@@ -48,7 +48,7 @@ def web_engine(qapp: Any) -> None:
     """Started before open files are counted: its own stay open as long as the application lives."""
     if web_view.web_engine_problem():
         return
-    page, profile = web_view._make_page(QUrl("http://127.0.0.1/"))
+    page, profile = web_view.make_page(QUrl("http://127.0.0.1/"))
     for gone in (page, profile):
         gone.deleteLater()
         QCoreApplication.sendPostedEvents(gone, QEvent.Type.DeferredDelete)

@@ -53,7 +53,7 @@ def _compare(driver: Driver, ids: list[str]) -> Any:
     grid = driver.window.compare.grid
     driver.until(lambda: _RETURN in grid.cards, "the chart of the return")
     card = grid.cards[_RETURN]
-    driver.until(lambda: len(card.chart._items) == len(ids), "a curve a run")
+    driver.until(lambda: len(card.chart.curves_shown()) == len(ids), "a curve a run")
     driver.until(lambda: card.chart.points_shown() > 4, "their points")
     return grid
 
@@ -64,19 +64,17 @@ def test_seeds_are_compared_as_a_mean_with_a_band(driver: Driver, trained: list[
     grid.smoothing.setValue(0)
     grid.band.setChecked(True)
     chart = grid.cards[_RETURN].chart
-    driver.until(lambda: len(chart._band) == 2, "the band")
+    driver.until(lambda: chart.band_shown(), "the band")
     curves = [driver.services.feeds.curves(run_id)[_RETURN] for run_id in trained]
     expected = band([(one.steps, one.values) for one in curves])
     assert expected is not None
     steps, mean, spread = expected
-    shown_steps, shown_mean = chart._band[1].getData()
+    (shown_steps, shown_mean), upper = chart.band_shown()
     np.testing.assert_allclose(shown_steps, steps)
     np.testing.assert_allclose(shown_mean, mean)
-    edge = chart._band[0].polygon()
-    heights = [edge.at(place).y() for place in range(len(steps))]
-    np.testing.assert_allclose(heights, mean + spread)
+    np.testing.assert_allclose(upper, mean + spread)
     grid.band.setChecked(False)
-    driver.until(lambda: not chart._band, "the band goes")
+    driver.until(lambda: chart.band_shown() is None, "the band goes")
 
 
 def test_a_comparison_leaves_as_picture_and_table(
@@ -110,12 +108,12 @@ def test_zooming_in_shows_what_was_left_out(driver: Driver) -> None:
     chart.plot.getViewBox().setXRange(10_000, 10_300, padding=0)
 
     def in_sight() -> int:
-        drawn = chart._items["a"].getData()[0]
+        drawn, _ = chart.curves_shown()["a"]
         return int(((drawn >= 10_000) & (drawn <= 10_300)).sum())
 
     driver.until(lambda: in_sight() == 301, "every point in sight")
     chart.reset_zoom()
-    driver.until(lambda: chart._items["a"].getData()[0][-1] == steps[-1], "all of it again")
+    driver.until(lambda: chart.curves_shown()["a"][0][-1] == steps[-1], "all of it again")
     chart.close_chart()
     chart.close()
     chart.deleteLater()
@@ -151,7 +149,7 @@ def test_another_run_never_shows_the_curves_of_the_one_before(
     assert card.chart.points_shown() == 0
     driver.window.runs_panel.show_run(trained[1])
     driver.until(lambda: grid.cards.get(_RETURN) is card, "the same chart")
-    driver.until(lambda: set(card.chart._items) == {trained[1]}, "the other run's curve")
+    driver.until(lambda: set(card.chart.curves_shown()) == {trained[1]}, "the other run's curve")
 
 
 def test_curves_of_a_worker_without_files_of_its_own(driver: Driver) -> None:

@@ -54,7 +54,7 @@ def test_x9_web_view_stays_on_its_origin(monkeypatch: pytest.MonkeyPatch, qapp: 
     monkeypatch.setattr(
         web_view.QDesktopServices, "openUrl", lambda url: opened.append(url.toString())
     )
-    page, profile = web_view._make_page(QUrl("http://127.0.0.1:6006/"))
+    page, profile = web_view.make_page(QUrl("http://127.0.0.1:6006/"))
     kinds = QWebEnginePage.NavigationType
     clicked, typed = kinds.NavigationTypeLinkClicked, kinds.NavigationTypeTyped
     ask = page.acceptNavigationRequest
@@ -294,7 +294,7 @@ def test_run_deleted_under_each_open_tab(driver: Driver, trained: list[str]) -> 
         driver.until(lambda: run_id not in driver.services.store.runs, "the run is gone")
         driver.until(lambda: not tab.active or tab.run_id != run_id, "the tab let go")  # noqa: B023
         if driver.services.selection.current == run_id:
-            assert panel._empty.isVisible()
+            assert panel.message == "This run is gone"
         driver.window.binder.trigger("run.undo_delete")
         driver.until(lambda: run_id in driver.services.store.runs, "the run is back")
     errors = [n.text for n in driver.services.notices.history if n.tone == "danger"]
@@ -308,11 +308,22 @@ def test_run_folder_that_vanishes_under_an_open_tab(driver: Driver) -> None:
     driver.window.show_layout("watch")
     driver.window.runs_panel.show_run(run_id)
     driver.until(lambda: driver.services.selection.current == run_id, "selected")
-    driver.window.run_panel.open_tab("logs")
-    driver.spin(0.3)
+    panel = driver.window.run_panel
+    panel.open_tab("logs")
+    logs = panel.tab("logs")
+    driver.until(lambda: "lines" in logs.status, "the log")
     shutil.rmtree(folder)
-    for name in ("charts", "details", "replay", "overview", "logs"):
-        driver.window.run_panel.open_tab(name)
-        driver.spin(0.4)
-    logs = driver.window.run_panel.tab("logs")
-    driver.until(lambda: logs._status.text() not in ("", "Reading …"), "the log says so")
+
+    def opened(name: str) -> Any:
+        panel.open_tab(name)
+        return panel.tab(name)
+
+    details = opened("details")
+    driver.until(lambda: "gone" in details.config.toPlainText(), "the config is missed")
+    driver.until(lambda: details.events.rowCount() > 3, "the events are the daemon's own")
+    replay = opened("replay")
+    driver.until(lambda: "could not be listed" in replay.player.view.hint, "so are recordings")
+    overview = opened("overview")
+    driver.until(lambda: overview.tiles["Progress"].number == "100 %", "what the daemon knows")
+    driver.until(lambda: opened("logs").status == "0 lines", "the log is empty")
+    assert logs.text.toPlainText() == ""

@@ -45,7 +45,7 @@ def test_live_view_over_the_network(
 
     Told to, or by itself: shared memory that brings nothing is not waited for.
     """
-    driver.window._change_settings(frame_source="network")
+    driver.window.change_settings(frame_source="network")
     run_id = driver.submit(
         config_of("ppo", "cleanrl", env_id="CartPole-v1", total_timesteps=50_000_000, extras={})
     )
@@ -55,21 +55,21 @@ def test_live_view_over_the_network(
     driver.window.run_panel.open_tab("live")
     live = driver.window.run_panel.tab("live")
     driver.until(lambda: live.frames_shown >= 3, "frames", 40)
-    assert live._feed.over_network
-    assert live._feed._local is None
+    assert live.feed.over_network
+    assert not live.feed.over_memory
     seen = live.view.image.copy()
     driver.until(lambda: live.view.image != seen, "the picture changes")
     assert live.view.image.width() > 100
     driver.window.run_panel.open_tab("overview")
-    assert live._feed is None
-    driver.window._change_settings(frame_source="automatic")
+    assert live.feed is None
+    driver.window.change_settings(frame_source="automatic")
     monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path))
     monkeypatch.setattr(frame_source, "_LOCAL_PATIENCE_MS", 300)
     shown = live.frames_shown
     driver.window.run_panel.open_tab("live")
     driver.until(lambda: live.frames_shown > shown + 2, "frames without shared memory", 40)
-    assert live._feed.over_network
-    assert live._feed._local is not None
+    assert live.feed.over_network
+    assert live.feed.over_memory
 
 
 def test_runs_leave_as_a_file_and_come_in_by_dropping_it(
@@ -96,7 +96,7 @@ def test_runs_leave_as_a_file_and_come_in_by_dropping_it(
     assert other.run(trained[0]).outcome == "completed"
     _drop(other, path)
     texts = lambda: [notice.text for notice in other.services.notices.history]  # noqa: E731
-    other.until(lambda: any("here already" in text for text in texts()), "nothing twice")
+    other.until(lambda: any("already here" in text for text in texts()), "nothing twice")
     broken = tmp_path / f"broken{ENDING}"
     broken.write_bytes(path.read_bytes()[:5000])
     _drop(other, broken)
@@ -197,8 +197,8 @@ def test_hosted_wandb_page_comes_through_the_proxy(
         driver.window.run_panel.refresh()
         driver.window.run_panel.open_tab("wandb")
         tab = driver.window.run_panel.tab("wandb")
-        driver.until(lambda: tab._load.isVisible(), "there is a hosted page")
-        tab._load.click()
+        driver.until(lambda: tab.load_page.isVisible(), "there is a hosted page")
+        tab.load_page.click()
         driver.until(lambda: "hosted page of the run" in _words(driver, tab.web), "its words", 30)
         assert any(path.startswith("http://wandb.invalid/") for path in _Proxy.asked)
         local = WebView()

@@ -10,6 +10,7 @@ from qtpy.QtTest import QTest
 
 from gym_gui.actions.action import Context
 from gym_gui.models.run_columns import BY_KEY
+from gym_gui.models.series import smooth
 from gym_gui.presenters.support_bundle import write_bundle
 
 from .conftest import Driver, config_of
@@ -112,7 +113,7 @@ def test_filter_group_and_sort(driver: Driver) -> None:
     panel.filter.setText("seed:11")
     driver.until(lambda: len(panel.model.runs_shown()) == 1, "one run fits")
     panel.filter.setText("sede:11")
-    driver.until(lambda: "did you mean 'seed'" in panel._problem.text(), "the hint")
+    driver.until(lambda: "did you mean 'seed'" in panel.filter_problem, "the hint")
     panel.filter.clear()
     driver.until(lambda: panel.model.row_of(ids[1]) >= 0, "all runs")
     driver.window.binder.actions["runs.group"].trigger()
@@ -178,7 +179,7 @@ def test_compare_shows_curves_and_differences(
     compare = driver.window.compare
     driver.until(lambda: compare.grid.cards, "charts")
     card = next(iter(compare.grid.cards.values()))
-    driver.until(lambda: len(card.chart._items) == 2, "two curves")
+    driver.until(lambda: len(card.chart.curves_shown()) == 2, "two curves")
     card.save_csv(tmp_path / "curves.csv")
     assert (tmp_path / "curves.csv").read_text().startswith("run,step,value")
     compare.show_diff()
@@ -201,10 +202,27 @@ def test_charts_smooth_search_and_switch_scale(driver: Driver, trained: list[str
     grid.search.setText("losses/")
     driver.until(lambda: not grid.cards["charts/episodic_return"].isVisible(), "narrowed")
     grid.search.clear()
+    driver.until(lambda: grid.cards["charts/episodic_return"].isVisible(), "all again")
+    curve = driver.services.feeds.curves(trained[0])["charts/episodic_return"]
+
+    def drawn() -> tuple[list[float], list[float]]:
+        x, y = first.curves_shown()[trained[0]]
+        return x.tolist(), y.tolist()
+
+    grid.smoothing.setValue(90)
+    smoothed = smooth(curve.values, 0.9).tolist()
+    driver.until(lambda: drawn()[1] == smoothed, "the smoothed curve is drawn")
+    assert smoothed != curve.values.tolist()
     grid.smoothing.setValue(0)
+    driver.until(lambda: drawn()[1] == curve.values.tolist(), "what was measured is drawn")
+    assert drawn()[0] == curve.steps.tolist()
+    assert first.axes_shown == ("steps", False)
     grid.log.setChecked(True)
+    driver.until(lambda: first.axes_shown == ("steps", True), "a log scale")
     grid.time.setChecked(True)
-    driver.spin(0.3)
+    driver.until(lambda: first.axes_shown == ("time", True), "over time")
+    seconds = (curve.walls - curve.walls[0]).tolist()
+    driver.until(lambda: drawn()[0] == seconds, "drawn over the seconds since the first point")
 
 
 def test_logs_are_followed_and_searched(driver: Driver) -> None:
@@ -218,10 +236,10 @@ def test_logs_are_followed_and_searched(driver: Driver) -> None:
     driver.until(lambda: "run_completed" in logs.text.toPlainText(), "the last line")
     logs.search.setText("run_(started|completed)")
     logs.restart()
-    driver.until(lambda: "2 lines" in logs._status.text(), "two hits")
+    driver.until(lambda: "2 lines" in logs.status, "two hits")
     logs.search.setText("(")
     logs.restart()
-    assert "Not a regular expression" in logs._status.text()
+    assert "Not a regular expression" in logs.status
 
 
 def test_failed_run_explains_itself(driver: Driver, tmp_path: Path) -> None:

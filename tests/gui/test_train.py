@@ -229,7 +229,7 @@ def test_script_runs_as_one_run(driver: Driver, tmp_path: Path) -> None:
 def test_refusal_of_the_daemon_is_shown_in_the_form(driver: Driver) -> None:
     """What only the daemon can know is said in the form, with the field's name."""
     form = driver.train_form()
-    form.env._names = set()
+    form.env.set_choices(())
     form.env.set_text("Nowhere-v9")
     form.submit()
     driver.until(lambda: "refused" in form.banner.text, "the refusal")
