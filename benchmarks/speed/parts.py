@@ -64,8 +64,8 @@ def neighbourhoods(grids: Tensor, reach: int) -> int:
 def grids() -> dict[str, Any]:
     """A minibatch of 128 views: plain convolutions of all, of the distinct ones, and ours."""
     obs = views(128)
-    agent = MinigridAgent((7, 7, 3), 7)
-    optimizer = Adam(agent.parameters(), 2.5e-4, max_grad_norm=0.5)
+    agent = MinigridAgent(Envs(_VIEWS, 1))
+    optimizer = Adam(agent.parameters(), 2.5e-4)
     first, _ = distinct_rows(obs.flatten(1).numpy())
     distinct = obs[torch.from_numpy(first)]
 

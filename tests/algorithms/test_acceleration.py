@@ -26,12 +26,13 @@ def _learn(args: TorchArgs, device: torch.device, turns: int = 12) -> list[Tenso
     """Fit a small network with a falling learning rate; its parameters after each turn."""
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 1)).to(device)
-    optimizer = Adam(network.parameters(), 1e-2, max_grad_norm=0.5)
+    optimizer = Adam(network.parameters(), 1e-2)
 
     def update(rows: Tensor, wanted: Tensor) -> Tensor:
         loss = (network(rows).squeeze(1) - wanted).square().mean()
         optimizer.zero_grad()
         loss.backward()
+        optimizer.clip_grad_norm_(0.5)
         optimizer.step()
         return loss.detach()
 

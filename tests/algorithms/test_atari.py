@@ -8,7 +8,9 @@ import torch
 
 from cleanrl_worker.kit.atari import AtariEnvs, game_of
 from cleanrl_worker.kit.checkpoints import to_plain
+from cleanrl_worker.kit.envpool import EnvPoolEnvs
 from cleanrl_worker.kit.errors import UsageError
+from cleanrl_worker.kit.evaluation import _Player
 from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
 from cleanrl_worker.kit.prioritized import PrioritizedFrameReplay, SumTree
 from cleanrl_worker.kit.sampling import Random
@@ -58,6 +60,43 @@ def test_lives_end_episodes_for_learning_and_games_are_reported_whole() -> None:
                 lives_lost[index] = scores[index] = 0
     assert len(games) > 2
     assert min(games) > 50
+
+
+def test_fire_is_pressed_after_a_lost_life_in_training_too() -> None:
+    """An agent that never presses FIRE does not look at a game that waits for it: the next ball
+    comes, and is lost, by itself, as in CleanRL and in our evaluation."""
+    envs = AtariEnvs("BreakoutNoFrameskip-v4", 1)
+    envs.reset(seed=1)
+    lost = 0
+    for _ in range(700):
+        _, _, terminated, _, _ = envs.step(np.zeros(1, np.int64))
+        lost += int(terminated[0])
+    assert lost >= 5
+
+
+@pytest.mark.parametrize("kind", ["ale", "envpool"])
+def test_a_memory_begins_again_with_each_life_in_evaluation_too(kind: str) -> None:
+    """A recurrent policy forgets in evaluation where it did in training: after every lost life."""
+    envs = (
+        AtariEnvs("BreakoutNoFrameskip-v4", 1, learning=False)
+        if kind == "ale"
+        else EnvPoolEnvs("Breakout-v5", 1, learning=False)
+    )
+
+    class Forgetful:
+        resets = 0
+
+        def __call__(self, obs: np.ndarray, rng: Random, deterministic: bool) -> np.ndarray:
+            return rng.integers(4, size=len(obs))
+
+        def reset(self, ended: np.ndarray) -> None:
+            self.resets += int(ended.sum())
+
+    policy = Forgetful()
+    episodes = _Player(envs, policy, 1, 0.99, None, True, None).play(1)
+    assert len(episodes) == 1
+    assert policy.resets == 5
+    envs.close()
 
 
 def test_games_are_brought_back_in_the_middle() -> None:

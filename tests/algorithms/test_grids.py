@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -131,6 +132,12 @@ def test_a_world_with_a_view_of_its_own_keeps_it() -> None:
     assert not env.reset(seed=1)[0]["image"].any()
 
 
+_SPACES = SimpleNamespace(
+    single_observation_space=gym.spaces.Box(0, 255, (7, 7, 3), np.uint8),
+    single_action_space=gym.spaces.Discrete(7),
+)
+
+
 def _views(env_id: str, count: int) -> torch.Tensor:
     rng, env = np.random.default_rng(0), make_env(env_id)
     env.reset(seed=1)
@@ -158,7 +165,7 @@ def test_the_quick_network_is_the_plain_one(where: str) -> None:
     repeat and for bytes that never do."""
     obs = _clutter(40) if where == "anything" else _views(where, 128)
     torch.manual_seed(1)
-    agent = MinigridAgent((7, 7, 3), 7)
+    agent = MinigridAgent(_SPACES)
     weights = torch.randn(len(obs), 7), torch.randn(len(obs))
 
     def gradients(logits: torch.Tensor, values: torch.Tensor) -> list[torch.Tensor]:
@@ -173,21 +180,23 @@ def test_the_quick_network_is_the_plain_one(where: str) -> None:
         torch.testing.assert_close(ours, plain, rtol=1e-4, atol=1e-4 * _largest(plain))
     for ours, plain in zip(gradients(*found), gradients(*expected), strict=True):
         torch.testing.assert_close(ours, plain, rtol=1e-3, atol=1e-4 * _largest(plain))
-    np.testing.assert_allclose(agent.logits(obs.numpy()), found[0].detach(), atol=1e-5)
-    np.testing.assert_allclose(agent.value(obs.numpy()), found[1].detach(), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(agent.actor(obs.numpy()), found[0].detach(), atol=1e-5)
+    np.testing.assert_allclose(
+        agent.critic(obs.numpy())[:, 0], found[1].detach(), rtol=1e-4, atol=1e-5
+    )
 
 
 def test_a_grid_is_judged_once_while_the_policy_stays() -> None:
     """Grids that came up before are answered from memory, in their order; an update forgets it."""
-    agent = MinigridAgent((7, 7, 3), 7)
+    agent = MinigridAgent(_SPACES)
     obs = _clutter(6)
     judged = []
-    agent.actor.register_forward_hook(lambda module, inputs, output: judged.append(len(output)))
-    first = agent.logits(obs[:4].numpy())
-    both = agent.logits(obs[[5, 1, 0, 4]].numpy())
+    agent.trunk.register_forward_hook(lambda module, inputs, output: judged.append(len(output)))
+    first = agent.actor(obs[:4].numpy())
+    both = agent.actor(obs[[5, 1, 0, 4]].numpy())
     np.testing.assert_array_equal(both[[1, 2]], first[[1, 0]])
     assert judged == [4, 2]
     optimizer = Adam(agent.parameters(), 1e-2)
     agent(obs)[0].sum().backward()
     optimizer.step()
-    assert not np.array_equal(agent.logits(obs[:4].numpy()), first)
+    assert not np.array_equal(agent.actor(obs[:4].numpy()), first)

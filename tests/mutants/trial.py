@@ -55,6 +55,10 @@ class Turn:
     steps: list[Step] = field(default_factory=list)
     draws: list[Draw] = field(default_factory=list)
     logged: dict[str, float] = field(default_factory=dict)
+    orders: list[np.ndarray] = field(default_factory=list)
+    """the permutations that were drawn, such as those of an epoch's rows"""
+    random: torch.Tensor = field(default_factory=torch.get_rng_state)
+    """torch's random state at the start of the turn"""
 
 
 class Trial:
@@ -78,6 +82,7 @@ class Trial:
         self.turns: list[Turn] = []
         self.remembered: dict[str, Any] = {}
         self._env_options = env_options
+        self._watch_orders()
 
     def make_envs(self, num_envs: int, **options: Any) -> Envs:
         """Build the environments."""
@@ -120,6 +125,16 @@ class Trial:
             for name, item in self.remembered.items()
             if name != "envs" and "memory" not in name
         }
+
+    def _watch_orders(self) -> None:
+        permutation = self.rng.permutation
+
+        def watched(rows: int) -> np.ndarray:
+            order = permutation(rows)
+            self.turns[-1].orders.append(order)
+            return order
+
+        self.rng.permutation = watched  # type: ignore[method-assign]
 
     def _watch_memory(self, memory: Any) -> None:
         sample = memory.sample

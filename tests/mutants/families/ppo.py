@@ -1,21 +1,277 @@
-"""PPO, RPO and PQN on flat observations."""
+"""PPO and RPO on flat observations: what their advantages, losses and steps must be."""
 
 from __future__ import annotations
 
-from mutants.learning import Learning
-from mutants.subject import Mutant
+from types import SimpleNamespace
+from typing import Any
 
-MUTANTS: list[Mutant] = []
+import numpy as np
+import torch
+from torch import nn
+
+from cleanrl_worker.kit.envs import Envs
+from mutants.learning import Learning
+from mutants.noise_envs import CONTINUOUS, DISCRETE
+from mutants.rollouts import PlainAgent, Rollout, load_state, replay
+from mutants.subject import Mutant, Subject
+from mutants.trial import Turn, rehearse
+
+PPO = "cleanrl/ppo.py"
+PPO_CONTINUOUS = "cleanrl/ppo_continuous_action.py"
+RPO = "cleanrl/rpo_continuous_action.py"
+
+_SETTINGS: dict[str, Any] = {
+    "total_timesteps": 192,
+    "num_envs": 3,
+    "num_steps": 16,
+    "num_minibatches": 3,
+    "update_epochs": 2,
+    "learning_rate": 3e-3,
+    "gamma": 0.9,
+    "gae_lambda": 0.8,
+    # Small enough that ratios and values are clipped, and gradients too.
+    "clip_coef": 0.05,
+    "max_grad_norm": 0.3,
+    "ent_coef": 0.05,
+    "vf_coef": 0.7,
+}
+
+
+def _turns(subject: Subject, **arguments: Any) -> tuple[list[Turn], Any]:
+    continuous = subject.file != PPO
+    settings = {**_SETTINGS, "env_id": CONTINUOUS if continuous else DISCRETE, **arguments}
+    if not continuous:
+        settings.setdefault("norm_adv", True)
+    turns = rehearse(subject.module, **settings)
+    return turns, subject.module.Args(**settings)
+
+
+def _same(subject: Subject, **arguments: Any) -> list[Turn]:
+    turns, args = _turns(subject, **arguments)
+    continuous = subject.file != PPO
+    for turn in turns:
+        share = 1 - turn.step / args.total_timesteps if args.anneal_lr else 1.0
+        agent = PlainAgent(3, 2 if continuous else 3, continuous=continuous)
+        alpha = getattr(args, "rpo_alpha", 0.0)
+        expected = replay(turn, args, agent, share * args.learning_rate, alpha)
+        for name, wanted in expected.logged.items():
+            np.testing.assert_allclose(
+                turn.logged[name], wanted, rtol=2e-3, atol=1e-5, err_msg=name
+            )
+        for name, wanted in expected.agent.state_dict().items():
+            reached = torch.as_tensor(turn.after["agent"][name])
+            torch.testing.assert_close(reached, wanted, rtol=2e-3, atol=2e-5, msg=name)
+    return turns
+
+
+def a_turn_is_that_of_the_paper(subject: Subject) -> None:
+    """Weights and logged losses after each turn are those of a plain implementation: advantages
+    summed by their definition, torch's own distributions, optimiser and clipping. Episodes end both
+    ways in the rollouts."""
+    turns = _same(subject)
+    assert set.union(*(Rollout.of(turn).kinds for turn in turns)) == {"terminated", "truncated"}
+
+
+def options_do_what_they_say(subject: Subject) -> None:
+    """Without normalised advantages, clipped values and annealing it is still that of the paper."""
+    _same(subject, norm_adv=False, clip_vloss=False, anneal_lr=False, max_grad_norm=100.0)
+
+
+def updates_stop_early(subject: Subject) -> None:
+    """With a target for the change of the policy, no epoch begins once it is passed."""
+    turns, _ = _turns(subject, target_kl=1e-9, update_epochs=4)
+    assert [len(turn.orders) for turn in turns] == [1] * len(turns)
+    turns, _ = _turns(subject, target_kl=1e9, update_epochs=4)
+    assert [len(turn.orders) for turn in turns] == [4] * len(turns)
+
+
+def actions_follow_the_policy(subject: Subject) -> None:
+    """Actions are as frequent as the policy says, not the likeliest each time."""
+    turns, _ = _turns(
+        subject, total_timesteps=1200, num_envs=4, num_steps=300, num_minibatches=4, anneal_lr=False
+    )
+    rollout = Rollout.of(turns[0])
+    if subject.file == PPO:
+        agent = load_state(PlainAgent(3, 3, continuous=False), turns[0].before["agent"])
+        likeliest = agent.actor(rollout.obs).argmax(-1)
+        share = (likeliest == rollout.actions).float().mean()
+        assert share < 0.4, "a policy that has not learned chooses evenly"
+    else:
+        spread = rollout.actions.flatten(0, 1).std(dim=0)
+        np.testing.assert_allclose(spread, 1.0, atol=0.1)
+
+
+def the_network_begins_as_it_should(subject: Subject) -> None:
+    """Weights are orthogonal with gain sqrt 2 inside, 0.01 for the policy and 1 for the value, and
+    biases are zero."""
+    envs = Envs(DISCRETE if subject.file == PPO else CONTINUOUS, 1)
+    torch.manual_seed(0)
+    agent = subject.module.Agent(envs)
+    envs.close()
+    actor = agent.actor if subject.file == PPO else agent.actor_mean
+    for network, last in ((actor, 0.01), (agent.critic, 1.0)):
+        layers = [layer for layer in network if isinstance(layer, nn.Linear)]
+        for layer, gain in zip(layers, (2**0.5, 2**0.5, last), strict=True):
+            weight = layer.weight.detach()
+            narrow = weight if weight.shape[0] <= weight.shape[1] else weight.T
+            gram = narrow @ narrow.T
+            wanted = gain**2 * torch.eye(len(gram))
+            torch.testing.assert_close(gram, wanted, rtol=1e-4, atol=1e-5)
+            assert not layer.bias.any()
+
+
+TURN = (a_turn_is_that_of_the_paper,)
+OPTIONS = (options_do_what_they_say,)
+ALL = (a_turn_is_that_of_the_paper, options_do_what_they_say)
+
+# Each edit fits every file of the family: they share these lines.
+_SHARED: list[SimpleNamespace] = [
+    SimpleNamespace(old=old, new=new, why=why, checks=checks)
+    for old, new, why, checks in (
+        ("pg_loss = -torch.min(", "pg_loss = torch.min(", "the policy gets worse on purpose", TURN),
+        (
+            "-torch.min(advantages * ratio, advantages * clipped_ratio)",
+            "-(advantages * ratio)",
+            "no clipping: an update may go anywhere",
+            TURN,
+        ),
+        (
+            "-torch.min(advantages * ratio",
+            "-torch.max(advantages * ratio",
+            "the optimistic surrogate, not the pessimistic one",
+            TURN,
+        ),
+        (
+            "- args.ent_coef * entropy",
+            "+ args.ent_coef * entropy",
+            "entropy is punished, not rewarded",
+            TURN,
+        ),
+        ("+ args.vf_coef * v_loss", "", "the value network never learns", TURN),
+        (
+            "rewards[t] += args.gamma * cut_off",
+            "rewards[t] += 0 * cut_off",
+            "truncation counts as an end",
+            TURN,
+        ),
+        (
+            "args.gamma * args.gae_lambda * goes_on",
+            "0.0 * args.gae_lambda * goes_on",
+            "lambda is ignored",
+            TURN,
+        ),
+        (
+            "args.gamma * args.gae_lambda * goes_on",
+            "args.gamma * args.gae_lambda + 0 * goes_on",
+            "advantages flow from one episode into the one before",
+            TURN,
+        ),
+        (
+            "args.gamma * goes_on * values[1:]",
+            "args.gamma * values[1:]",
+            "termination is ignored",
+            TURN,
+        ),
+        (
+            "optimizer.clip_grad_norm_(args.max_grad_norm)\n",
+            "pass\n",
+            "the gradient is not clipped",
+            TURN,
+        ),
+        (
+            "torch.max(v_errors, (old_values",
+            "torch.min(v_errors, (old_values",
+            "the value loss is clipped the wrong way",
+            TURN,
+        ),
+        (
+            "(advantages - mean) / (std + 1e-8)",
+            "advantages / (std + 1e-8)",
+            "advantages are not centred",
+            TURN,
+        ),
+        ("if args.norm_adv:", "if True:", "--no-norm-adv is ignored", OPTIONS),
+        ("if args.clip_vloss:", "if True:", "--no-clip-vloss is ignored", OPTIONS),
+        ("(1.0 - global_step / (", "(1.0 + global_step / (", "the learning rate rises", TURN),
+        (
+            "approx_kl > args.target_kl",
+            "approx_kl < args.target_kl",
+            "updates stop when they should not",
+            (updates_stop_early,),
+        ),
+        (
+            "torch.stack([logratio for *_, logratio in measured]).exp()",
+            "logratio.exp()",
+            "clipfrac is that of one minibatch",
+            TURN,
+        ),
+        (
+            "layer_init(nn.Linear(64, 1), std=1.0)",
+            "nn.Linear(64, 1)",
+            "the value head begins with torch's weights",
+            (the_network_begins_as_it_should,),
+        ),
+        (
+            "nn.init.orthogonal_(layer.weight, std)",
+            "nn.init.orthogonal_(layer.weight)",
+            "gains are ignored at the start",
+            (the_network_begins_as_it_should,),
+        ),
+    )
+]
+
+MUTANTS = [
+    *(
+        Mutant(file, edit.old, edit.new, edit.why, edit.checks)
+        for file in (PPO, PPO_CONTINUOUS, RPO)
+        for edit in _SHARED
+    ),
+    Mutant(
+        PPO,
+        "run.rng.categorical(logits[t])",
+        "logits[t].argmax(axis=-1)",
+        "nothing is explored",
+        (actions_follow_the_policy,),
+    ),
+    *(
+        Mutant(
+            file,
+            "policy(next_obs, run.rng, deterministic=False)",
+            "policy(next_obs, run.rng, deterministic=True)",
+            "nothing is explored",
+            (actions_follow_the_policy,),
+        )
+        for file in (PPO_CONTINUOUS, RPO)
+    ),
+    *(
+        Mutant(
+            file,
+            "- 0.5 * math.log(2 * math.pi)).sum(dim=-1)",
+            "- 0.5 * math.log(2 * math.pi)).mean(dim=-1)",
+            "the density is that of one action dimension",
+            TURN,
+        )
+        for file in (PPO_CONTINUOUS, RPO)
+    ),
+    Mutant(
+        RPO,
+        "uniform_(-args.rpo_alpha, args.rpo_alpha)",
+        "uniform_(-0.0, 0.0)",
+        "RPO without its noise is PPO",
+        TURN,
+    ),
+    Mutant(
+        RPO,
+        "b_actions, agent.actor_mean(b_obs),",
+        "b_actions, agent.actor_mean(b_obs) + args.rpo_alpha,",
+        "the rollout's probabilities have the noise too",
+        TURN,
+    ),
+]
 
 _NOTHING = "--learning-rate 1e-12"
 LEARNING = [
     Learning("ppo", "--total-timesteps 40000", _NOTHING, 4),
-    Learning(
-        "pqn",
-        "--total-timesteps 60000 --learning-rate 1e-3 --exploration-fraction 0.3 --seed 2",
-        _NOTHING,
-        3,
-    ),
     Learning(
         "ppo_continuous_action",
         "--total-timesteps 24576 --env-id InvertedPendulum-v5",

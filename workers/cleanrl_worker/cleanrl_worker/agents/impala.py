@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from cleanrl_worker.agents.layers import layer_init
-from cleanrl_worker.agents.nature_cnn import ScaledPixels
+from cleanrl_worker.agents.pixels import ScaledPixels
 
 
 class ResidualBlock(nn.Module):

@@ -8,9 +8,12 @@ from torch import Tensor, nn
 
 from cleanrl_worker.agents.grid_convolutions import convolve, distinct_rows
 from cleanrl_worker.agents.layers import layer_init
+from cleanrl_worker.kit.types import Batch
 
 # Below this torch's own convolutions are quicker.
 _FEW_GRIDS = 12
+# A head that remembers as many starts over; an evaluation may be endless.
+_MANY_GRIDS = 100_000
 
 
 class _ChannelsFirst(nn.Module):
@@ -29,22 +32,49 @@ class _Trunk(nn.Sequential):
         return self[-1](self[-2](features))
 
 
-def _distinct(grids: Tensor) -> tuple[Tensor, Tensor]:
-    """The distinct grids, and which of them each grid is."""
-    first, kinds = distinct_rows(grids.flatten(1).numpy())
-    return grids[torch.from_numpy(first)], torch.from_numpy(kinds)
+class _Head(nn.Sequential):
+    """The policy or the value on top of the trunk.
+
+    Given what the trunk made of grids it is a part of the network that learns. Given arrays of
+    grids it answers with arrays, to act on; a grid that came up before is answered from memory
+    for as long as the networks stay the same.
+    """
+
+    def __init__(self, trunk: _Trunk, outputs: int, std: float) -> None:
+        super().__init__(
+            layer_init(nn.Linear(128, 128)),
+            nn.ReLU(),
+            layer_init(nn.Linear(128, outputs), std=std),
+        )
+        # In a tuple, because a module's module would be saved with it, and the agent saves it.
+        self._trunk = (trunk,)
+        self.known: dict[bytes, np.ndarray] = {}
+
+    def forward(self, rows: Tensor | np.ndarray) -> Tensor | np.ndarray:
+        if not isinstance(rows, np.ndarray):
+            return super().forward(rows)
+        keys = [grid.tobytes() for grid in rows]
+        new = {key: index for index, key in enumerate(keys) if key not in self.known}
+        if new:
+            if len(self.known) > _MANY_GRIDS:
+                self.known.clear()
+                return self(rows)
+            answers = self._judge(torch.from_numpy(rows[list(new.values())]))
+            self.known.update(zip(new, answers, strict=True))
+        return np.array([self.known[key] for key in keys])
+
+    @torch.no_grad()
+    def _judge(self, grids: Tensor) -> np.ndarray:
+        device = self[0].weight.device
+        return super().forward(self._trunk[0](grids.to(device))).cpu().numpy()
 
 
 class MinigridAgent(nn.Module):
-    """Three 3x3 convolutions over the grid, then separate policy and value heads.
+    """Three 3x3 convolutions over the grid, then separate policy and value heads."""
 
-    Like the agents in the algorithm files it takes tensors to learn from and arrays to act on.
-    While the networks stay the same, a grid that came up before is answered from memory.
-    """
-
-    def __init__(self, observation_shape: tuple[int, ...], num_actions: int) -> None:
+    def __init__(self, envs: Batch) -> None:
         super().__init__()
-        height, width, channels = observation_shape
+        height, width, channels = envs.single_observation_space.shape
         self.trunk = _Trunk(
             _ChannelsFirst(),
             layer_init(nn.Conv2d(channels, 32, 3, padding=1)),
@@ -57,52 +87,23 @@ class MinigridAgent(nn.Module):
             layer_init(nn.Linear(64 * height * width, 128)),
             nn.ReLU(),
         )
-        self.actor = nn.Sequential(
-            layer_init(nn.Linear(128, 128)),
-            nn.ReLU(),
-            layer_init(nn.Linear(128, num_actions), std=0.01),
-        )
-        self.critic = nn.Sequential(
-            layer_init(nn.Linear(128, 128)),
-            nn.ReLU(),
-            layer_init(nn.Linear(128, 1), std=1.0),
-        )
-        self._known: dict[bytes, np.ndarray] = {}
+        self.actor = _Head(self.trunk, int(envs.single_action_space.n), std=0.01)
+        self.critic = _Head(self.trunk, 1, std=1.0)
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Action logits and state values, to learn from."""
         # The networks are about to change, so what they answered before is void.
-        self._known.clear()
+        self.actor.known.clear()
+        self.critic.known.clear()
         if obs.device.type == "cpu":
             return self._judge_each_once(obs)
         hidden = self.trunk(obs)
         return self.actor(hidden), self.critic(hidden).flatten()
 
-    def logits(self, obs: np.ndarray) -> np.ndarray:
-        """Action logits, to act on."""
-        keys = [grid.tobytes() for grid in obs]
-        new = [index for index, key in enumerate(keys) if key not in self._known]
-        if new:
-            answers = self._on_arrays(self.actor, obs[new])
-            self._known.update(zip([keys[index] for index in new], answers, strict=True))
-        return np.array([self._known[key] for key in keys])
-
-    def value(self, obs: np.ndarray) -> np.ndarray:
-        """State values, for the advantages."""
-        return self._on_arrays(self.critic, obs).ravel()
-
-    @torch.inference_mode()
-    def _on_arrays(self, head: nn.Module, obs: np.ndarray) -> np.ndarray:
-        grids = torch.from_numpy(obs)
-        device = next(self.parameters()).device
-        if device.type != "cpu":
-            return head(self.trunk(grids.to(device))).cpu().numpy()
-        grids, kinds = _distinct(grids)
-        return head(self.trunk(grids)).index_select(0, kinds).numpy()
-
     @torch.compiler.disable
     def _judge_each_once(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        grids, kinds = _distinct(obs)
-        hidden = self.trunk(grids)
+        first, kinds = distinct_rows(obs.flatten(1).numpy())
+        hidden = self.trunk(obs[torch.from_numpy(first)])
+        each = torch.from_numpy(kinds)
         logits, values = self.actor(hidden), self.critic(hidden)
-        return logits.index_select(0, kinds), values.index_select(0, kinds).flatten()
+        return logits.index_select(0, each), values.index_select(0, each).flatten()

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from cleanrl_worker.agents.layers import layer_init
-
-
-class ScaledPixels(nn.Module):
-    """Bytes to numbers between 0 and 1, laid out so that convolutions run fastest."""
-
-    def forward(self, frames: Tensor) -> Tensor:
-        # Bytes are laid out anew in a quarter of the time that numbers take.
-        laid_out = frames.contiguous(memory_format=torch.channels_last)
-        return laid_out.to(torch.float32).div_(255.0)
+from cleanrl_worker.agents.pixels import ScaledPixels
 
 
 def nature_cnn(channels: int = 4, *, orthogonal: bool = True, outputs: int = 512) -> nn.Sequential:

@@ -11,24 +11,25 @@ fixed set, as for measuring how well a policy carries over to levels it never sa
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cleanrl_worker.agents.impala import impala_cnn
-from cleanrl_worker.agents.layers import layer_init
-from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.agents.pixels import ScaledPixels
+from cleanrl_worker.kit.acceleration import accelerator
+from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.envpool import EnvPoolEnvs
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.inference import Policy, categorical_policy, numpy_outputs
+from cleanrl_worker.kit.inference import Policy, categorical_policy, numpy_forward, on_arrays
 from cleanrl_worker.kit.normalize import NormalizeReward
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.replay import refuse_if_larger_than_memory
-from cleanrl_worker.kit.returns import gae
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.types import Batch
 
 ALGORITHM = {
     "title": "Phasic Policy Gradient, Procgen",
@@ -50,7 +51,7 @@ SMOKE = {
 
 
 @dataclass
-class Args(RunArgs):
+class Args(TorchArgs):
     exp_name: str = "ppg_procgen"
     """the name of this experiment"""
 
@@ -111,15 +112,62 @@ class Args(RunArgs):
     """the number of minibatches whose gradients are added up in the auxiliary phase [>=1]"""
 
 
+def layer_init_normed(layer: nn.Module, dims: tuple[int, ...], scale: float) -> nn.Module:
+    """Weights whose norm for each output is `scale`, and no bias, as PPG begins."""
+    norm = layer.weight.data.norm(dim=dims, p=2, keepdim=True)
+    layer.weight.data *= scale / norm
+    layer.bias.data.zero_()
+    return layer
+
+
+def conv_init(channels: int, outputs: int, scale: float) -> nn.Module:
+    """A convolution that keeps width and height."""
+    return layer_init_normed(nn.Conv2d(channels, outputs, 3, padding=1), (1, 2, 3), scale)
+
+
+class ResidualBlock(nn.Module):
+    """Two convolutions that learn a change to what came in."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        # Three sequences of two blocks each: their changes add up to about the norm of one.
+        scale = math.sqrt(1 / math.sqrt(3) / math.sqrt(2))
+        self.conv0 = conv_init(channels, channels, scale)
+        self.conv1 = conv_init(channels, channels, scale)
+
+    def forward(self, maps: Tensor) -> Tensor:
+        return maps + self.conv1(self.conv0(maps.relu()).relu())
+
+
+def conv_sequence(channels: int, outputs: int) -> nn.Sequential:
+    """A convolution, a pooling that halves width and height, and two residual blocks."""
+    return nn.Sequential(
+        conv_init(channels, outputs, 1.0),
+        nn.MaxPool2d(3, stride=2, padding=1),
+        ResidualBlock(outputs),
+        ResidualBlock(outputs),
+    )
+
+
 class Agent(nn.Module):
     """One trunk, three heads: action logits, the value, and the value that teaches the trunk."""
 
-    def __init__(self, envs: EnvPoolEnvs) -> None:
+    def __init__(self, envs: Batch) -> None:
         super().__init__()
-        self.network = impala_cnn(envs.single_observation_space.shape)
-        self.actor = layer_init(nn.Linear(256, int(envs.single_action_space.n)), std=0.01)
-        self.critic = layer_init(nn.Linear(256, 1), std=1.0)
-        self.aux_critic = layer_init(nn.Linear(256, 1), std=1.0)
+        self.network = nn.Sequential(
+            ScaledPixels(),
+            conv_sequence(envs.single_observation_space.shape[0], 16),
+            conv_sequence(16, 32),
+            conv_sequence(32, 32),
+            nn.Flatten(),
+            nn.ReLU(),
+            layer_init_normed(nn.Linear(32 * 8 * 8, 256), (1,), scale=1.4),
+            nn.ReLU(),
+        )
+        actions = int(envs.single_action_space.n)
+        self.actor = layer_init_normed(nn.Linear(256, actions), (1,), scale=0.1)
+        self.critic = layer_init_normed(nn.Linear(256, 1), (1,), scale=0.1)
+        self.aux_critic = layer_init_normed(nn.Linear(256, 1), (1,), scale=0.1)
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Action logits, state values and auxiliary values.
@@ -134,7 +182,7 @@ class Agent(nn.Module):
 class AuxiliaryMemory:
     """What the policy phase saw: observations and returns of every environment's rollouts."""
 
-    def __init__(self, args: Args, envs: EnvPoolEnvs) -> None:
+    def __init__(self, args: Args, envs: Batch) -> None:
         rollouts = args.n_iteration * args.num_envs
         rollout = (args.num_steps, *envs.single_observation_space.shape)
         layout = {"obs": ((args.num_envs, *rollout), np.uint8)}
@@ -173,11 +221,11 @@ def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> EnvPoolE
     )
 
 
-def make_policy(envs: EnvPoolEnvs, args: Args, model: dict) -> Policy:
+def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     agent = Agent(envs)
     agent.load_state_dict(model["agent"])
-    return categorical_policy(nn.Sequential(agent.network, agent.actor))
+    return categorical_policy(numpy_forward(nn.Sequential(agent.network, agent.actor)))
 
 
 def learn_features(
@@ -211,6 +259,7 @@ def learn_features(
 
             accumulated += 1
             if accumulated % args.n_aux_grad_accum == 0:
+                optimizer.clip_grad_norm_(args.max_grad_norm)
                 optimizer.step()
                 optimizer.zero_grad()
     return {
@@ -222,11 +271,14 @@ def learn_features(
 
 def train(args: Args, run: Run) -> None:
     batch_size = args.num_envs * args.num_steps
+    minibatch_size = batch_size // args.num_minibatches
+    num_iterations = args.total_timesteps // batch_size
     if batch_size % args.num_minibatches:
         raise UsageError(
             f"--num-minibatches {args.num_minibatches} does not divide the batch of "
             f"{batch_size} (--num-envs {args.num_envs} times --num-steps {args.num_steps})."
         )
+
     if args.v_value != args.e_policy:
         raise UsageError(
             f"Policy and value learn together here: use --v-value {args.e_policy}, the number "
@@ -239,29 +291,27 @@ def train(args: Args, run: Run) -> None:
             f"rollouts of a phase (--n-iteration {args.n_iteration} times --num-envs "
             f"{args.num_envs})."
         )
-    minibatch_size = batch_size // args.num_minibatches
-    num_iterations = args.total_timesteps // batch_size
 
     envs = NormalizeReward(make_eval_envs(args, args.num_envs, run.video_dir), args.gamma)
     run.check_spaces(envs)
     agent = Agent(envs).to(run.device)
-    optimizer = Adam(
-        agent.parameters(), args.learning_rate, eps=1e-5, max_grad_norm=args.max_grad_norm
-    )
-    act = numpy_outputs(agent)
+    optimizer = Adam(agent.parameters(), args.learning_rate, eps=1e-8)
+    accelerate = accelerator(args, run.device)
+    act = on_arrays(agent, accelerate)
     memory = AuxiliaryMemory(args, envs)
 
-    # Storage of one rollout
+    # Storage of one rollout; the last row of values belongs to the state after it
     shape = (args.num_steps, args.num_envs)
     obs = np.zeros((*shape, *envs.single_observation_space.shape), envs.obs.dtype)
     logits = np.zeros((*shape, int(envs.single_action_space.n)), np.float32)
     actions = np.zeros(shape, np.int64)
     rewards = np.zeros(shape, np.float32)
-    values = np.zeros(shape, np.float32)
     ends = np.zeros(shape, np.bool_)
+    values = np.zeros((args.num_steps + 1, args.num_envs), np.float32)
+    advantages = np.zeros(shape, np.float32)
 
     envs.reset(seed=args.seed)
-    run.remember({"agent": agent}, optimizer=optimizer, memory=memory, envs=envs)
+    run.remember({"agent": agent}, optimizer=optimizer, envs=envs, memory=memory)
     next_obs = envs.obs
     for global_step in run.steps(batch_size):
         if args.anneal_lr:
@@ -276,16 +326,22 @@ def train(args: Args, run: Run) -> None:
             next_obs, rewards[t], terminated, truncated, info = envs.step(actions[t])
             ends[t] = terminated | truncated
             if info:
-                # A truncated episode would have gone on: count the value it still had.
+                # A truncated episode was not lost: add what its last state was still worth.
                 cut_off = truncated & ~terminated
                 if cut_off.any():
                     rewards[t] += args.gamma * cut_off * act(info["final_obs"])[1]
                 run.log_episodes(global_step, info)
+        values[-1] = act(next_obs)[1]
 
-        # Advantages and returns
-        _, last_value, _ = act(next_obs)
-        advantages = gae(rewards, values, last_value, ends, args.gamma, args.gae_lambda)
-        returns = advantages + values
+        # Advantages (Schulman et al., 2016): A(t) = delta(t) + gamma lambda A(t+1), where
+        # delta(t) = r(t) + gamma V(t+1) - V(t); nothing is added beyond the end of an episode
+        goes_on = 1.0 - ends.astype(np.float32)
+        deltas = rewards + args.gamma * goes_on * values[1:] - values[:-1]
+        decay = args.gamma * args.gae_lambda * goes_on
+        advantages[-1] = deltas[-1]
+        for t in reversed(range(args.num_steps - 1)):
+            advantages[t] = deltas[t] + decay[t] * advantages[t + 1]
+        returns = advantages + values[:-1]
         memory.add(obs, returns)
         if args.adv_norm_fullbatch:
             advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
@@ -294,51 +350,63 @@ def train(args: Args, run: Run) -> None:
         b_obs = torch.from_numpy(obs).to(run.device).flatten(0, 1)
         b_actions = torch.from_numpy(actions).to(run.device).flatten().unsqueeze(1)
         b_logits = torch.from_numpy(logits).to(run.device).flatten(0, 1)
-        b_logprobs = b_logits.log_softmax(-1).gather(1, b_actions).squeeze(1)
-        b_values = torch.from_numpy(values).to(run.device).flatten()
+        b_logprobs = b_logits.log_softmax(-1).gather(1, b_actions)
         b_advantages = torch.from_numpy(advantages).to(run.device).flatten()
         b_returns = torch.from_numpy(returns).to(run.device).flatten()
+        b_values = torch.from_numpy(values[:-1]).to(run.device).flatten()
+        batch = (b_obs, b_actions, b_logprobs, b_advantages, b_returns, b_values)
 
-        # Policy phase
-        clipfracs = []
+        @accelerate  # speed: --compile and --cudagraphs take this function as one piece
+        def update(
+            obs: Tensor,
+            actions: Tensor,
+            old_logprobs: Tensor,
+            advantages: Tensor,
+            returns: Tensor,
+            old_values: Tensor,
+        ) -> tuple[Tensor, ...]:
+            """One gradient step on a minibatch; the losses and how far the policy moved."""
+            new_logits, new_values, _ = agent(obs)
+            log_probs = new_logits.log_softmax(-1)
+            entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
+            logratio = (log_probs.gather(1, actions) - old_logprobs).squeeze(1)
+            ratio = logratio.exp()
+            if not args.adv_norm_fullbatch:
+                std, mean = torch.std_mean(advantages)
+                advantages = (advantages - mean) / (std + 1e-8)
+
+            # Policy loss: the pessimistic one of the plain and the clipped ratio
+            clipped_ratio = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
+            pg_loss = -torch.min(advantages * ratio, advantages * clipped_ratio).mean()
+
+            # Value loss
+            v_errors = (new_values - returns).square()
+            if args.clip_vloss:
+                moved = (new_values - old_values).clamp(-args.clip_coef, args.clip_coef)
+                v_errors = torch.max(v_errors, (old_values + moved - returns).square())
+            v_loss = 0.5 * v_errors.mean()
+
+            loss = pg_loss - args.ent_coef * entropy + args.vf_coef * v_loss
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.clip_grad_norm_(args.max_grad_norm)
+            optimizer.step()
+
+            return v_loss.detach(), pg_loss.detach(), entropy.detach(), logratio.detach()
+
+        # Policy phase: optimise the policy and the value network
+        measured = []
         for _ in range(args.e_policy):
-            permutation = torch.from_numpy(run.rng.permutation(batch_size)).to(run.device)
-            for mb in permutation.split(minibatch_size):
-                new_logits, new_value, _ = agent(b_obs[mb])
-                log_probs = new_logits.log_softmax(-1)
-                entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
-                logratio = log_probs.gather(1, b_actions[mb]).squeeze(1) - b_logprobs[mb]
-                ratio = logratio.exp()
-
-                mb_advantages = b_advantages[mb]
-                if not args.adv_norm_fullbatch:
-                    std, mean = torch.std_mean(mb_advantages)
-                    mb_advantages = (mb_advantages - mean) / (std + 1e-8)
-
-                # Policy loss: the pessimistic one of the plain and the clipped ratio
-                clipped = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
-                pg_loss = -torch.min(mb_advantages * ratio, mb_advantages * clipped).mean()
-
-                # Value loss
-                v_error = (new_value - b_returns[mb]).square()
-                if args.clip_vloss:
-                    moved = (new_value - b_values[mb]).clamp(-args.clip_coef, args.clip_coef)
-                    v_clipped = (b_values[mb] + moved - b_returns[mb]).square()
-                    v_error = torch.max(v_error, v_clipped)
-                v_loss = 0.5 * v_error.mean()
-
-                loss = pg_loss - args.ent_coef * entropy + args.vf_coef * v_loss
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-
-            with torch.no_grad():
-                old_approx_kl = -logratio.mean()
-                approx_kl = (ratio - 1 - logratio).mean()
-                clipfracs.append((ratio - 1.0).abs().gt(args.clip_coef).float().mean().item())
+            order = torch.from_numpy(run.rng.permutation(batch_size)).to(run.device)
+            for rows in order.split(minibatch_size):
+                measured.append(update(*(tensor[rows] for tensor in batch)))
+            v_loss, pg_loss, entropy, logratio = measured[-1]
+            approx_kl = (logratio.exp() - 1 - logratio).mean().item()
             if args.target_kl is not None and approx_kl > args.target_kl:
                 break
 
+        moved = torch.stack([logratio for *_, logratio in measured]).exp() - 1
+        clipfrac = (moved.abs() > args.clip_coef).float().mean()
         variance = returns.var()
         run.log(
             global_step,
@@ -347,19 +415,18 @@ def train(args: Args, run: Run) -> None:
                 "losses/value_loss": v_loss.item(),
                 "losses/policy_loss": pg_loss.item(),
                 "losses/entropy": entropy.item(),
-                "losses/old_approx_kl": old_approx_kl.item(),
-                "losses/approx_kl": approx_kl.item(),
-                "losses/clipfrac": np.mean(clipfracs),
+                "losses/old_approx_kl": -logratio.mean().item(),
+                "losses/approx_kl": approx_kl,
+                "losses/clipfrac": clipfrac.item(),
                 "losses/explained_variance": (
-                    1 - (returns - values).var() / variance if variance > 0 else np.nan
+                    1 - (returns - values[:-1]).var() / variance if variance > 0 else np.nan
                 ),
             },
         )
 
         # Auxiliary phase
         if memory.filled == rollouts_in_phase:
-            losses = learn_features(args, run, agent, optimizer, memory)
-            run.log(global_step, losses)
+            run.log(global_step, learn_features(args, run, agent, optimizer, memory))
             memory.filled = 0
     envs.close()
 

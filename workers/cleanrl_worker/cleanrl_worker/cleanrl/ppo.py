@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from cleanrl_worker.agents.minigrid import MinigridAgent
 from cleanrl_worker.kit.acceleration import accelerator
 from cleanrl_worker.kit.args import TorchArgs
-from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.fused import Sequential
 from cleanrl_worker.kit.inference import Policy, categorical_policy
@@ -25,6 +24,7 @@ from cleanrl_worker.kit.observations import is_image
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.types import Batch
 
 ALGORITHM = {
     "title": "Proximal Policy Optimization, discrete actions",
@@ -80,7 +80,7 @@ class Args(TorchArgs):
     """stop an update early when the policy has moved this far [>0]"""
 
 
-def layer_init(layer: nn.Linear, std: float = math.sqrt(2), bias: float = 0.0) -> nn.Linear:
+def layer_init(layer: nn.Module, std: float = math.sqrt(2), bias: float = 0.0) -> nn.Module:
     """Orthogonal weights with gain `std` and a constant bias."""
     nn.init.orthogonal_(layer.weight, std)
     nn.init.constant_(layer.bias, bias)
@@ -90,7 +90,7 @@ def layer_init(layer: nn.Linear, std: float = math.sqrt(2), bias: float = 0.0) -
 class Agent(nn.Module):
     """Separate networks for the policy (action logits) and the value."""
 
-    def __init__(self, envs: Envs) -> None:
+    def __init__(self, envs: Batch) -> None:
         super().__init__()
         inputs = math.prod(envs.single_observation_space.shape)
         # speed: `Sequential` is `nn.Sequential`, quicker, and acts on NumPy arrays
@@ -109,32 +109,21 @@ class Agent(nn.Module):
             layer_init(nn.Linear(64, int(envs.single_action_space.n)), std=0.01),
         )
 
-    def logits(self, obs: np.ndarray) -> np.ndarray:
-        """The policy: unnormalised log-probabilities of the actions."""
-        return self.actor(obs)
-
-    def value(self, obs: np.ndarray) -> np.ndarray:
-        """What each state is worth."""
-        return self.critic(obs).flatten()
-
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         """Action logits and state values."""
         return self.actor(obs), self.critic(obs).flatten()
 
 
-def make_agent(envs: Envs) -> Agent | MinigridAgent:
+def make_agent(envs: Batch) -> Agent | MinigridAgent:
     """The agent above, or one with convolutions for the grids of MiniGrid and BabyAI."""
-    space = envs.single_observation_space
-    if is_image(space):
-        return MinigridAgent(space.shape, int(envs.single_action_space.n))
-    return Agent(envs)
+    return MinigridAgent(envs) if is_image(envs.single_observation_space) else Agent(envs)
 
 
-def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
+def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     agent = make_agent(envs)
     agent.load_state_dict(model["agent"])
-    return categorical_policy(agent.logits)
+    return categorical_policy(agent.actor)
 
 
 def train(args: Args, run: Run) -> None:
@@ -173,7 +162,7 @@ def train(args: Args, run: Run) -> None:
         for t in range(args.num_steps):
             global_step += args.num_envs
             obs[t] = next_obs
-            logits[t] = agent.logits(next_obs)
+            logits[t] = agent.actor(next_obs)
             actions[t] = run.rng.categorical(logits[t])
             next_obs, rewards[t], terminated, truncated, info = envs.step(actions[t])
             ends[t] = terminated | truncated
@@ -181,11 +170,11 @@ def train(args: Args, run: Run) -> None:
                 # A truncated episode was not lost: add what its last state was still worth.
                 cut_off = truncated & ~terminated
                 if cut_off.any():
-                    rewards[t] += args.gamma * cut_off * agent.value(info["final_obs"])
+                    rewards[t] += args.gamma * cut_off * agent.critic(info["final_obs"]).flatten()
                 run.log_episodes(global_step, info)
         # speed: the value network did not change during the rollout, so one pass is enough
-        values[:-1] = agent.value(obs.reshape(batch_size, *obs.shape[2:])).reshape(shape)
-        values[-1] = agent.value(next_obs)
+        values[:-1] = agent.critic(obs.reshape(batch_size, *obs.shape[2:])).reshape(shape)
+        values[-1] = agent.critic(next_obs).flatten()
 
         # Advantages (Schulman et al., 2016): A(t) = delta(t) + gamma lambda A(t+1), where
         # delta(t) = r(t) + gamma V(t+1) - V(t); nothing is added beyond the end of an episode

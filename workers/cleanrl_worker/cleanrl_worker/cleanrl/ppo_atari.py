@@ -7,24 +7,23 @@ collected the data. Policy and value share a convolutional trunk.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cleanrl_worker.agents.layers import layer_init
-from cleanrl_worker.agents.nature_cnn import nature_cnn
-from cleanrl_worker.kit.acceleration import accelerated
+from cleanrl_worker.agents.pixels import ScaledPixels
+from cleanrl_worker.kit.acceleration import accelerator
 from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.inference import Policy, categorical_policy
+from cleanrl_worker.kit.inference import Policy, categorical_policy, numpy_forward, on_arrays
 from cleanrl_worker.kit.optim import Adam
-from cleanrl_worker.kit.returns import gae
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
-from cleanrl_worker.kit.storage import Stored
+from cleanrl_worker.kit.types import Batch
 
 ALGORITHM = {
     "title": "Proximal Policy Optimization, Atari",
@@ -80,12 +79,30 @@ class Args(TorchArgs):
     """stop an update early when the policy has moved this far [>0]"""
 
 
+def layer_init(layer: nn.Module, std: float = math.sqrt(2), bias: float = 0.0) -> nn.Module:
+    """Orthogonal weights with gain `std` and a constant bias."""
+    nn.init.orthogonal_(layer.weight, std)
+    nn.init.constant_(layer.bias, bias)
+    return layer
+
+
 class Agent(nn.Module):
     """One trunk, two heads: action logits and the value."""
 
-    def __init__(self, envs: AtariEnvs) -> None:
+    def __init__(self, envs: Batch) -> None:
         super().__init__()
-        self.network = nature_cnn(envs.single_observation_space.shape[0])
+        self.network = nn.Sequential(
+            ScaledPixels(),
+            layer_init(nn.Conv2d(envs.single_observation_space.shape[0], 32, 8, stride=4)),
+            nn.ReLU(),
+            layer_init(nn.Conv2d(32, 64, 4, stride=2)),
+            nn.ReLU(),
+            layer_init(nn.Conv2d(64, 64, 3, stride=1)),
+            nn.ReLU(),
+            nn.Flatten(),
+            layer_init(nn.Linear(64 * 7 * 7, 512)),
+            nn.ReLU(),
+        ).to(memory_format=torch.channels_last)  # speed: how convolutions like their weights
         self.actor = layer_init(nn.Linear(512, int(envs.single_action_space.n)), std=0.01)
         self.critic = layer_init(nn.Linear(512, 1), std=1.0)
 
@@ -100,94 +117,39 @@ def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> AtariEnv
     return AtariEnvs(args.env_id, num_envs, learning=False, video_dir=video_dir)
 
 
-def make_policy(envs: AtariEnvs, args: Args, model: dict) -> Policy:
+def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     agent = Agent(envs)
     agent.load_state_dict(model["agent"])
-    return categorical_policy(nn.Sequential(agent.network, agent.actor))
+    return categorical_policy(numpy_forward(nn.Sequential(agent.network, agent.actor)))
 
 
 def train(args: Args, run: Run) -> None:
     batch_size = args.num_envs * args.num_steps
+    minibatch_size = batch_size // args.num_minibatches
+    num_iterations = args.total_timesteps // batch_size
     if batch_size % args.num_minibatches:
         raise UsageError(
             f"--num-minibatches {args.num_minibatches} does not divide the batch of "
             f"{batch_size} (--num-envs {args.num_envs} times --num-steps {args.num_steps})."
         )
-    minibatch_size = batch_size // args.num_minibatches
-    num_iterations = args.total_timesteps // batch_size
 
     envs = AtariEnvs(args.env_id, args.num_envs, video_dir=run.video_dir)
     run.check_spaces(envs)
     agent = Agent(envs).to(run.device)
-    optimizer = Adam(
-        agent.parameters(), args.learning_rate, eps=1e-5, max_grad_norm=args.max_grad_norm
-    )
+    optimizer = Adam(agent.parameters(), args.learning_rate, eps=1e-5)
+    accelerate = accelerator(args, run.device)
+    act = on_arrays(agent, accelerate)
 
-    # Storage of one rollout
+    # Storage of one rollout; the last row of values belongs to the state after it
     shape = (args.num_steps, args.num_envs)
-    actions_count = int(envs.single_action_space.n)
-    obs = Stored((*shape, *envs.single_observation_space.shape), torch.uint8, run.device)
-    logits = Stored((*shape, actions_count), torch.float32, run.device)
-    actions = Stored(shape, torch.int64, run.device)
-    values = Stored(shape, torch.float32, run.device)
-    advantages = Stored(shape, torch.float32, run.device)
+    obs = np.zeros((*shape, *envs.single_observation_space.shape), envs.obs.dtype)
+    logits = np.zeros((*shape, int(envs.single_action_space.n)), np.float32)
+    actions = np.zeros(shape, np.int64)
     rewards = np.zeros(shape, np.float32)
     ends = np.zeros(shape, np.bool_)
-
-    # The same, flattened
-    b_obs = obs.tensor.flatten(0, 1)
-    b_logits = logits.tensor.flatten(0, 1)
-    b_actions = actions.tensor.flatten()
-    b_values = values.tensor.flatten()
-    b_advantages = advantages.tensor.flatten()
-
-    @torch.no_grad()
-    def act(frames: Tensor) -> Tensor:
-        """Action logits, and the value as one more column."""
-        action_logits, value = agent(frames)
-        return torch.cat([action_logits, value.unsqueeze(1)], dim=1)
-
-    def update(rows: Tensor) -> Tensor:
-        """One step on a minibatch; what is logged about it."""
-        new_logits, new_value = agent(b_obs[rows])
-        log_probs = new_logits.log_softmax(-1)
-        entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
-        changes = log_probs - b_logits[rows].log_softmax(-1)
-        logratio = changes.gather(1, b_actions[rows].unsqueeze(1)).squeeze(1)
-        ratio = logratio.exp()
-
-        mb_advantages, mb_values = b_advantages[rows], b_values[rows]
-        mb_returns = mb_advantages + mb_values
-        if args.norm_adv:
-            std, mean = torch.std_mean(mb_advantages)
-            mb_advantages = (mb_advantages - mean) / (std + 1e-8)
-
-        # Policy loss: the pessimistic one of the plain and the clipped ratio
-        clipped = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
-        pg_loss = -torch.min(mb_advantages * ratio, mb_advantages * clipped).mean()
-
-        # Value loss
-        v_error = (new_value - mb_returns).square()
-        if args.clip_vloss:
-            moved = (new_value - mb_values).clamp(-args.clip_coef, args.clip_coef)
-            v_clipped = (mb_values + moved - mb_returns).square()
-            v_error = torch.max(v_error, v_clipped)
-        v_loss = 0.5 * v_error.mean()
-
-        loss = pg_loss - args.ent_coef * entropy + args.vf_coef * v_loss
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-
-        with torch.no_grad():
-            old_approx_kl = -logratio.mean()
-            approx_kl = (ratio - 1 - logratio).mean()
-            clipfrac = (ratio - 1).abs().gt(args.clip_coef).float().mean()
-            return torch.stack([v_loss, pg_loss, entropy, old_approx_kl, approx_kl, clipfrac])
-
-    act = accelerated(act, args, run.device)
-    update = accelerated(update, args, run.device)
+    values = np.zeros((args.num_steps + 1, args.num_envs), np.float32)
+    advantages = np.zeros(shape, np.float32)
 
     envs.reset(seed=args.seed)
     run.remember({"agent": agent}, optimizer=optimizer, envs=envs)
@@ -199,53 +161,103 @@ def train(args: Args, run: Run) -> None:
         # Collect a rollout
         for t in range(args.num_steps):
             global_step += args.num_envs
-            obs.array[t] = next_obs
-            seen = act(obs.send(t)).cpu().numpy()
-            logits.array[t], values.array[t] = seen[:, :-1], seen[:, -1]
-            actions.array[t] = run.rng.categorical(logits.array[t])
-            next_obs, rewards[t], terminated, truncated, info = envs.step(actions.array[t])
+            obs[t] = next_obs
+            logits[t], values[t] = act(next_obs)
+            actions[t] = run.rng.categorical(logits[t])
+            next_obs, rewards[t], terminated, truncated, info = envs.step(actions[t])
             ends[t] = terminated | truncated
             if info:
-                # A truncated episode would have gone on: count the value it still had.
+                # A truncated episode was not lost: add what its last state was still worth.
                 cut_off = truncated & ~terminated
                 if cut_off.any():
-                    final = act(torch.from_numpy(info["final_obs"]).to(run.device))
-                    rewards[t] += args.gamma * cut_off * final[:, -1].cpu().numpy()
+                    rewards[t] += args.gamma * cut_off * act(info["final_obs"])[1]
                 run.log_episodes(global_step, info)
+        values[-1] = act(next_obs)[1]
 
-        # Advantages and returns
-        last_value = act(torch.from_numpy(next_obs).to(run.device))[:, -1].cpu().numpy()
-        advantages.array[:] = gae(
-            rewards, values.array, last_value, ends, args.gamma, args.gae_lambda
-        )
-        returns = advantages.array + values.array
-        for stored in (logits, actions, values, advantages):
-            stored.send()
+        # Advantages (Schulman et al., 2016): A(t) = delta(t) + gamma lambda A(t+1), where
+        # delta(t) = r(t) + gamma V(t+1) - V(t); nothing is added beyond the end of an episode
+        goes_on = 1.0 - ends.astype(np.float32)
+        deltas = rewards + args.gamma * goes_on * values[1:] - values[:-1]
+        decay = args.gamma * args.gae_lambda * goes_on
+        advantages[-1] = deltas[-1]
+        for t in reversed(range(args.num_steps - 1)):
+            advantages[t] = deltas[t] + decay[t] * advantages[t + 1]
+        returns = advantages + values[:-1]
+
+        # Flatten the batch
+        b_obs = torch.from_numpy(obs).to(run.device).flatten(0, 1)
+        b_actions = torch.from_numpy(actions).to(run.device).flatten().unsqueeze(1)
+        b_logits = torch.from_numpy(logits).to(run.device).flatten(0, 1)
+        b_logprobs = b_logits.log_softmax(-1).gather(1, b_actions)
+        b_advantages = torch.from_numpy(advantages).to(run.device).flatten()
+        b_returns = torch.from_numpy(returns).to(run.device).flatten()
+        b_values = torch.from_numpy(values[:-1]).to(run.device).flatten()
+        batch = (b_obs, b_actions, b_logprobs, b_advantages, b_returns, b_values)
+
+        @accelerate  # speed: --compile and --cudagraphs take this function as one piece
+        def update(
+            obs: Tensor,
+            actions: Tensor,
+            old_logprobs: Tensor,
+            advantages: Tensor,
+            returns: Tensor,
+            old_values: Tensor,
+        ) -> tuple[Tensor, ...]:
+            """One gradient step on a minibatch; the losses and how far the policy moved."""
+            new_logits, new_values = agent(obs)
+            log_probs = new_logits.log_softmax(-1)
+            entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
+            logratio = (log_probs.gather(1, actions) - old_logprobs).squeeze(1)
+            ratio = logratio.exp()
+            if args.norm_adv:
+                std, mean = torch.std_mean(advantages)
+                advantages = (advantages - mean) / (std + 1e-8)
+
+            # Policy loss: the pessimistic one of the plain and the clipped ratio
+            clipped_ratio = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
+            pg_loss = -torch.min(advantages * ratio, advantages * clipped_ratio).mean()
+
+            # Value loss
+            v_errors = (new_values - returns).square()
+            if args.clip_vloss:
+                moved = (new_values - old_values).clamp(-args.clip_coef, args.clip_coef)
+                v_errors = torch.max(v_errors, (old_values + moved - returns).square())
+            v_loss = 0.5 * v_errors.mean()
+
+            loss = pg_loss - args.ent_coef * entropy + args.vf_coef * v_loss
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.clip_grad_norm_(args.max_grad_norm)
+            optimizer.step()
+
+            return v_loss.detach(), pg_loss.detach(), entropy.detach(), logratio.detach()
 
         # Optimise the policy and the value network
         measured = []
         for _ in range(args.update_epochs):
             order = torch.from_numpy(run.rng.permutation(batch_size)).to(run.device)
             for rows in order.split(minibatch_size):
-                measured.append(update(rows).clone())
-            if args.target_kl is not None and measured[-1][4] > args.target_kl:
+                measured.append(update(*(tensor[rows] for tensor in batch)))
+            v_loss, pg_loss, entropy, logratio = measured[-1]
+            approx_kl = (logratio.exp() - 1 - logratio).mean().item()
+            if args.target_kl is not None and approx_kl > args.target_kl:
                 break
 
+        moved = torch.stack([logratio for *_, logratio in measured]).exp() - 1
+        clipfrac = (moved.abs() > args.clip_coef).float().mean()
         variance = returns.var()
-        losses = torch.stack(measured).cpu().numpy()
-        v_loss, pg_loss, entropy, old_approx_kl, approx_kl, _ = losses[-1]
         run.log(
             global_step,
             {
                 "charts/learning_rate": optimizer.lr,
-                "losses/value_loss": v_loss,
-                "losses/policy_loss": pg_loss,
-                "losses/entropy": entropy,
-                "losses/old_approx_kl": old_approx_kl,
+                "losses/value_loss": v_loss.item(),
+                "losses/policy_loss": pg_loss.item(),
+                "losses/entropy": entropy.item(),
+                "losses/old_approx_kl": -logratio.mean().item(),
                 "losses/approx_kl": approx_kl,
-                "losses/clipfrac": losses[:, -1].mean(),
+                "losses/clipfrac": clipfrac.item(),
                 "losses/explained_variance": (
-                    1 - (returns - values.array).var() / variance if variance > 0 else np.nan
+                    1 - (returns - values[:-1]).var() / variance if variance > 0 else np.nan
                 ),
             },
         )

@@ -8,23 +8,24 @@ minibatch therefore holds whole rollouts of some environments.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cleanrl_worker.agents.layers import layer_init
-from cleanrl_worker.agents.nature_cnn import nature_cnn
-from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.agents.pixels import ScaledPixels
+from cleanrl_worker.kit.acceleration import accelerator
+from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.inference import Policy
+from cleanrl_worker.kit.inference import Policy, categorical_policy
 from cleanrl_worker.kit.optim import Adam
-from cleanrl_worker.kit.returns import gae
+from cleanrl_worker.kit.recurrent import Recurrent, RecurrentPolicy
 from cleanrl_worker.kit.run import Run
-from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.types import Batch
 
 ALGORITHM = {
     "title": "Proximal Policy Optimization with an LSTM, Atari",
@@ -40,7 +41,7 @@ HIDDEN = 128
 
 
 @dataclass
-class Args(RunArgs):
+class Args(TorchArgs):
     exp_name: str = "ppo_atari_lstm"
     """the name of this experiment"""
 
@@ -81,12 +82,30 @@ class Args(RunArgs):
     """stop an update early when the policy has moved this far [>0]"""
 
 
-class Agent(nn.Module):
-    """A convolutional trunk, a memory, and two heads: action logits and the value."""
+def layer_init(layer: nn.Module, std: float = math.sqrt(2), bias: float = 0.0) -> nn.Module:
+    """Orthogonal weights with gain `std` and a constant bias."""
+    nn.init.orthogonal_(layer.weight, std)
+    nn.init.constant_(layer.bias, bias)
+    return layer
 
-    def __init__(self, envs: AtariEnvs) -> None:
+
+class Agent(nn.Module):
+    """One trunk, two heads: action logits and the value."""
+
+    def __init__(self, envs: Batch) -> None:
         super().__init__()
-        self.network = nature_cnn(channels=1)
+        self.network = nn.Sequential(
+            ScaledPixels(),
+            layer_init(nn.Conv2d(envs.single_observation_space.shape[0], 32, 8, stride=4)),
+            nn.ReLU(),
+            layer_init(nn.Conv2d(32, 64, 4, stride=2)),
+            nn.ReLU(),
+            layer_init(nn.Conv2d(64, 64, 3, stride=1)),
+            nn.ReLU(),
+            nn.Flatten(),
+            layer_init(nn.Linear(64 * 7 * 7, 512)),
+            nn.ReLU(),
+        ).to(memory_format=torch.channels_last)  # speed: how convolutions like their weights
         self.lstm = nn.LSTM(512, HIDDEN)
         for name, parameter in self.lstm.named_parameters():
             if "bias" in name:
@@ -97,60 +116,20 @@ class Agent(nn.Module):
         self.critic = layer_init(nn.Linear(HIDDEN, 1), std=1.0)
 
     def forward(self, obs: Tensor, begins: Tensor, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Along rollouts: action logits, values, and what is remembered at the end.
+        """Action logits, state values, and what is remembered in the end.
 
-        Args:
-            obs: frames, ``(steps, envs, 1, 84, 84)``.
-            begins: 1 where an episode begins and the past is forgotten, ``(steps, envs)``.
-            state: what is remembered at first, ``(2, envs, hidden)``.
+        Rows are steps of some environments, all of the first step, then all of the second;
+        `begins` is 1 where an episode begins and forgets what `state` remembers of the past.
         """
-        features = self.network(obs.flatten(0, 1)).view(*begins.shape, -1)
-        hidden, cell = state.unsqueeze(1)
+        features = self.network(obs).view(-1, state.shape[1], 512)
+        memory, cell = state.unsqueeze(1)
         outputs = []
-        for now, begin in zip(features, begins, strict=True):
-            goes_on = (1.0 - begin).view(1, -1, 1)
-            output, (hidden, cell) = self.lstm(now[None], (goes_on * hidden, goes_on * cell))
+        for now, begin in zip(features, begins.view(-1, 1, state.shape[1], 1), strict=True):
+            kept = (1.0 - begin) * memory, (1.0 - begin) * cell
+            output, (memory, cell) = self.lstm(now.unsqueeze(0), kept)
             outputs.append(output)
-        remembered = torch.cat(outputs)
-        values = self.critic(remembered).squeeze(-1)
-        return self.actor(remembered), values, torch.cat([hidden, cell])
-
-
-class Memory:
-    """Acts one step at a time and remembers the past of each environment."""
-
-    def __init__(self, agent: Agent, num_envs: int, device: torch.device) -> None:
-        self._agent = agent
-        self._device = device
-        self.state = torch.zeros(2, num_envs, HIDDEN, device=device)
-        self.begins = np.ones(num_envs, np.float32)
-
-    def look(self, obs: np.ndarray) -> tuple[np.ndarray, np.ndarray, Tensor]:
-        """Logits and values of the next step, and the memory it would leave."""
-        frames = torch.from_numpy(obs).to(self._device)[None]
-        begins = torch.from_numpy(self.begins).to(self._device)[None]
-        with torch.no_grad():
-            logits, values, state = self._agent(frames, begins, self.state)
-        return logits[0].cpu().numpy(), values[0].cpu().numpy(), state
-
-    def reset(self, ended: np.ndarray) -> None:
-        """Forget the past where an episode ended."""
-        self.begins = ended.astype(np.float32)
-
-    def __call__(self, obs: np.ndarray, rng: Random, deterministic: bool) -> np.ndarray:
-        """Act as a trained policy."""
-        logits, _, self.state = self.look(obs)
-        self.begins = np.zeros_like(self.begins)
-        return logits.argmax(axis=-1) if deterministic else rng.categorical(logits)
-
-    def state_dict(self) -> dict:
-        """What is remembered."""
-        return {"state": self.state, "begins": self.begins}
-
-    def load_state_dict(self, state: dict) -> None:
-        """Remember again."""
-        self.state = state["state"].to(self._device)
-        self.begins = state["begins"].numpy().copy()
+        hidden = torch.cat(outputs).flatten(0, 1)
+        return self.actor(hidden), self.critic(hidden).flatten(), torch.cat([memory, cell])
 
 
 def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> AtariEnvs:
@@ -158,124 +137,143 @@ def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> AtariEnv
     return AtariEnvs(args.env_id, num_envs, learning=False, video_dir=video_dir, stack=1)
 
 
-def make_policy(envs: AtariEnvs, args: Args, model: dict) -> Policy:
+def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     agent = Agent(envs)
     agent.load_state_dict(model["agent"])
-    return Memory(agent, envs.num_envs, torch.device("cpu"))
+    memory = Recurrent(agent, HIDDEN, envs.num_envs, torch.device("cpu"))
+    return RecurrentPolicy(memory, categorical_policy(lambda obs: memory(obs)[0]))
 
 
 def train(args: Args, run: Run) -> None:
     batch_size = args.num_envs * args.num_steps
+    envs_in_minibatch = args.num_envs // args.num_minibatches
+    num_iterations = args.total_timesteps // batch_size
     if args.num_envs % args.num_minibatches:
         raise UsageError(
             f"--num-minibatches {args.num_minibatches} does not divide --num-envs "
             f"{args.num_envs}: a minibatch holds whole rollouts of some environments."
         )
-    envs_in_minibatch = args.num_envs // args.num_minibatches
-    num_iterations = args.total_timesteps // batch_size
 
     envs = AtariEnvs(args.env_id, args.num_envs, video_dir=run.video_dir, stack=1)
     run.check_spaces(envs)
     agent = Agent(envs).to(run.device)
-    optimizer = Adam(
-        agent.parameters(), args.learning_rate, eps=1e-5, max_grad_norm=args.max_grad_norm
-    )
-    memory = Memory(agent, args.num_envs, run.device)
+    optimizer = Adam(agent.parameters(), args.learning_rate, eps=1e-5)
+    accelerate = accelerator(args, run.device)
+    act = Recurrent(agent, HIDDEN, args.num_envs, run.device)
 
-    # Storage of one rollout
+    # Storage of one rollout; the last row of values belongs to the state after it
     shape = (args.num_steps, args.num_envs)
     obs = np.zeros((*shape, *envs.single_observation_space.shape), envs.obs.dtype)
     logits = np.zeros((*shape, int(envs.single_action_space.n)), np.float32)
     actions = np.zeros(shape, np.int64)
     rewards = np.zeros(shape, np.float32)
-    values = np.zeros(shape, np.float32)
-    ends = np.zeros(shape, np.bool_)
     begins = np.zeros(shape, np.float32)
+    ends = np.zeros(shape, np.bool_)
+    values = np.zeros((args.num_steps + 1, args.num_envs), np.float32)
+    advantages = np.zeros(shape, np.float32)
 
     envs.reset(seed=args.seed)
-    run.remember({"agent": agent}, optimizer=optimizer, envs=envs, memory=memory)
+    run.remember({"agent": agent}, optimizer=optimizer, envs=envs, memory=act)
     next_obs = envs.obs
     for global_step in run.steps(batch_size):
         if args.anneal_lr:
             optimizer.lr = (1.0 - global_step / (num_iterations * batch_size)) * args.learning_rate
 
         # Collect a rollout
-        first_state = memory.state
+        first_state = act.state
         for t in range(args.num_steps):
             global_step += args.num_envs
-            obs[t] = next_obs
-            begins[t] = memory.begins
-            logits[t], values[t], memory.state = memory.look(next_obs)
+            obs[t], begins[t] = next_obs, act.begins
+            logits[t], values[t] = act(next_obs)
             actions[t] = run.rng.categorical(logits[t])
             next_obs, rewards[t], terminated, truncated, info = envs.step(actions[t])
             ends[t] = terminated | truncated
             if info:
-                # A truncated episode would have gone on: count the value it still had.
+                # A truncated episode was not lost: add what its last state was still worth.
                 cut_off = truncated & ~terminated
                 if cut_off.any():
-                    memory.reset(np.zeros(args.num_envs))
-                    rewards[t] += args.gamma * cut_off * memory.look(info["final_obs"])[1]
+                    rewards[t] += args.gamma * cut_off * act.look(info["final_obs"])[1]
                 run.log_episodes(global_step, info)
-            memory.reset(ends[t])
+            act.reset(ends[t])
+        values[-1] = act.look(next_obs)[1]
 
-        # Advantages and returns
-        _, last_value, _ = memory.look(next_obs)
-        advantages = gae(rewards, values, last_value, ends, args.gamma, args.gae_lambda)
-        returns = advantages + values
+        # Advantages (Schulman et al., 2016): A(t) = delta(t) + gamma lambda A(t+1), where
+        # delta(t) = r(t) + gamma V(t+1) - V(t); nothing is added beyond the end of an episode
+        goes_on = 1.0 - ends.astype(np.float32)
+        deltas = rewards + args.gamma * goes_on * values[1:] - values[:-1]
+        decay = args.gamma * args.gae_lambda * goes_on
+        advantages[-1] = deltas[-1]
+        for t in reversed(range(args.num_steps - 1)):
+            advantages[t] = deltas[t] + decay[t] * advantages[t + 1]
+        returns = advantages + values[:-1]
 
-        # The batch stays in the shape (steps, envs), so that memory can follow time
-        b_obs = torch.from_numpy(obs).to(run.device)
-        b_begins = torch.from_numpy(begins).to(run.device)
-        b_actions = torch.from_numpy(actions).to(run.device).unsqueeze(2)
-        b_logits = torch.from_numpy(logits).to(run.device)
-        b_logprobs = b_logits.log_softmax(-1).gather(2, b_actions).squeeze(2)
-        b_values = torch.from_numpy(values).to(run.device)
-        b_advantages = torch.from_numpy(advantages).to(run.device)
-        b_returns = torch.from_numpy(returns).to(run.device)
+        # Flatten the batch
+        b_obs = torch.from_numpy(obs).to(run.device).flatten(0, 1)
+        b_actions = torch.from_numpy(actions).to(run.device).flatten().unsqueeze(1)
+        b_begins = torch.from_numpy(begins).to(run.device).flatten()
+        b_logits = torch.from_numpy(logits).to(run.device).flatten(0, 1)
+        b_logprobs = b_logits.log_softmax(-1).gather(1, b_actions)
+        b_advantages = torch.from_numpy(advantages).to(run.device).flatten()
+        b_returns = torch.from_numpy(returns).to(run.device).flatten()
+        b_values = torch.from_numpy(values[:-1]).to(run.device).flatten()
+        batch = (b_obs, b_begins, b_actions, b_logprobs, b_advantages, b_returns, b_values)
+
+        @accelerate  # speed: --compile and --cudagraphs take this function as one piece
+        def update(
+            obs: Tensor,
+            begins: Tensor,
+            actions: Tensor,
+            old_logprobs: Tensor,
+            advantages: Tensor,
+            returns: Tensor,
+            old_values: Tensor,
+            state: Tensor,
+        ) -> tuple[Tensor, ...]:
+            """One gradient step on a minibatch; the losses and how far the policy moved."""
+            new_logits, new_values, _ = agent(obs, begins, state)
+            log_probs = new_logits.log_softmax(-1)
+            entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
+            logratio = (log_probs.gather(1, actions) - old_logprobs).squeeze(1)
+            ratio = logratio.exp()
+            if args.norm_adv:
+                std, mean = torch.std_mean(advantages)
+                advantages = (advantages - mean) / (std + 1e-8)
+
+            # Policy loss: the pessimistic one of the plain and the clipped ratio
+            clipped_ratio = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
+            pg_loss = -torch.min(advantages * ratio, advantages * clipped_ratio).mean()
+
+            # Value loss
+            v_errors = (new_values - returns).square()
+            if args.clip_vloss:
+                moved = (new_values - old_values).clamp(-args.clip_coef, args.clip_coef)
+                v_errors = torch.max(v_errors, (old_values + moved - returns).square())
+            v_loss = 0.5 * v_errors.mean()
+
+            loss = pg_loss - args.ent_coef * entropy + args.vf_coef * v_loss
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.clip_grad_norm_(args.max_grad_norm)
+            optimizer.step()
+
+            return v_loss.detach(), pg_loss.detach(), entropy.detach(), logratio.detach()
 
         # Optimise the policy and the value network
-        clipfracs = []
+        measured = []
         for _ in range(args.update_epochs):
-            permutation = torch.from_numpy(run.rng.permutation(args.num_envs)).to(run.device)
-            for mb in permutation.split(envs_in_minibatch):
-                new_logits, new_value, _ = agent(b_obs[:, mb], b_begins[:, mb], first_state[:, mb])
-                mb_returns, mb_values = b_returns[:, mb], b_values[:, mb]
-                mb_advantages = b_advantages[:, mb]
-                log_probs = new_logits.log_softmax(-1)
-                entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
-                chosen = log_probs.gather(2, b_actions[:, mb]).squeeze(2)
-                logratio = chosen - b_logprobs[:, mb]
-                ratio = logratio.exp()
-
-                if args.norm_adv:
-                    std, mean = torch.std_mean(mb_advantages)
-                    mb_advantages = (mb_advantages - mean) / (std + 1e-8)
-
-                # Policy loss: the pessimistic one of the plain and the clipped ratio
-                clipped = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
-                pg_loss = -torch.min(mb_advantages * ratio, mb_advantages * clipped).mean()
-
-                # Value loss
-                v_error = (new_value - mb_returns).square()
-                if args.clip_vloss:
-                    moved = (new_value - mb_values).clamp(-args.clip_coef, args.clip_coef)
-                    v_clipped = (mb_values + moved - mb_returns).square()
-                    v_error = torch.max(v_error, v_clipped)
-                v_loss = 0.5 * v_error.mean()
-
-                loss = pg_loss - args.ent_coef * entropy + args.vf_coef * v_loss
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-
-            with torch.no_grad():
-                old_approx_kl = -logratio.mean()
-                approx_kl = (ratio - 1 - logratio).mean()
-                clipfracs.append((ratio - 1.0).abs().gt(args.clip_coef).float().mean().item())
+            order = torch.from_numpy(run.rng.permutation(args.num_envs)).to(run.device)
+            for some in order.split(envs_in_minibatch):
+                # Whole rollouts, so that the memory can follow them through time
+                rows = torch.arange(batch_size, device=run.device).view(shape)[:, some].flatten()
+                measured.append(update(*(tensor[rows] for tensor in batch), first_state[:, some]))
+            v_loss, pg_loss, entropy, logratio = measured[-1]
+            approx_kl = (logratio.exp() - 1 - logratio).mean().item()
             if args.target_kl is not None and approx_kl > args.target_kl:
                 break
 
+        moved = torch.stack([logratio for *_, logratio in measured]).exp() - 1
+        clipfrac = (moved.abs() > args.clip_coef).float().mean()
         variance = returns.var()
         run.log(
             global_step,
@@ -284,11 +282,11 @@ def train(args: Args, run: Run) -> None:
                 "losses/value_loss": v_loss.item(),
                 "losses/policy_loss": pg_loss.item(),
                 "losses/entropy": entropy.item(),
-                "losses/old_approx_kl": old_approx_kl.item(),
-                "losses/approx_kl": approx_kl.item(),
-                "losses/clipfrac": np.mean(clipfracs),
+                "losses/old_approx_kl": -logratio.mean().item(),
+                "losses/approx_kl": approx_kl,
+                "losses/clipfrac": clipfrac.item(),
                 "losses/explained_variance": (
-                    1 - (returns - values).var() / variance if variance > 0 else np.nan
+                    1 - (returns - values[:-1]).var() / variance if variance > 0 else np.nan
                 ),
             },
         )

@@ -11,25 +11,24 @@ the CPU. The first process also keeps the log and the checkpoints of all.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cleanrl_worker.agents.layers import layer_init
-from cleanrl_worker.agents.nature_cnn import nature_cnn
+from cleanrl_worker.agents.pixels import ScaledPixels
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.group import Group, choose_devices
-from cleanrl_worker.kit.inference import Policy, categorical_policy, numpy_outputs
-from cleanrl_worker.kit.minibatches import minibatches
+from cleanrl_worker.kit.inference import Policy, categorical_policy, numpy_forward, on_arrays
 from cleanrl_worker.kit.optim import Adam
-from cleanrl_worker.kit.returns import gae
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.types import Batch
 
 ALGORITHM = {
     "title": "Proximal Policy Optimization, several GPUs, Atari",
@@ -91,12 +90,30 @@ class Args(RunArgs):
     """stop an update early when the policy has moved this far [>0]"""
 
 
+def layer_init(layer: nn.Module, std: float = math.sqrt(2), bias: float = 0.0) -> nn.Module:
+    """Orthogonal weights with gain `std` and a constant bias."""
+    nn.init.orthogonal_(layer.weight, std)
+    nn.init.constant_(layer.bias, bias)
+    return layer
+
+
 class Agent(nn.Module):
     """One trunk, two heads: action logits and the value."""
 
-    def __init__(self, envs: AtariEnvs) -> None:
+    def __init__(self, envs: Batch) -> None:
         super().__init__()
-        self.network = nature_cnn(envs.single_observation_space.shape[0])
+        self.network = nn.Sequential(
+            ScaledPixels(),
+            layer_init(nn.Conv2d(envs.single_observation_space.shape[0], 32, 8, stride=4)),
+            nn.ReLU(),
+            layer_init(nn.Conv2d(32, 64, 4, stride=2)),
+            nn.ReLU(),
+            layer_init(nn.Conv2d(64, 64, 3, stride=1)),
+            nn.ReLU(),
+            nn.Flatten(),
+            layer_init(nn.Linear(64 * 7 * 7, 512)),
+            nn.ReLU(),
+        ).to(memory_format=torch.channels_last)  # speed: how convolutions like their weights
         self.actor = layer_init(nn.Linear(512, int(envs.single_action_space.n)), std=0.01)
         self.critic = layer_init(nn.Linear(512, 1), std=1.0)
 
@@ -111,18 +128,19 @@ def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> AtariEnv
     return AtariEnvs(args.env_id, num_envs, learning=False, video_dir=video_dir)
 
 
-def make_policy(envs: AtariEnvs, args: Args, model: dict) -> Policy:
+def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     agent = Agent(envs)
     agent.load_state_dict(model["agent"])
-    return categorical_policy(nn.Sequential(agent.network, agent.actor))
+    return categorical_policy(numpy_forward(nn.Sequential(agent.network, agent.actor)))
 
 
-def average(gradient: Tensor, world_size: int) -> None:
-    """Replace the gradient by the mean over all processes."""
+def average(numbers: Tensor, world_size: int) -> Tensor:
+    """Replace numbers by their mean over all processes."""
     if world_size > 1:
-        torch.distributed.all_reduce(gradient)
-        gradient /= world_size
+        torch.distributed.all_reduce(numbers)
+        numbers /= world_size
+    return numbers
 
 
 class Share:
@@ -133,9 +151,7 @@ class Share:
         self.device = device
         self.envs = AtariEnvs(args.env_id, args.local_num_envs, video_dir=video_dir)
         self.agent = Agent(self.envs).to(device)
-        self.optimizer = Adam(
-            self.agent.parameters(), args.learning_rate, eps=1e-5, max_grad_norm=args.max_grad_norm
-        )
+        self.optimizer = Adam(self.agent.parameters(), args.learning_rate, eps=1e-5)
         self.rng = Random(args.seed + 1000 * rank)
         self.envs.reset(seed=args.seed + 1000 * rank)
 
@@ -163,17 +179,19 @@ class Share:
         optimizer.lr = lr
         batch_size = args.local_num_envs * args.num_steps
         minibatch_size = batch_size // args.num_minibatches
-        act = numpy_outputs(agent)
-        episodes: list = []
+        act = on_arrays(agent)
+        episodes: list[tuple[float, int]] = []
 
-        # Storage of one rollout
+        # Storage of one rollout; the last row of values belongs to the state after it
         shape = (args.num_steps, args.local_num_envs)
         obs = np.zeros((*shape, *envs.single_observation_space.shape), envs.obs.dtype)
         logits = np.zeros((*shape, int(envs.single_action_space.n)), np.float32)
         actions = np.zeros(shape, np.int64)
         rewards = np.zeros(shape, np.float32)
-        values = np.zeros(shape, np.float32)
         ends = np.zeros(shape, np.bool_)
+        values = np.zeros((args.num_steps + 1, args.local_num_envs), np.float32)
+        advantages = np.zeros(shape, np.float32)
+
         next_obs = envs.obs
 
         # Collect a rollout
@@ -184,84 +202,96 @@ class Share:
             next_obs, rewards[t], terminated, truncated, info = envs.step(actions[t])
             ends[t] = terminated | truncated
             if info:
-                # A truncated episode would have gone on: count the value it still had.
+                # A truncated episode was not lost: add what its last state was still worth.
                 cut_off = truncated & ~terminated
                 if cut_off.any():
                     rewards[t] += args.gamma * cut_off * act(info["final_obs"])[1]
                 episodes += info["episodes"]
+        values[-1] = act(next_obs)[1]
 
-        # Advantages and returns
-        _, last_value = act(next_obs)
-        advantages = gae(rewards, values, last_value, ends, args.gamma, args.gae_lambda)
-        returns = advantages + values
+        # Advantages (Schulman et al., 2016): A(t) = delta(t) + gamma lambda A(t+1), where
+        # delta(t) = r(t) + gamma V(t+1) - V(t); nothing is added beyond the end of an episode
+        goes_on = 1.0 - ends.astype(np.float32)
+        deltas = rewards + args.gamma * goes_on * values[1:] - values[:-1]
+        decay = args.gamma * args.gae_lambda * goes_on
+        advantages[-1] = deltas[-1]
+        for t in reversed(range(args.num_steps - 1)):
+            advantages[t] = deltas[t] + decay[t] * advantages[t + 1]
+        returns = advantages + values[:-1]
 
         # Flatten the batch
         b_obs = torch.from_numpy(obs).to(self.device).flatten(0, 1)
         b_actions = torch.from_numpy(actions).to(self.device).flatten().unsqueeze(1)
         b_logits = torch.from_numpy(logits).to(self.device).flatten(0, 1)
-        b_logprobs = b_logits.log_softmax(-1).gather(1, b_actions).squeeze(1)
-        b_values = torch.from_numpy(values).to(self.device).flatten()
+        b_logprobs = b_logits.log_softmax(-1).gather(1, b_actions)
         b_advantages = torch.from_numpy(advantages).to(self.device).flatten()
         b_returns = torch.from_numpy(returns).to(self.device).flatten()
+        b_values = torch.from_numpy(values[:-1]).to(self.device).flatten()
         batch = (b_obs, b_actions, b_logprobs, b_advantages, b_returns, b_values)
 
+        def update(
+            obs: Tensor,
+            actions: Tensor,
+            old_logprobs: Tensor,
+            advantages: Tensor,
+            returns: Tensor,
+            old_values: Tensor,
+        ) -> tuple[Tensor, ...]:
+            """One gradient step on a minibatch; the losses and how far the policy moved."""
+            new_logits, new_values = agent(obs)
+            log_probs = new_logits.log_softmax(-1)
+            entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
+            logratio = (log_probs.gather(1, actions) - old_logprobs).squeeze(1)
+            ratio = logratio.exp()
+            if args.norm_adv:
+                std, mean = torch.std_mean(advantages)
+                advantages = (advantages - mean) / (std + 1e-8)
+
+            # Policy loss: the pessimistic one of the plain and the clipped ratio
+            clipped_ratio = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
+            pg_loss = -torch.min(advantages * ratio, advantages * clipped_ratio).mean()
+
+            # Value loss
+            v_errors = (new_values - returns).square()
+            if args.clip_vloss:
+                moved = (new_values - old_values).clamp(-args.clip_coef, args.clip_coef)
+                v_errors = torch.max(v_errors, (old_values + moved - returns).square())
+            v_loss = 0.5 * v_errors.mean()
+
+            loss = pg_loss - args.ent_coef * entropy + args.vf_coef * v_loss
+            optimizer.zero_grad()
+            loss.backward()
+            average(optimizer.gradient, args.world_size)
+            optimizer.clip_grad_norm_(args.max_grad_norm)
+            optimizer.step()
+
+            return v_loss.detach(), pg_loss.detach(), entropy.detach(), logratio.detach()
+
         # Optimise the policy and the value network
-        clipfracs = []
+        measured = []
         for _ in range(args.update_epochs):
-            for (
-                mb_obs,
-                mb_actions,
-                mb_logprobs,
-                mb_advantages,
-                mb_returns,
-                mb_values,
-            ) in minibatches(self.rng, minibatch_size, *batch):
-                new_logits, new_value = agent(mb_obs)
-                log_probs = new_logits.log_softmax(-1)
-                entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
-                logratio = log_probs.gather(1, mb_actions).squeeze(1) - mb_logprobs
-                ratio = logratio.exp()
-
-                if args.norm_adv:
-                    std, mean = torch.std_mean(mb_advantages)
-                    mb_advantages = (mb_advantages - mean) / (std + 1e-8)
-
-                # Policy loss: the pessimistic one of the plain and the clipped ratio
-                clipped = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
-                pg_loss = -torch.min(mb_advantages * ratio, mb_advantages * clipped).mean()
-
-                # Value loss
-                v_error = (new_value - mb_returns).square()
-                if args.clip_vloss:
-                    moved = (new_value - mb_values).clamp(-args.clip_coef, args.clip_coef)
-                    v_clipped = (mb_values + moved - mb_returns).square()
-                    v_error = torch.max(v_error, v_clipped)
-                v_loss = 0.5 * v_error.mean()
-
-                loss = pg_loss - args.ent_coef * entropy + args.vf_coef * v_loss
-                optimizer.zero_grad()
-                loss.backward()
-                average(optimizer.gradient, args.world_size)
-                optimizer.step()
-
-            with torch.no_grad():
-                old_approx_kl = -logratio.mean()
-                approx_kl = (ratio - 1 - logratio).mean()
-                clipfracs.append((ratio - 1.0).abs().gt(args.clip_coef).float().mean().item())
+            order = torch.from_numpy(self.rng.permutation(batch_size)).to(self.device)
+            for rows in order.split(minibatch_size):
+                measured.append(update(*(tensor[rows] for tensor in batch)))
+            v_loss, pg_loss, entropy, logratio = measured[-1]
+            # All stop together: a process that continued would wait for the others' gradients.
+            approx_kl = average((logratio.exp() - 1 - logratio).mean(), args.world_size).item()
             if args.target_kl is not None and approx_kl > args.target_kl:
                 break
 
+        moved = torch.stack([logratio for *_, logratio in measured]).exp() - 1
+        clipfrac = (moved.abs() > args.clip_coef).float().mean()
         variance = returns.var()
         return episodes, {
             "charts/learning_rate": lr,
             "losses/value_loss": v_loss.item(),
             "losses/policy_loss": pg_loss.item(),
             "losses/entropy": entropy.item(),
-            "losses/old_approx_kl": old_approx_kl.item(),
-            "losses/approx_kl": approx_kl.item(),
-            "losses/clipfrac": np.mean(clipfracs),
+            "losses/old_approx_kl": -logratio.mean().item(),
+            "losses/approx_kl": approx_kl,
+            "losses/clipfrac": clipfrac.item(),
             "losses/explained_variance": (
-                1 - (returns - values).var() / variance if variance > 0 else np.nan
+                1 - (returns - values[:-1]).var() / variance if variance > 0 else np.nan
             ),
         }
 

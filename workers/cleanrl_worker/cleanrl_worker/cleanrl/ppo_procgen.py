@@ -11,23 +11,24 @@ fixed set, as for measuring how well a policy carries over to levels it never sa
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cleanrl_worker.agents.impala import impala_cnn
-from cleanrl_worker.agents.layers import layer_init
-from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.agents.pixels import ScaledPixels
+from cleanrl_worker.kit.acceleration import accelerator
+from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.envpool import EnvPoolEnvs
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.inference import Policy, categorical_policy, numpy_outputs
+from cleanrl_worker.kit.inference import Policy, categorical_policy, numpy_forward, on_arrays
 from cleanrl_worker.kit.normalize import NormalizeReward
 from cleanrl_worker.kit.optim import Adam
-from cleanrl_worker.kit.returns import gae
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.types import Batch
 
 ALGORITHM = {
     "title": "Proximal Policy Optimization, Procgen",
@@ -42,7 +43,7 @@ SMOKE = {"total_timesteps": 256, "num_envs": 2, "num_steps": 32}
 
 
 @dataclass
-class Args(RunArgs):
+class Args(TorchArgs):
     exp_name: str = "ppo_procgen"
     """the name of this experiment"""
 
@@ -89,12 +90,50 @@ class Args(RunArgs):
     """stop an update early when the policy has moved this far [>0]"""
 
 
-class Agent(nn.Module):
-    """One trunk, two heads: action logits and the value."""
+def layer_init(layer: nn.Module, std: float = math.sqrt(2), bias: float = 0.0) -> nn.Module:
+    """Orthogonal weights with gain `std` and a constant bias."""
+    nn.init.orthogonal_(layer.weight, std)
+    nn.init.constant_(layer.bias, bias)
+    return layer
 
-    def __init__(self, envs: EnvPoolEnvs) -> None:
+
+class ResidualBlock(nn.Module):
+    """Two convolutions that learn a change to what came in."""
+
+    def __init__(self, channels: int) -> None:
         super().__init__()
-        self.network = impala_cnn(envs.single_observation_space.shape)
+        self.conv0 = nn.Conv2d(channels, channels, 3, padding=1)
+        self.conv1 = nn.Conv2d(channels, channels, 3, padding=1)
+
+    def forward(self, maps: Tensor) -> Tensor:
+        return maps + self.conv1(self.conv0(maps.relu()).relu())
+
+
+def conv_sequence(channels: int, outputs: int) -> nn.Sequential:
+    """A convolution, a pooling that halves width and height, and two residual blocks."""
+    return nn.Sequential(
+        nn.Conv2d(channels, outputs, 3, padding=1),
+        nn.MaxPool2d(3, stride=2, padding=1),
+        ResidualBlock(outputs),
+        ResidualBlock(outputs),
+    )
+
+
+class Agent(nn.Module):
+    """One trunk, that of IMPALA, and two heads: action logits and the value."""
+
+    def __init__(self, envs: Batch) -> None:
+        super().__init__()
+        self.network = nn.Sequential(
+            ScaledPixels(),
+            conv_sequence(envs.single_observation_space.shape[0], 16),
+            conv_sequence(16, 32),
+            conv_sequence(32, 32),
+            nn.Flatten(),
+            nn.ReLU(),
+            nn.Linear(32 * 8 * 8, 256),
+            nn.ReLU(),
+        )
         self.actor = layer_init(nn.Linear(256, int(envs.single_action_space.n)), std=0.01)
         self.critic = layer_init(nn.Linear(256, 1), std=1.0)
 
@@ -116,39 +155,39 @@ def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> EnvPoolE
     )
 
 
-def make_policy(envs: EnvPoolEnvs, args: Args, model: dict) -> Policy:
+def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     agent = Agent(envs)
     agent.load_state_dict(model["agent"])
-    return categorical_policy(nn.Sequential(agent.network, agent.actor))
+    return categorical_policy(numpy_forward(nn.Sequential(agent.network, agent.actor)))
 
 
 def train(args: Args, run: Run) -> None:
     batch_size = args.num_envs * args.num_steps
+    minibatch_size = batch_size // args.num_minibatches
+    num_iterations = args.total_timesteps // batch_size
     if batch_size % args.num_minibatches:
         raise UsageError(
             f"--num-minibatches {args.num_minibatches} does not divide the batch of "
             f"{batch_size} (--num-envs {args.num_envs} times --num-steps {args.num_steps})."
         )
-    minibatch_size = batch_size // args.num_minibatches
-    num_iterations = args.total_timesteps // batch_size
 
     envs = NormalizeReward(make_eval_envs(args, args.num_envs, run.video_dir), args.gamma)
     run.check_spaces(envs)
     agent = Agent(envs).to(run.device)
-    optimizer = Adam(
-        agent.parameters(), args.learning_rate, eps=1e-5, max_grad_norm=args.max_grad_norm
-    )
-    act = numpy_outputs(agent)
+    optimizer = Adam(agent.parameters(), args.learning_rate, eps=1e-5)
+    accelerate = accelerator(args, run.device)
+    act = on_arrays(agent, accelerate)
 
-    # Storage of one rollout
+    # Storage of one rollout; the last row of values belongs to the state after it
     shape = (args.num_steps, args.num_envs)
     obs = np.zeros((*shape, *envs.single_observation_space.shape), envs.obs.dtype)
     logits = np.zeros((*shape, int(envs.single_action_space.n)), np.float32)
     actions = np.zeros(shape, np.int64)
     rewards = np.zeros(shape, np.float32)
-    values = np.zeros(shape, np.float32)
     ends = np.zeros(shape, np.bool_)
+    values = np.zeros((args.num_steps + 1, args.num_envs), np.float32)
+    advantages = np.zeros(shape, np.float32)
 
     envs.reset(seed=args.seed)
     run.remember({"agent": agent}, optimizer=optimizer, envs=envs)
@@ -166,66 +205,84 @@ def train(args: Args, run: Run) -> None:
             next_obs, rewards[t], terminated, truncated, info = envs.step(actions[t])
             ends[t] = terminated | truncated
             if info:
-                # A truncated episode would have gone on: count the value it still had.
+                # A truncated episode was not lost: add what its last state was still worth.
                 cut_off = truncated & ~terminated
                 if cut_off.any():
                     rewards[t] += args.gamma * cut_off * act(info["final_obs"])[1]
                 run.log_episodes(global_step, info)
+        values[-1] = act(next_obs)[1]
 
-        # Advantages and returns
-        _, last_value = act(next_obs)
-        advantages = gae(rewards, values, last_value, ends, args.gamma, args.gae_lambda)
-        returns = advantages + values
+        # Advantages (Schulman et al., 2016): A(t) = delta(t) + gamma lambda A(t+1), where
+        # delta(t) = r(t) + gamma V(t+1) - V(t); nothing is added beyond the end of an episode
+        goes_on = 1.0 - ends.astype(np.float32)
+        deltas = rewards + args.gamma * goes_on * values[1:] - values[:-1]
+        decay = args.gamma * args.gae_lambda * goes_on
+        advantages[-1] = deltas[-1]
+        for t in reversed(range(args.num_steps - 1)):
+            advantages[t] = deltas[t] + decay[t] * advantages[t + 1]
+        returns = advantages + values[:-1]
 
         # Flatten the batch
         b_obs = torch.from_numpy(obs).to(run.device).flatten(0, 1)
         b_actions = torch.from_numpy(actions).to(run.device).flatten().unsqueeze(1)
         b_logits = torch.from_numpy(logits).to(run.device).flatten(0, 1)
-        b_logprobs = b_logits.log_softmax(-1).gather(1, b_actions).squeeze(1)
-        b_values = torch.from_numpy(values).to(run.device).flatten()
+        b_logprobs = b_logits.log_softmax(-1).gather(1, b_actions)
         b_advantages = torch.from_numpy(advantages).to(run.device).flatten()
         b_returns = torch.from_numpy(returns).to(run.device).flatten()
+        b_values = torch.from_numpy(values[:-1]).to(run.device).flatten()
+        batch = (b_obs, b_actions, b_logprobs, b_advantages, b_returns, b_values)
+
+        @accelerate  # speed: --compile and --cudagraphs take this function as one piece
+        def update(
+            obs: Tensor,
+            actions: Tensor,
+            old_logprobs: Tensor,
+            advantages: Tensor,
+            returns: Tensor,
+            old_values: Tensor,
+        ) -> tuple[Tensor, ...]:
+            """One gradient step on a minibatch; the losses and how far the policy moved."""
+            new_logits, new_values = agent(obs)
+            log_probs = new_logits.log_softmax(-1)
+            entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
+            logratio = (log_probs.gather(1, actions) - old_logprobs).squeeze(1)
+            ratio = logratio.exp()
+            if args.norm_adv:
+                std, mean = torch.std_mean(advantages)
+                advantages = (advantages - mean) / (std + 1e-8)
+
+            # Policy loss: the pessimistic one of the plain and the clipped ratio
+            clipped_ratio = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
+            pg_loss = -torch.min(advantages * ratio, advantages * clipped_ratio).mean()
+
+            # Value loss
+            v_errors = (new_values - returns).square()
+            if args.clip_vloss:
+                moved = (new_values - old_values).clamp(-args.clip_coef, args.clip_coef)
+                v_errors = torch.max(v_errors, (old_values + moved - returns).square())
+            v_loss = 0.5 * v_errors.mean()
+
+            loss = pg_loss - args.ent_coef * entropy + args.vf_coef * v_loss
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.clip_grad_norm_(args.max_grad_norm)
+            optimizer.step()
+
+            return v_loss.detach(), pg_loss.detach(), entropy.detach(), logratio.detach()
 
         # Optimise the policy and the value network
-        clipfracs = []
+        measured = []
         for _ in range(args.update_epochs):
-            permutation = torch.from_numpy(run.rng.permutation(batch_size)).to(run.device)
-            for mb in permutation.split(minibatch_size):
-                new_logits, new_value = agent(b_obs[mb])
-                log_probs = new_logits.log_softmax(-1)
-                entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
-                logratio = log_probs.gather(1, b_actions[mb]).squeeze(1) - b_logprobs[mb]
-                ratio = logratio.exp()
-
-                mb_advantages = b_advantages[mb]
-                if args.norm_adv:
-                    std, mean = torch.std_mean(mb_advantages)
-                    mb_advantages = (mb_advantages - mean) / (std + 1e-8)
-
-                # Policy loss: the pessimistic one of the plain and the clipped ratio
-                clipped = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
-                pg_loss = -torch.min(mb_advantages * ratio, mb_advantages * clipped).mean()
-
-                # Value loss
-                v_error = (new_value - b_returns[mb]).square()
-                if args.clip_vloss:
-                    moved = (new_value - b_values[mb]).clamp(-args.clip_coef, args.clip_coef)
-                    v_clipped = (b_values[mb] + moved - b_returns[mb]).square()
-                    v_error = torch.max(v_error, v_clipped)
-                v_loss = 0.5 * v_error.mean()
-
-                loss = pg_loss - args.ent_coef * entropy + args.vf_coef * v_loss
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-
-            with torch.no_grad():
-                old_approx_kl = -logratio.mean()
-                approx_kl = (ratio - 1 - logratio).mean()
-                clipfracs.append((ratio - 1.0).abs().gt(args.clip_coef).float().mean().item())
+            order = torch.from_numpy(run.rng.permutation(batch_size)).to(run.device)
+            for rows in order.split(minibatch_size):
+                measured.append(update(*(tensor[rows] for tensor in batch)))
+            v_loss, pg_loss, entropy, logratio = measured[-1]
+            approx_kl = (logratio.exp() - 1 - logratio).mean().item()
             if args.target_kl is not None and approx_kl > args.target_kl:
                 break
 
+        moved = torch.stack([logratio for *_, logratio in measured]).exp() - 1
+        clipfrac = (moved.abs() > args.clip_coef).float().mean()
         variance = returns.var()
         run.log(
             global_step,
@@ -234,11 +291,11 @@ def train(args: Args, run: Run) -> None:
                 "losses/value_loss": v_loss.item(),
                 "losses/policy_loss": pg_loss.item(),
                 "losses/entropy": entropy.item(),
-                "losses/old_approx_kl": old_approx_kl.item(),
-                "losses/approx_kl": approx_kl.item(),
-                "losses/clipfrac": np.mean(clipfracs),
+                "losses/old_approx_kl": -logratio.mean().item(),
+                "losses/approx_kl": approx_kl,
+                "losses/clipfrac": clipfrac.item(),
                 "losses/explained_variance": (
-                    1 - (returns - values).var() / variance if variance > 0 else np.nan
+                    1 - (returns - values[:-1]).var() / variance if variance > 0 else np.nan
                 ),
             },
         )

@@ -7,23 +7,24 @@ serves as a second, intrinsic reward with a value of its own that never ends wit
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cleanrl_worker.agents.layers import layer_init
-from cleanrl_worker.agents.nature_cnn import nature_cnn
-from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.agents.pixels import ScaledPixels
+from cleanrl_worker.kit.acceleration import accelerator
+from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.envpool import EnvPoolEnvs
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.inference import Policy, categorical_policy, numpy_outputs
+from cleanrl_worker.kit.inference import Policy, categorical_policy, numpy_forward, on_arrays
 from cleanrl_worker.kit.normalize import RunningMeanStd
 from cleanrl_worker.kit.optim import Adam
-from cleanrl_worker.kit.returns import gae
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.types import Batch
 
 ALGORITHM = {
     "title": "PPO with Random Network Distillation, Atari in EnvPool",
@@ -48,7 +49,7 @@ _FRAMES_AT_ONCE = 1024
 
 
 @dataclass
-class Args(RunArgs):
+class Args(TorchArgs):
     exp_name: str = "ppo_rnd_envpool"
     """the name of this experiment"""
 
@@ -101,16 +102,32 @@ class Args(RunArgs):
     """rollouts with random actions that start the statistics of the frames [>=0]"""
 
 
+def layer_init(layer: nn.Module, std: float = math.sqrt(2), bias: float = 0.0) -> nn.Module:
+    """Orthogonal weights with gain `std` and a constant bias."""
+    nn.init.orthogonal_(layer.weight, std)
+    nn.init.constant_(layer.bias, bias)
+    return layer
+
+
 class Agent(nn.Module):
     """One trunk, three heads: action logits, the extrinsic and the intrinsic value."""
 
-    def __init__(self, envs: EnvPoolEnvs) -> None:
+    def __init__(self, envs: Batch) -> None:
         super().__init__()
         self.network = nn.Sequential(
-            nature_cnn(envs.single_observation_space.shape[0], outputs=256),
+            ScaledPixels(),
+            layer_init(nn.Conv2d(envs.single_observation_space.shape[0], 32, 8, stride=4)),
+            nn.ReLU(),
+            layer_init(nn.Conv2d(32, 64, 4, stride=2)),
+            nn.ReLU(),
+            layer_init(nn.Conv2d(64, 64, 3, stride=1)),
+            nn.ReLU(),
+            nn.Flatten(),
+            layer_init(nn.Linear(64 * 7 * 7, 256)),
+            nn.ReLU(),
             layer_init(nn.Linear(256, 448)),
             nn.ReLU(),
-        )
+        ).to(memory_format=torch.channels_last)  # speed: how convolutions like their weights
         self.extra_layer = nn.Sequential(layer_init(nn.Linear(448, 448), std=0.1), nn.ReLU())
         self.actor = nn.Sequential(
             layer_init(nn.Linear(448, 448), std=0.01),
@@ -225,22 +242,22 @@ def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> EnvPoolE
     )
 
 
-def make_policy(envs: EnvPoolEnvs, args: Args, model: dict) -> Policy:
+def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     agent = Agent(envs)
     agent.load_state_dict(model["agent"])
-    return categorical_policy(nn.Sequential(agent.network, agent.actor))
+    return categorical_policy(numpy_forward(nn.Sequential(agent.network, agent.actor)))
 
 
 def train(args: Args, run: Run) -> None:
     batch_size = args.num_envs * args.num_steps
+    minibatch_size = batch_size // args.num_minibatches
+    num_iterations = args.total_timesteps // batch_size
     if batch_size % args.num_minibatches:
         raise UsageError(
             f"--num-minibatches {args.num_minibatches} does not divide the batch of "
             f"{batch_size} (--num-envs {args.num_envs} times --num-steps {args.num_steps})."
         )
-    minibatch_size = batch_size // args.num_minibatches
-    num_iterations = args.total_timesteps // batch_size
 
     envs = EnvPoolEnvs(
         args.env_id,
@@ -251,26 +268,24 @@ def train(args: Args, run: Run) -> None:
     run.check_spaces(envs)
     agent = Agent(envs).to(run.device)
     rnd = RNDModel().to(run.device)
-    optimizer = Adam(
-        [*agent.parameters(), *rnd.predictor.parameters()],
-        args.learning_rate,
-        eps=1e-5,
-        max_grad_norm=args.max_grad_norm,
-    )
-    act = numpy_outputs(agent)
+    learning = [*agent.parameters(), *rnd.predictor.parameters()]
+    optimizer = Adam(learning, args.learning_rate, eps=1e-5)
+    accelerate = accelerator(args, run.device)
+    act = on_arrays(agent, accelerate)
     curiosity = Curiosity(args, rnd, run.device)
 
-    # Storage of one rollout
+    # Storage of one rollout; the last row of values belongs to the state after it
     shape = (args.num_steps, args.num_envs)
     obs = np.zeros((*shape, *envs.single_observation_space.shape), envs.obs.dtype)
     logits = np.zeros((*shape, int(envs.single_action_space.n)), np.float32)
     actions = np.zeros(shape, np.int64)
     rewards = np.zeros(shape, np.float32)
-    curiosity_rewards = np.zeros(shape, np.float32)
-    ext_values = np.zeros(shape, np.float32)
-    int_values = np.zeros(shape, np.float32)
-    never = np.zeros(shape, np.bool_)
     ends = np.zeros(shape, np.bool_)
+    curiosity_rewards = np.zeros(shape, np.float32)
+    ext_values = np.zeros((args.num_steps + 1, args.num_envs), np.float32)
+    int_values = np.zeros((args.num_steps + 1, args.num_envs), np.float32)
+    ext_advantages = np.zeros(shape, np.float32)
+    int_advantages = np.zeros(shape, np.float32)
 
     envs.reset(seed=args.seed)
     run.remember({"agent": agent}, rnd=rnd, optimizer=optimizer, curiosity=curiosity, envs=envs)
@@ -295,84 +310,105 @@ def train(args: Args, run: Run) -> None:
             ends[t] = terminated | truncated
             curiosity_rewards[t] = curiosity.errors(info.get("final_obs", next_obs))
             if info:
-                # A truncated episode would have gone on: count the value it still had.
+                # A truncated episode was not lost: add what its last state was still worth.
                 cut_off = truncated & ~terminated
                 if cut_off.any():
                     rewards[t] += args.gamma * cut_off * act(info["final_obs"])[1]
                 run.log_episodes(global_step, info)
-
-        # Advantages and returns; intrinsic ones do not end with an episode
+        _, ext_values[-1], int_values[-1] = act(next_obs)
         curiosity_rewards = curiosity.scale(curiosity_rewards)
-        _, ext_last, int_last = act(next_obs)
-        ext_advantages = gae(rewards, ext_values, ext_last, ends, args.gamma, args.gae_lambda)
-        int_advantages = gae(
-            curiosity_rewards, int_values, int_last, never, args.int_gamma, args.gae_lambda
-        )
-        ext_returns, int_returns = ext_advantages + ext_values, int_advantages + int_values
+
+        # Advantages (Schulman et al., 2016): A(t) = delta(t) + gamma lambda A(t+1), where
+        # delta(t) = r(t) + gamma V(t+1) - V(t); nothing is added beyond the end of an episode
+        goes_on = 1.0 - ends.astype(np.float32)
+        ext_deltas = rewards + args.gamma * goes_on * ext_values[1:] - ext_values[:-1]
+        ext_decay = args.gamma * args.gae_lambda * goes_on
+        # Curiosity is about what was ever seen, so its advantages do not end with an episode
+        int_deltas = curiosity_rewards + args.int_gamma * int_values[1:] - int_values[:-1]
+        int_decay = args.int_gamma * args.gae_lambda
+        ext_advantages[-1], int_advantages[-1] = ext_deltas[-1], int_deltas[-1]
+        for t in reversed(range(args.num_steps - 1)):
+            ext_advantages[t] = ext_deltas[t] + ext_decay[t] * ext_advantages[t + 1]
+            int_advantages[t] = int_deltas[t] + int_decay * int_advantages[t + 1]
+        ext_returns = ext_advantages + ext_values[:-1]
+        int_returns = int_advantages + int_values[:-1]
         advantages = args.ext_coef * ext_advantages + args.int_coef * int_advantages
-        flat_obs = obs.reshape(batch_size, *obs.shape[2:])
-        curiosity.see(flat_obs)
+        curiosity.see(obs.reshape(batch_size, *obs.shape[2:]))
 
         # Flatten the batch
         b_obs = torch.from_numpy(obs).to(run.device).flatten(0, 1)
         b_actions = torch.from_numpy(actions).to(run.device).flatten().unsqueeze(1)
         b_logits = torch.from_numpy(logits).to(run.device).flatten(0, 1)
-        b_logprobs = b_logits.log_softmax(-1).gather(1, b_actions).squeeze(1)
-        b_ext_values = torch.from_numpy(ext_values).to(run.device).flatten()
+        b_logprobs = b_logits.log_softmax(-1).gather(1, b_actions)
+        b_advantages = torch.from_numpy(advantages).to(run.device).flatten()
         b_ext_returns = torch.from_numpy(ext_returns).to(run.device).flatten()
         b_int_returns = torch.from_numpy(int_returns).to(run.device).flatten()
-        b_frames = curiosity.normalize(flat_obs)
-        b_advantages = torch.from_numpy(advantages).to(run.device).flatten()
+        b_ext_values = torch.from_numpy(ext_values[:-1]).to(run.device).flatten()
+        b_frames = curiosity.normalize(obs.reshape(batch_size, *obs.shape[2:]))
+        batch = (
+            *(b_obs, b_actions, b_logprobs, b_advantages),
+            *(b_ext_returns, b_int_returns, b_ext_values, b_frames),
+        )
 
-        # Optimise the policy, the values and the predictor
-        clipfracs = []
+        @accelerate  # speed: --compile and --cudagraphs take this function as one piece
+        def update(
+            obs: Tensor,
+            actions: Tensor,
+            old_logprobs: Tensor,
+            advantages: Tensor,
+            ext_returns: Tensor,
+            int_returns: Tensor,
+            old_values: Tensor,
+            frames: Tensor,
+        ) -> tuple[Tensor, ...]:
+            """One gradient step on a minibatch; the losses and how far the policy moved."""
+            # The predictor learns on a random part of the minibatch
+            errors = rnd(frames)
+            part = torch.rand(len(frames), device=run.device) < args.update_proportion
+            forward_loss = (errors * part).sum() / part.sum().clamp(min=1)
+
+            new_logits, new_values, new_int_values = agent(obs)
+            log_probs = new_logits.log_softmax(-1)
+            entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
+            logratio = (log_probs.gather(1, actions) - old_logprobs).squeeze(1)
+            ratio = logratio.exp()
+            if args.norm_adv:
+                std, mean = torch.std_mean(advantages)
+                advantages = (advantages - mean) / (std + 1e-8)
+
+            # Policy loss: the pessimistic one of the plain and the clipped ratio
+            clipped_ratio = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
+            pg_loss = -torch.min(advantages * ratio, advantages * clipped_ratio).mean()
+
+            # Value losses
+            v_errors = (new_values - ext_returns).square()
+            if args.clip_vloss:
+                moved = (new_values - old_values).clamp(-args.clip_coef, args.clip_coef)
+                v_errors = torch.max(v_errors, (old_values + moved - ext_returns).square())
+            v_loss = 0.5 * v_errors.mean() + 0.5 * (new_int_values - int_returns).square().mean()
+
+            loss = pg_loss - args.ent_coef * entropy + args.vf_coef * v_loss + forward_loss
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.clip_grad_norm_(args.max_grad_norm)
+            optimizer.step()
+
+            losses = (v_loss, pg_loss, entropy, forward_loss, logratio)
+            return tuple(loss.detach() for loss in losses)
+
+        # Optimise the policy and the value network
+        measured = []
         for _ in range(args.update_epochs):
-            permutation = torch.from_numpy(run.rng.permutation(batch_size)).to(run.device)
-            for mb in permutation.split(minibatch_size):
-                # The predictor learns on a random part of the minibatch
-                errors = rnd(b_frames[mb])
-                part = torch.rand(len(mb), device=run.device) < args.update_proportion
-                forward_loss = (errors * part).sum() / part.sum().clamp(min=1)
-
-                new_logits, new_ext_value, new_int_value = agent(b_obs[mb])
-                log_probs = new_logits.log_softmax(-1)
-                entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
-                logratio = log_probs.gather(1, b_actions[mb]).squeeze(1) - b_logprobs[mb]
-                ratio = logratio.exp()
-
-                mb_advantages = b_advantages[mb]
-                if args.norm_adv:
-                    std, mean = torch.std_mean(mb_advantages)
-                    mb_advantages = (mb_advantages - mean) / (std + 1e-8)
-
-                # Policy loss: the pessimistic one of the plain and the clipped ratio
-                clipped = ratio.clamp(1 - args.clip_coef, 1 + args.clip_coef)
-                pg_loss = -torch.min(mb_advantages * ratio, mb_advantages * clipped).mean()
-
-                # Value loss
-                v_error = (new_ext_value - b_ext_returns[mb]).square()
-                if args.clip_vloss:
-                    moved = (new_ext_value - b_ext_values[mb]).clamp(
-                        -args.clip_coef, args.clip_coef
-                    )
-                    v_clipped = (b_ext_values[mb] + moved - b_ext_returns[mb]).square()
-                    v_error = torch.max(v_error, v_clipped)
-                ext_v_loss = 0.5 * v_error.mean()
-                int_v_loss = 0.5 * (new_int_value - b_int_returns[mb]).square().mean()
-                v_loss = ext_v_loss + int_v_loss
-
-                loss = pg_loss - args.ent_coef * entropy + args.vf_coef * v_loss + forward_loss
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-
-            with torch.no_grad():
-                old_approx_kl = -logratio.mean()
-                approx_kl = (ratio - 1 - logratio).mean()
-                clipfracs.append((ratio - 1.0).abs().gt(args.clip_coef).float().mean().item())
+            order = torch.from_numpy(run.rng.permutation(batch_size)).to(run.device)
+            for rows in order.split(minibatch_size):
+                measured.append(update(*(tensor[rows] for tensor in batch)))
+            v_loss, pg_loss, entropy, forward_loss, logratio = measured[-1]
+            approx_kl = (logratio.exp() - 1 - logratio).mean().item()
             if args.target_kl is not None and approx_kl > args.target_kl:
                 break
 
+        moved = torch.stack([logratio for *_, logratio in measured]).exp() - 1
+        clipfrac = (moved.abs() > args.clip_coef).float().mean()
         run.log(
             global_step,
             {
@@ -381,10 +417,10 @@ def train(args: Args, run: Run) -> None:
                 "losses/value_loss": v_loss.item(),
                 "losses/policy_loss": pg_loss.item(),
                 "losses/entropy": entropy.item(),
-                "losses/old_approx_kl": old_approx_kl.item(),
-                "losses/approx_kl": approx_kl.item(),
+                "losses/old_approx_kl": -logratio.mean().item(),
+                "losses/approx_kl": approx_kl,
+                "losses/clipfrac": clipfrac.item(),
                 "losses/fwd_loss": forward_loss.item(),
-                "losses/clipfrac": np.mean(clipfracs),
             },
         )
     envs.close()

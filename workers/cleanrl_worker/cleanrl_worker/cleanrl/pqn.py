@@ -13,18 +13,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cleanrl_worker.agents.layers import layer_init
-from cleanrl_worker.kit.acceleration import accelerated
+from cleanrl_worker.kit.acceleration import accelerator
 from cleanrl_worker.kit.args import TorchArgs
-from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.inference import Policy, greedy_policy, numpy_forward
 from cleanrl_worker.kit.optim import RAdam
-from cleanrl_worker.kit.returns import q_lambda_returns
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schedules import linear_schedule
 from cleanrl_worker.kit.script import main
-from cleanrl_worker.kit.storage import Stored
+from cleanrl_worker.kit.types import Batch
 
 ALGORITHM = {
     "title": "Parallelised Q-Network",
@@ -74,10 +71,17 @@ class Args(TorchArgs):
     """the lambda of the Q(lambda) returns [0,1]"""
 
 
+def layer_init(layer: nn.Module, std: float = math.sqrt(2), bias: float = 0.0) -> nn.Module:
+    """Orthogonal weights with gain `std` and a constant bias."""
+    nn.init.orthogonal_(layer.weight, std)
+    nn.init.constant_(layer.bias, bias)
+    return layer
+
+
 class QNetwork(nn.Module):
     """From an observation to the value of each action, normalised after each layer."""
 
-    def __init__(self, envs: Envs) -> None:
+    def __init__(self, envs: Batch) -> None:
         super().__init__()
         self.network = nn.Sequential(
             layer_init(nn.Linear(math.prod(envs.single_observation_space.shape), 120)),
@@ -90,10 +94,11 @@ class QNetwork(nn.Module):
         )
 
     def forward(self, obs: Tensor) -> Tensor:
+        """The value of each action."""
         return self.network(obs)
 
 
-def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
+def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     q_network = QNetwork(envs)
     q_network.load_state_dict(model["q_network"])
@@ -102,44 +107,28 @@ def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
 
 def train(args: Args, run: Run) -> None:
     batch_size = args.num_envs * args.num_steps
+    minibatch_size = batch_size // args.num_minibatches
+    num_iterations = args.total_timesteps // batch_size
     if batch_size % args.num_minibatches:
         raise UsageError(
             f"--num-minibatches {args.num_minibatches} does not divide the batch of "
             f"{batch_size} (--num-envs {args.num_envs} times --num-steps {args.num_steps})."
         )
-    minibatch_size = batch_size // args.num_minibatches
-    num_iterations = args.total_timesteps // batch_size
 
     envs = run.make_envs(args.num_envs)
     q_network = QNetwork(envs).to(run.device)
-    optimizer = RAdam(q_network.parameters(), args.learning_rate, max_grad_norm=args.max_grad_norm)
-    q_values = numpy_forward(q_network.network)
+    optimizer = RAdam(q_network.parameters(), args.learning_rate)
+    accelerate = accelerator(args, run.device)
+    q_values = numpy_forward(q_network.network, accelerate)  # speed: from arrays to arrays
 
-    # Storage of one rollout
+    # Storage of one rollout; the last row of values belongs to the state after it
     shape = (args.num_steps, args.num_envs)
-    obs = Stored((*shape, *envs.single_observation_space.shape), torch.float32, run.device)
-    actions = Stored(shape, torch.int64, run.device)
-    returns = Stored(shape, torch.float32, run.device)
+    obs = np.zeros((*shape, *envs.single_observation_space.shape), envs.obs.dtype)
+    actions = np.zeros(shape, np.int64)
     rewards = np.zeros(shape, np.float32)
-    values = np.zeros(shape, np.float32)
     ends = np.zeros(shape, np.bool_)
-
-    # The same, flattened
-    b_obs = obs.tensor.flatten(0, 1)
-    b_actions = actions.tensor.flatten()
-    b_returns = returns.tensor.flatten()
-
-    def update(rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Move the values of the actions taken towards their returns."""
-        q = q_network(b_obs[rows])
-        old_value = q.gather(1, b_actions[rows].unsqueeze(1)).squeeze(1)
-        loss = nn.functional.mse_loss(old_value, b_returns[rows])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return loss.detach(), old_value.detach()
-
-    update = accelerated(update, args, run.device)
+    values = np.zeros((args.num_steps + 1, args.num_envs), np.float32)
+    returns = np.zeros(shape, np.float32)
 
     envs.reset(seed=args.seed)
     run.remember({"q_network": q_network}, optimizer=optimizer, envs=envs)
@@ -149,50 +138,62 @@ def train(args: Args, run: Run) -> None:
             optimizer.lr = (1.0 - global_step / (num_iterations * batch_size)) * args.learning_rate
 
         # Collect a rollout, each environment at random with probability epsilon
+        exploration_steps = args.exploration_fraction * args.total_timesteps
         for t in range(args.num_steps):
-            epsilon = linear_schedule(
-                args.start_e,
-                args.end_e,
-                args.exploration_fraction * args.total_timesteps,
-                global_step,
-            )
+            epsilon = linear_schedule(args.start_e, args.end_e, exploration_steps, global_step)
             global_step += args.num_envs
-            obs.array[t] = next_obs
+            obs[t] = next_obs
             q = q_values(next_obs)
             values[t] = q.max(axis=1)
-            chosen = q.argmax(axis=1)
             explore = run.rng.random(args.num_envs) < epsilon
-            if explore.any():
-                chosen[explore] = envs.sample_actions(run.rng)[explore]
-            actions.array[t] = chosen
-            next_obs, rewards[t], terminated, truncated, info = envs.step(chosen)
+            actions[t] = np.where(explore, envs.sample_actions(run.rng), q.argmax(axis=1))
+            next_obs, rewards[t], terminated, truncated, info = envs.step(actions[t])
             ends[t] = terminated | truncated
             if info:
-                # A truncated episode would have gone on: count the value it still had.
+                # A truncated episode was not lost: add what its last state was still worth.
                 cut_off = truncated & ~terminated
                 if cut_off.any():
                     rewards[t] += args.gamma * cut_off * q_values(info["final_obs"]).max(axis=1)
                 run.log_episodes(global_step, info)
+        values[-1] = q_values(next_obs).max(axis=1)
 
-        # Q(lambda) returns
-        last_value = q_values(next_obs).max(axis=1)
-        returns.array[:] = q_lambda_returns(
-            rewards, values, last_value, ends, args.gamma, args.q_lambda
-        )
-        for stored in (obs, actions, returns):
-            stored.send()
+        # Q(lambda) returns: R(t) = r(t) + gamma (lambda R(t+1) + (1 - lambda) max Q(t+1)); nothing
+        # is added beyond the end of an episode
+        goes_on = 1.0 - ends.astype(np.float32)
+        following = values[-1]
+        for t in reversed(range(args.num_steps)):
+            following = args.q_lambda * following + (1 - args.q_lambda) * values[t + 1]
+            returns[t] = following = rewards[t] + args.gamma * goes_on[t] * following
 
+        # Flatten the batch
+        b_obs = torch.from_numpy(obs).to(run.device).flatten(0, 1)
+        b_actions = torch.from_numpy(actions).to(run.device).flatten().unsqueeze(1)
+        b_returns = torch.from_numpy(returns).to(run.device).flatten()
+        batch = (b_obs, b_actions, b_returns)
+
+        @accelerate  # speed: --compile and --cudagraphs take this function as one piece
+        def update(obs: Tensor, actions: Tensor, returns: Tensor) -> tuple[Tensor, ...]:
+            """Move the values of the actions taken towards their returns."""
+            old_values = q_network(obs).gather(1, actions).squeeze(1)
+            loss = nn.functional.mse_loss(old_values, returns)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.clip_grad_norm_(args.max_grad_norm)
+            optimizer.step()
+            return loss.detach(), old_values.detach()
+
+        # Learn from the rollout
         for _ in range(args.update_epochs):
             order = torch.from_numpy(run.rng.permutation(batch_size)).to(run.device)
             for rows in order.split(minibatch_size):
-                loss, old_value = update(rows)
+                loss, old_values = update(*(tensor[rows] for tensor in batch))
 
         run.log(
             global_step,
             {
                 "charts/learning_rate": optimizer.lr,
                 "losses/td_loss": loss.item(),
-                "losses/q_values": old_value.mean().item(),
+                "losses/q_values": old_values.mean().item(),
             },
         )
     envs.close()

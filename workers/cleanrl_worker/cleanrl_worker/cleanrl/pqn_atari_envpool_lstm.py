@@ -7,24 +7,25 @@ network sees one frame at a time and remembers the past in an LSTM.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cleanrl_worker.agents.layers import layer_init
-from cleanrl_worker.agents.nature_cnn import ScaledPixels
-from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.agents.pixels import ScaledPixels
+from cleanrl_worker.kit.acceleration import accelerator
+from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.envpool import EnvPoolEnvs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.inference import Policy, greedy_policy
 from cleanrl_worker.kit.optim import RAdam
-from cleanrl_worker.kit.returns import q_lambda_returns
+from cleanrl_worker.kit.recurrent import Recurrent, RecurrentPolicy
 from cleanrl_worker.kit.run import Run
-from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.schedules import linear_schedule
 from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.types import Batch
 
 ALGORITHM = {
     "title": "Parallelised Q-Network with an LSTM, Atari in EnvPool",
@@ -42,7 +43,7 @@ HIDDEN = 128
 
 
 @dataclass
-class Args(RunArgs):
+class Args(TorchArgs):
     exp_name: str = "pqn_atari_envpool_lstm"
     """the name of this experiment"""
 
@@ -71,20 +72,27 @@ class Args(RunArgs):
     """the probability of a random action at the end [0,1]"""
     exploration_fraction: float = 0.1
     """the share of total-timesteps in which exploration falls from start-e to end-e (0,1]"""
-    max_grad_norm: float = 10.0
+    max_grad_norm: float = 0.5
     """the largest norm of a gradient [>0]"""
     q_lambda: float = 0.65
     """the lambda of the Q(lambda) returns [0,1]"""
 
 
-class QNetwork(nn.Module):
-    """From single frames and a memory of the past to the value of each action."""
+def layer_init(layer: nn.Module, std: float = math.sqrt(2), bias: float = 0.0) -> nn.Module:
+    """Orthogonal weights with gain `std` and a constant bias."""
+    nn.init.orthogonal_(layer.weight, std)
+    nn.init.constant_(layer.bias, bias)
+    return layer
 
-    def __init__(self, envs: EnvPoolEnvs) -> None:
+
+class QNetwork(nn.Module):
+    """From an observation to the value of each action, normalised after each layer."""
+
+    def __init__(self, envs: Batch) -> None:
         super().__init__()
         self.network = nn.Sequential(
             ScaledPixels(),
-            layer_init(nn.Conv2d(1, 32, 8, stride=4)),
+            layer_init(nn.Conv2d(envs.single_observation_space.shape[0], 32, 8, stride=4)),
             nn.LayerNorm([32, 20, 20]),
             nn.ReLU(),
             layer_init(nn.Conv2d(32, 64, 4, stride=2)),
@@ -107,71 +115,20 @@ class QNetwork(nn.Module):
         self.q_func = layer_init(nn.Linear(HIDDEN, int(envs.single_action_space.n)))
 
     def forward(self, obs: Tensor, begins: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-        """Values of the actions along rollouts.
+        """The value of each action, and what is remembered in the end.
 
-        Args:
-            obs: frames, ``(steps, envs, 1, 84, 84)``.
-            begins: 1 where an episode begins and the past is forgotten, ``(steps, envs)``.
-            state: what is remembered at first, ``(2, envs, hidden)``.
-
-        Returns:
-            The values, ``(steps, envs, actions)``, and what is remembered at the end.
+        Rows are steps of some environments, all of the first step, then all of the second;
+        `begins` is 1 where an episode begins and forgets what `state` remembers of the past.
         """
-        features = self.network(obs.flatten(0, 1)).view(*begins.shape, -1)
-        hidden, cell = state.unsqueeze(1)
+        features = self.network(obs).view(-1, state.shape[1], 512)
+        memory, cell = state.unsqueeze(1)
         outputs = []
-        for now, begin in zip(features, begins, strict=True):
-            goes_on = (1.0 - begin).view(1, -1, 1)
-            output, (hidden, cell) = self.lstm(now[None], (goes_on * hidden, goes_on * cell))
+        for now, begin in zip(features, begins.view(-1, 1, state.shape[1], 1), strict=True):
+            kept = (1.0 - begin) * memory, (1.0 - begin) * cell
+            output, (memory, cell) = self.lstm(now.unsqueeze(0), kept)
             outputs.append(output)
-        return self.q_func(torch.cat(outputs)), torch.cat([hidden, cell])
-
-
-class Recurrent:
-    """Acts one step at a time and remembers the past of each environment."""
-
-    def __init__(self, q_network: QNetwork, num_envs: int, device: torch.device) -> None:
-        self._q_network = q_network
-        self._device = device
-        self.state = torch.zeros(2, num_envs, HIDDEN, device=device)
-        self.begins = np.ones(num_envs, np.float32)
-
-    def values(self, obs: np.ndarray, *, keep: bool = True) -> np.ndarray:
-        """The value of each action; without ``keep`` the memory stays as it was."""
-        frames = torch.from_numpy(obs).to(self._device)[None]
-        begins = torch.from_numpy(self.begins).to(self._device)[None]
-        with torch.no_grad():
-            values, state = self._q_network(frames, begins, self.state)
-        if keep:
-            self.state = state
-            self.begins = np.zeros_like(self.begins)
-        return values[0].cpu().numpy()
-
-    def reset(self, ended: np.ndarray) -> None:
-        """Forget the past where an episode ended."""
-        self.begins = ended.astype(np.float32)
-
-    def state_dict(self) -> dict:
-        """The memory."""
-        return {"state": self.state, "begins": self.begins}
-
-    def load_state_dict(self, state: dict) -> None:
-        """Put the memory back."""
-        self.state = state["state"].to(self._device)
-        self.begins = state["begins"].numpy().copy()
-
-
-class GreedyRecurrent:
-    """The trained policy: the best action, or now and then a random one."""
-
-    def __init__(self, memory: Recurrent, epsilon: float) -> None:
-        self._memory = memory
-        self._epsilon = epsilon
-        self.reset = memory.reset
-
-    def __call__(self, obs: np.ndarray, rng: Random, deterministic: bool) -> np.ndarray:
-        act = greedy_policy(self._memory.values, self._epsilon)
-        return act(obs, rng, deterministic)
+        hidden = torch.cat(outputs).flatten(0, 1)
+        return self.q_func(hidden), torch.cat([memory, cell])
 
 
 def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> EnvPoolEnvs:
@@ -179,97 +136,116 @@ def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> EnvPoolE
     return EnvPoolEnvs(args.env_id, num_envs, learning=False, video_dir=video_dir, stack_num=1)
 
 
-def make_policy(envs: EnvPoolEnvs, args: Args, model: dict) -> Policy:
+def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     q_network = QNetwork(envs)
     q_network.load_state_dict(model["q_network"])
-    memory = Recurrent(q_network, envs.num_envs, torch.device("cpu"))
-    return GreedyRecurrent(memory, args.end_e)
+    memory = Recurrent(q_network, HIDDEN, envs.num_envs, torch.device("cpu"))
+    return RecurrentPolicy(memory, greedy_policy(lambda obs: memory(obs)[0], epsilon=args.end_e))
 
 
 def train(args: Args, run: Run) -> None:
     batch_size = args.num_envs * args.num_steps
+    envs_in_minibatch = args.num_envs // args.num_minibatches
+    num_iterations = args.total_timesteps // batch_size
     if args.num_envs % args.num_minibatches:
         raise UsageError(
             f"--num-minibatches {args.num_minibatches} does not divide --num-envs "
             f"{args.num_envs}: a minibatch holds whole rollouts of some environments."
         )
-    envs_in_minibatch = args.num_envs // args.num_minibatches
-    num_iterations = args.total_timesteps // batch_size
 
     envs = EnvPoolEnvs(args.env_id, args.num_envs, video_dir=run.video_dir, stack_num=1)
     run.check_spaces(envs)
     q_network = QNetwork(envs).to(run.device)
-    optimizer = RAdam(q_network.parameters(), args.learning_rate, max_grad_norm=args.max_grad_norm)
-    memory = Recurrent(q_network, args.num_envs, run.device)
+    optimizer = RAdam(q_network.parameters(), args.learning_rate)
+    accelerate = accelerator(args, run.device)
+    q_values = Recurrent(q_network, HIDDEN, args.num_envs, run.device)
 
-    # Storage of one rollout
+    # Storage of one rollout; the last row of values belongs to the state after it
     shape = (args.num_steps, args.num_envs)
     obs = np.zeros((*shape, *envs.single_observation_space.shape), envs.obs.dtype)
     actions = np.zeros(shape, np.int64)
     rewards = np.zeros(shape, np.float32)
-    values = np.zeros(shape, np.float32)
     begins = np.zeros(shape, np.float32)
     ends = np.zeros(shape, np.bool_)
+    values = np.zeros((args.num_steps + 1, args.num_envs), np.float32)
+    returns = np.zeros(shape, np.float32)
 
     envs.reset(seed=args.seed)
-    run.remember({"q_network": q_network}, optimizer=optimizer, memory=memory, envs=envs)
+    run.remember({"q_network": q_network}, optimizer=optimizer, envs=envs, memory=q_values)
     next_obs = envs.obs
     for global_step in run.steps(batch_size):
         if args.anneal_lr:
             optimizer.lr = (1.0 - global_step / (num_iterations * batch_size)) * args.learning_rate
 
-        first_state = memory.state
         # Collect a rollout, each environment at random with probability epsilon
+        first_state = q_values.state
+        exploration_steps = args.exploration_fraction * args.total_timesteps
         for t in range(args.num_steps):
-            epsilon = linear_schedule(
-                args.start_e,
-                args.end_e,
-                args.exploration_fraction * args.total_timesteps,
-                global_step,
-            )
+            epsilon = linear_schedule(args.start_e, args.end_e, exploration_steps, global_step)
             global_step += args.num_envs
-            obs[t], begins[t] = next_obs, memory.begins
-            q = memory.values(next_obs)
+            obs[t], begins[t] = next_obs, q_values.begins
+            (q,) = q_values(next_obs)
             values[t] = q.max(axis=1)
             explore = run.rng.random(args.num_envs) < epsilon
             actions[t] = np.where(explore, envs.sample_actions(run.rng), q.argmax(axis=1))
             next_obs, rewards[t], terminated, truncated, info = envs.step(actions[t])
             ends[t] = terminated | truncated
             if info:
-                # A truncated episode would have gone on: count the value it still had.
+                # A truncated episode was not lost: add what its last state was still worth.
                 cut_off = truncated & ~terminated
                 if cut_off.any():
-                    final_value = memory.values(info["final_obs"], keep=False).max(axis=1)
-                    rewards[t] += args.gamma * cut_off * final_value
-                memory.reset(ends[t])
+                    (final_q,) = q_values.look(info["final_obs"])
+                    rewards[t] += args.gamma * cut_off * final_q.max(axis=1)
                 run.log_episodes(global_step, info)
+            q_values.reset(ends[t])
+        (last_q,) = q_values.look(next_obs)
+        values[-1] = last_q.max(axis=1)
 
-        # Q(lambda) returns
-        last_value = memory.values(next_obs, keep=False).max(axis=1)
-        returns = q_lambda_returns(rewards, values, last_value, ends, args.gamma, args.q_lambda)
+        # Q(lambda) returns: R(t) = r(t) + gamma (lambda R(t+1) + (1 - lambda) max Q(t+1)); nothing
+        # is added beyond the end of an episode
+        goes_on = 1.0 - ends.astype(np.float32)
+        following = values[-1]
+        for t in reversed(range(args.num_steps)):
+            following = args.q_lambda * following + (1 - args.q_lambda) * values[t + 1]
+            returns[t] = following = rewards[t] + args.gamma * goes_on[t] * following
 
-        # Move the values of the actions taken towards their returns
-        b_obs = torch.from_numpy(obs).to(run.device)
-        b_begins = torch.from_numpy(begins).to(run.device)
-        b_actions = torch.from_numpy(actions).to(run.device).unsqueeze(2)
-        b_returns = torch.from_numpy(returns).to(run.device)
+        # Flatten the batch
+        b_obs = torch.from_numpy(obs).to(run.device).flatten(0, 1)
+        b_begins = torch.from_numpy(begins).to(run.device).flatten()
+        b_actions = torch.from_numpy(actions).to(run.device).flatten().unsqueeze(1)
+        b_returns = torch.from_numpy(returns).to(run.device).flatten()
+        batch = (b_obs, b_begins, b_actions, b_returns)
+
+        @accelerate  # speed: --compile and --cudagraphs take this function as one piece
+        def update(
+            obs: Tensor, begins: Tensor, actions: Tensor, returns: Tensor, state: Tensor
+        ) -> tuple[Tensor, ...]:
+            """Move the values of the actions taken towards their returns."""
+            q, _ = q_network(obs, begins, state)
+            old_values = q.gather(1, actions).squeeze(1)
+            loss = nn.functional.mse_loss(old_values, returns)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.clip_grad_norm_(args.max_grad_norm)
+            optimizer.step()
+            return loss.detach(), old_values.detach()
+
+        # Learn from the rollout
         for _ in range(args.update_epochs):
-            permutation = torch.from_numpy(run.rng.permutation(args.num_envs)).to(run.device)
-            for mb in permutation.split(envs_in_minibatch):
-                q, _ = q_network(b_obs[:, mb], b_begins[:, mb], first_state[:, mb])
-                old_value = q.gather(2, b_actions[:, mb]).squeeze(2)
-                loss = nn.functional.mse_loss(old_value, b_returns[:, mb])
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
+            order = torch.from_numpy(run.rng.permutation(args.num_envs)).to(run.device)
+            for some in order.split(envs_in_minibatch):
+                # Whole rollouts, so that the memory can follow them through time
+                rows = torch.arange(batch_size, device=run.device).view(shape)[:, some].flatten()
+                minibatch = (tensor[rows] for tensor in batch)
+                loss, old_values = update(*minibatch, first_state[:, some])
 
         run.log(
             global_step,
             {
                 "charts/learning_rate": optimizer.lr,
                 "losses/td_loss": loss.item(),
-                "losses/q_values": old_value.mean().item(),
+                "losses/q_values": old_values.mean().item(),
             },
         )
     envs.close()

@@ -50,11 +50,14 @@ Rules that make resume exact, to the last bit on the CPU:
 - `run.steps` does everything else between two turns: commands and pauses (`kit.control`),
   checkpoints (`kit.checkpointing`), metrics (`kit.logger`).
 
-Speed: act with `kit.inference.numpy_forward`, keep rollouts in NumPy arrays, use `kit.optim.Adam`
-(create it before anything else looks at the parameters' memory), and let small networks learn
-through `kit.fused.SideBySide`. For a GPU keep rollouts in `kit.storage.Stored`, write the update
-as a function of tensors, and pass it through `kit.acceleration.accelerated`; `Args` then derive
-from `kit.args.TorchArgs`, which has `--compile` and `--cudagraphs`.
+Speed stays out of sight; what has to be visible is one line with a comment that begins with
+`speed:`. Small networks are a `kit.fused.Sequential`: torch's own, quicker, and given an array it
+answers with an array, which is how an agent acts. Larger ones act through
+`kit.inference.on_arrays`, recurrent ones through `kit.recurrent.Recurrent`. Rollouts are NumPy
+arrays. Use `kit.optim.Adam`, and create it before anything else looks at the parameters' memory;
+it has `clip_grad_norm_`. Write the update as a function of tensors, where the loop has come to
+it, and decorate it with what `kit.acceleration.accelerator` gives; `Args` then derive from
+`kit.args.TorchArgs`, which has `--compile` and `--cudagraphs`.
 
 Environments follow Gymnasium's SAME_STEP autoreset: the observation that `step` returns
 after the end of an episode already belongs to the next one. Wrap libraries that reset in the

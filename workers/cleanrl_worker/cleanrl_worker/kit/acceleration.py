@@ -12,7 +12,6 @@ Only scripts whose ``Args`` derive from `kit.args.TorchArgs` have the flags.
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import CodeType
 from typing import Any
 
 import torch
@@ -24,6 +23,7 @@ from cleanrl_worker.kit.compiler import missing_compiler
 from cleanrl_worker.kit.errors import UsageError
 
 Step = Callable[..., Any]
+Accelerate = Callable[[Step], Step]
 
 # Lazy work of the libraries (workspaces, tuned kernels) is over before a graph is recorded.
 _CALLS_BEFORE_RECORDING = 3
@@ -58,7 +58,7 @@ def accelerated(step: Step, args: TorchArgs, device: torch.device) -> Step:
     return step
 
 
-def accelerator(args: TorchArgs, device: torch.device) -> Callable[[Step], Step]:
+def accelerator(args: TorchArgs, device: torch.device) -> Accelerate:
     """A decorator that does what `accelerated` does, for a function defined inside the loop.
 
     An algorithm file can then write each step where the paper has it. Such a function is made
@@ -69,13 +69,15 @@ def accelerator(args: TorchArgs, device: torch.device) -> Callable[[Step], Step]
         args: the script's arguments.
         device: where the steps compute.
     """
-    made: dict[CodeType, Step] = {}
+    made: dict[tuple[Any, ...], tuple[Step, Step]] = {}
 
     def decorate(step: Callable[..., Any]) -> Step:
-        code = getattr(step, "__wrapped__", step).__code__
-        if code not in made:
-            made[code] = accelerated(step, args, device)
-        return made[code]
+        function = getattr(step, "__wrapped__", step)
+        key = (function.__code__, *map(id, function.__closure__ or ()))
+        if key not in made:
+            # The function is kept too: as long as it lives, no other variable has its ids.
+            made[key] = (function, accelerated(step, args, device))
+        return made[key][1]
 
     return decorate
 

@@ -99,7 +99,7 @@ class AtariEnvs:
         env_id: which game.
         num_envs: how many.
         learning: end episodes with lives and clip rewards. Off for evaluation, which plays
-            whole games for their score and presses FIRE where a life begins with it.
+            whole games for their score.
         video_dir: where to film the first game, or ``None``.
         stack: how many frames an observation holds.
     """
@@ -123,32 +123,35 @@ class AtariEnvs:
         self.notes: list[str] = []
         self._film = None if video_dir is None else Film(video_dir)
         self._tap = frame_tap(self.render, num_envs)
-        self._seeds = Random(0)
+        self._seeds = Random(0, "games")
         self._chain_seeds = np.zeros(num_envs, np.int64)
         self._chains = [bytearray() for _ in range(num_envs)]
         self._lives = np.zeros(num_envs, np.int64)
         self._returns = np.zeros(num_envs)
         self._lengths = np.zeros(num_envs, np.int64)
-        self._new_life = np.zeros(num_envs, np.bool_)
+        # Where the last step lost a life but not the game; a recurrent policy forgets there.
+        self.new_life = np.zeros(num_envs, np.bool_)
 
     def reset(self, seed: int) -> np.ndarray:
         """Begin anew; all games' seeds follow from this one."""
-        self._seeds = Random(seed)
+        self._seeds = Random(seed, "games")
         self._begin_chains(np.ones(self.num_envs, np.bool_))
         return self.obs
 
     def step(self, actions: np.ndarray) -> StepResult:
         """Step every game; see the module for what ends an episode."""
-        if not self._learning and self._has_fire:
-            actions = np.where(self._new_life, _FIRE, actions)
+        if self._has_fire:
+            # Many games wait for FIRE after a lost life; an agent that never pressed it would learn
+            # from a picture that stands still.
+            actions = np.where(self.new_life, _FIRE, actions)
         obs, rewards, over, cut, about = self._games.step(actions)
         for chain, action in zip(self._chains, actions.tolist(), strict=True):
             chain.append(action)
         self._returns += rewards
         self._lengths += 1
         lives = about["lives"].astype(np.int64)
-        self._new_life = lives < self._lives
-        terminated = over | self._new_life if self._learning else over
+        self.new_life = lives < self._lives
+        terminated = over | self.new_life if self._learning else over
         self._lives = lives
         if self._learning:
             rewards = np.sign(rewards)
@@ -200,7 +203,7 @@ class AtariEnvs:
             "chains": [np.array(chain, np.uint8) for chain in self._chains],
             "returns": self._returns,
             "lengths": self._lengths,
-            "new_life": self._new_life,
+            "new_life": self.new_life,
             "obs": self.obs,
         }
 
@@ -218,7 +221,7 @@ class AtariEnvs:
         self._seeds.load_state_dict(state["seeds"])
         self._returns = state["returns"].numpy().copy()
         self._lengths = state["lengths"].numpy().copy()
-        self._new_life = state["new_life"].numpy().copy()
+        self.new_life = state["new_life"].numpy().copy()
         wrong = (self.obs != state["obs"].numpy()).any(axis=(1, 2, 3))
         if wrong.any():
             self.notes.append(
@@ -276,7 +279,7 @@ class AtariEnvs:
         self._lives[which] = lives[which] if len(lives) == self.num_envs else lives
         self._returns[which] = 0.0
         self._lengths[which] = 0
-        self._new_life[which] = False
+        self.new_life[which] = False
 
     def _merge(self, obs: np.ndarray, which: np.ndarray) -> np.ndarray:
         merged = self.obs.copy()

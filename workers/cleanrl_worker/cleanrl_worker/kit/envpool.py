@@ -124,6 +124,8 @@ class EnvPoolEnvs:
         self._returns = np.zeros(num_envs)
         self._lengths = np.zeros(num_envs, np.int64)
         self._history: list[np.ndarray] | None = []
+        # Where the last step ended a life or a game; a recurrent policy forgets there.
+        self.new_life = np.zeros(num_envs, np.bool_)
 
     def reset(self, seed: int) -> np.ndarray:
         """Begin anew: environment ``i`` is seeded with ``seed + i``."""
@@ -143,7 +145,7 @@ class EnvPoolEnvs:
         self._note(actions)
         self._returns += about["reward"] if self._atari else rewards
         self._lengths += 1
-        ended = terminated | truncated
+        self.new_life = ended = terminated | truncated
         over = (about["terminated"] > 0) | truncated if self._atari else ended
         self.obs = obs
         if self._film is not None:

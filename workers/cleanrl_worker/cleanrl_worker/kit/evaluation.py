@@ -271,8 +271,11 @@ class _Player:
                 left[index] -= 1
             over = ended | cut
             totals[over] = discounted[over] = lengths[over] = 0
-            if over.any() and hasattr(self._policy, "reset"):
-                self._policy.reset(over)
+            if hasattr(self._policy, "reset"):
+                # In training an episode, and the memory with it, ends with every life.
+                forgets = over | getattr(self._envs, "new_life", False)
+                if forgets.any():
+                    self._policy.reset(forgets)
         return self._done
 
     def _note(self, total: float, discounted: float, length: int, cut: bool) -> None:

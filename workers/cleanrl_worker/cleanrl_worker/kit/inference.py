@@ -12,8 +12,9 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from cleanrl_worker.kit.acceleration import Accelerate
 from cleanrl_worker.kit.sampling import Random
 
 # Beyond this NumPy's matrix product starts threads of its own, and torch is as quick.
@@ -22,14 +23,16 @@ _FEW_ROWS = 64
 _KNOWN = (nn.Linear, nn.Tanh, nn.ReLU, nn.LayerNorm)
 
 Forward = Callable[[np.ndarray], np.ndarray]
+Outputs = Callable[[np.ndarray], tuple[np.ndarray, ...]]
 
 
-def numpy_forward(network: nn.Module) -> Forward:
+def numpy_forward(network: nn.Module, accelerate: Accelerate | None = None) -> Forward:
     """A function from an array of observations to the network's output as an array.
 
     Args:
         network: any module. Chains of Linear, Tanh, ReLU and LayerNorm on the CPU run in
             NumPy; any other network runs in torch without gradients.
+        accelerate: from `kit.acceleration.accelerator`, for the networks that run in torch.
 
     Returns:
         The function. It follows the network's parameters as they are trained.
@@ -39,7 +42,7 @@ def numpy_forward(network: nn.Module) -> Forward:
     if on_cpu and layers and all(isinstance(layer, _KNOWN) for layer in layers):
         in_numpy, in_torch = _chain(layers), _in_torch(network)
         return lambda rows: in_numpy(rows) if len(rows) <= _FEW_ROWS else in_torch(rows)
-    return _in_torch(network)
+    return _in_torch(network, accelerate)
 
 
 def _chain(layers: list[nn.Module]) -> Forward:
@@ -90,26 +93,47 @@ def _relu(rows: np.ndarray, out: np.ndarray) -> np.ndarray:
     return np.maximum(rows, 0.0, out=out)
 
 
-def _in_torch(network: nn.Module) -> Forward:
+def _in_torch(network: nn.Module, accelerate: Accelerate | None = None) -> Forward:
     device = next(network.parameters()).device
+
+    @torch.no_grad()
+    def infer(rows: Tensor) -> Tensor:
+        return network(rows)
+
+    quick = infer if accelerate is None else accelerate(infer)
 
     def forward(rows: np.ndarray) -> np.ndarray:
-        with torch.no_grad():
-            return network(torch.from_numpy(rows).to(device)).cpu().numpy()
+        return quick(torch.from_numpy(rows).to(device)).cpu().numpy()
 
     return forward
 
 
-def numpy_outputs(network: nn.Module) -> Callable[[np.ndarray], tuple[np.ndarray, ...]]:
-    """Like `numpy_forward` for a network with several outputs: runs in torch, gives arrays."""
+def on_arrays(network: nn.Module, accelerate: Accelerate | None = None) -> Outputs:
+    """A network as a function from arrays to arrays, for acting.
+
+    Args:
+        network: from one tensor to several, all with one row for each row of the input.
+        accelerate: from `kit.acceleration.accelerator`, so that acting is quicker too.
+
+    Returns:
+        The function. It follows the network's parameters as they are trained.
+    """
     device = next(network.parameters()).device
 
-    def forward(rows: np.ndarray) -> tuple[np.ndarray, ...]:
-        with torch.inference_mode():
-            outputs = network(torch.from_numpy(rows).to(device))
-            return tuple(output.cpu().numpy() for output in outputs)
+    @torch.no_grad()
+    def forward(rows: Tensor) -> tuple[Tensor, list[int]]:
+        outputs = [output.reshape(len(rows), -1) for output in network(rows)]
+        # One tensor, because each that comes back from a GPU is waited for.
+        return torch.cat(outputs, dim=1), [output.shape[1] for output in outputs]
 
-    return forward
+    quick = forward if accelerate is None else accelerate(forward)
+
+    def act(rows: np.ndarray) -> tuple[np.ndarray, ...]:
+        joined, widths = quick(torch.from_numpy(rows).to(device))
+        parts = np.split(joined.cpu().numpy(), np.cumsum(widths)[:-1], axis=1)
+        return tuple(part[:, 0] if part.shape[1] == 1 else part for part in parts)
+
+    return act
 
 
 class Policy(Protocol):
@@ -122,16 +146,15 @@ class Policy(Protocol):
     def __call__(self, obs: np.ndarray, rng: Random, deterministic: bool) -> np.ndarray: ...
 
 
-def categorical_policy(network: nn.Module | Forward) -> Policy:
+def categorical_policy(logits_of: Forward) -> Policy:
     """The policy of action logits: the likeliest action, or a sample.
 
     Args:
-        network: gives the logits; a module, or a function of arrays.
+        logits_of: from observations to one logit for each action.
     """
-    forward = numpy_forward(network) if isinstance(network, nn.Module) else network
 
     def act(obs: np.ndarray, rng: Random, deterministic: bool) -> np.ndarray:
-        logits = forward(obs)
+        logits = logits_of(obs)
         return logits.argmax(axis=-1) if deterministic else rng.categorical(logits)
 
     return act
@@ -173,17 +196,16 @@ def noisy_policy(action: Forward, noise: np.ndarray) -> Policy:
     return act
 
 
-def gaussian_policy(mean: nn.Module, logstd: nn.Parameter) -> Policy:
+def gaussian_policy(mean: Forward, logstd: nn.Parameter) -> Policy:
     """The policy of a Gaussian: its mean, or a sample.
 
     Args:
         mean: from observations to the mean.
         logstd: the logarithm of the standard deviation, for all states the same.
     """
-    forward = numpy_forward(mean)
 
     def act(obs: np.ndarray, rng: Random, deterministic: bool) -> np.ndarray:
-        centre = forward(obs)
+        centre = mean(obs)
         if deterministic:
             return centre
         std = np.exp(logstd.detach().cpu().numpy())

@@ -22,7 +22,7 @@ from cleanrl_worker.kit.types import StateDict
 
 
 class Adam:
-    """Adam (Kingma and Ba, 2015), optionally with clipping of the gradient's norm."""
+    """Adam (Kingma and Ba, 2015)."""
 
     def __init__(
         self,
@@ -31,12 +31,10 @@ class Adam:
         *,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
-        max_grad_norm: float | None = None,
     ) -> None:
         self.parameters = list(parameters)
         self.betas = betas
         self.eps = eps
-        self.max_grad_norm = max_grad_norm
         self._flat, self._grad = _flatten(self.parameters)
         self._mean = torch.zeros_like(self._flat)
         self._square = torch.zeros_like(self._flat)
@@ -79,10 +77,7 @@ class Adam:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Clip the gradient when asked to, then take one step."""
-        if self.max_grad_norm is not None:
-            norm = torch.linalg.vector_norm(self._grad)
-            self._grad.mul_((self.max_grad_norm / (norm + 1e-6)).clamp_(max=1.0))
+        """Take one step."""
         self._step += 1
         self._move()
 

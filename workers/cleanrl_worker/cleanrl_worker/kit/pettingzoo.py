@@ -134,14 +134,14 @@ class MultiAgentAtari:
         self.single_action_space = first.action_space
         self.obs = np.zeros((self.num_envs, *shape), np.uint8)
         self.notes: list[str] = []
-        self._seeds = Random(0)
+        self._seeds = Random(0, "games")
         self._returns = np.zeros(self.num_envs)
         self._film = None if video_dir is None else Film(video_dir)
         self._tap = frame_tap(self.render, self.num_envs)
 
     def reset(self, seed: int) -> np.ndarray:
         """Begin anew; all games' seeds follow from this one."""
-        self._seeds = Random(seed)
+        self._seeds = Random(seed, "games")
         for game in self._games:
             game.begin(int(self._seeds.integers(2**31 - 1)))
         self._returns[:] = 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 
 import numpy as np
 
@@ -10,10 +11,18 @@ from cleanrl_worker.kit.types import Array, StateDict
 
 
 class Random(np.random.Generator):
-    """NumPy's generator, with a state that can be saved and restored."""
+    """NumPy's generator, with a state that can be saved and restored.
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(np.random.PCG64(seed))
+    Args:
+        seed: the run's seed.
+        purpose: what the numbers are for. Each purpose has a stream of its own, and none has that
+            of an environment seeded with the same number: otherwise exploration would follow the
+            environment's own noise.
+    """
+
+    def __init__(self, seed: int, purpose: str = "agent") -> None:
+        stream = np.random.SeedSequence([seed, zlib.crc32(purpose.encode())])
+        super().__init__(np.random.PCG64(stream))
 
     def categorical(self, logits: Array) -> Array:
         """One sample for each row of unnormalised log-probabilities (the Gumbel trick)."""

@@ -1,0 +1,234 @@
+"""PPO and its relatives computed again from a trial, slowly and by the definitions.
+
+`replay` goes through a turn as CleanRL writes it: torch's own distributions, optimiser and
+clipping, sums written out. It takes from the trial what the environments did, the actions, and
+the order of the minibatches; everything else it computes itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.distributions import Categorical, Distribution, Normal
+
+from mutants.trial import State, Turn
+
+
+@dataclass
+class Rollout:
+    """What a turn collected, with one row for each step and one column for each environment."""
+
+    obs: Tensor
+    actions: Tensor
+    rewards: Tensor
+    terminated: Tensor
+    truncated: Tensor
+    following: Tensor
+    """the true next observations; where an episode ended, its last one"""
+
+    @classmethod
+    def of(cls, turn: Turn) -> Rollout:
+        """Stack the steps of a turn."""
+        names = ("obs", "actions", "rewards", "terminated", "truncated", "following")
+        columns = ([getattr(step, name) for step in turn.steps] for name in names)
+        return cls(*(torch.from_numpy(np.stack(column)) for column in columns))
+
+    @property
+    def kinds(self) -> set[str]:
+        """The ways in which episodes ended."""
+        found = set()
+        if self.terminated.any():
+            found.add("terminated")
+        if (self.truncated & ~self.terminated).any():
+            found.add("truncated")
+        return found
+
+
+def tanh_network(inputs: int, outputs: int) -> nn.Sequential:
+    """Two Tanh layers of 64 and a linear one."""
+    return nn.Sequential(
+        nn.Linear(inputs, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, outputs)
+    )
+
+
+class PlainAgent(nn.Module):
+    """PPO's two networks and its distribution, in plain torch with the names of the file."""
+
+    def __init__(self, inputs: int, outputs: int, *, continuous: bool) -> None:
+        super().__init__()
+        self.critic = tanh_network(inputs, 1)
+        self.continuous = continuous
+        if continuous:
+            self.actor_mean = tanh_network(inputs, outputs)
+            self.actor_logstd = nn.Parameter(torch.zeros(outputs))
+        else:
+            self.actor = tanh_network(inputs, outputs)
+
+    def distribution(self, obs: Tensor, shift: Tensor | None = None) -> Distribution:
+        """The policy; `shift` moves the mean of a Gaussian, as RPO does."""
+        if not self.continuous:
+            return Categorical(logits=self.actor(obs))
+        mean = self.actor_mean(obs)
+        return Normal(mean if shift is None else mean + shift, self.actor_logstd.exp())
+
+    def log_prob(self, distribution: Distribution, actions: Tensor) -> Tensor:
+        """One number for each row."""
+        log_prob = distribution.log_prob(actions)
+        return log_prob.sum(-1) if self.continuous else log_prob
+
+    def entropy(self, distribution: Distribution) -> Tensor:
+        """One number for each row."""
+        entropy = distribution.entropy()
+        return entropy.sum(-1) if self.continuous else entropy
+
+    def value(self, obs: Tensor) -> Tensor:
+        """One number for each state."""
+        return self.critic(obs).squeeze(-1)
+
+
+def advantages(
+    rollout: Rollout, value: Callable[[Tensor], Tensor], gamma: float, gae_lambda: float
+) -> Tensor:
+    """Generalised advantages as the sum of their definition, for each step on its own."""
+    steps, envs = rollout.rewards.shape
+    values, following = value(rollout.obs), value(rollout.following)
+    result = torch.zeros(steps, envs)
+    for env in range(envs):
+        for start in range(steps):
+            weight = 1.0
+            for t in range(start, steps):
+                # Only termination makes the next state worthless.
+                next_value = 0.0 if rollout.terminated[t, env] else following[t, env]
+                delta = rollout.rewards[t, env] + gamma * next_value - values[t, env]
+                result[start, env] += weight * delta
+                if rollout.terminated[t, env] or rollout.truncated[t, env]:
+                    break
+                weight *= gamma * gae_lambda
+    return result
+
+
+def q_lambda_returns(
+    rollout: Rollout, best: Callable[[Tensor], Tensor], gamma: float, q_lambda: float
+) -> Tensor:
+    """Peng's returns: each longer look ahead counts lambda times as much as the one before."""
+    steps, envs = rollout.rewards.shape
+    following = best(rollout.following)
+    result = torch.zeros(steps, envs)
+    for env in range(envs):
+        for start in range(steps):
+            earned, share, discount = 0.0, 1.0, 1.0
+            for t in range(start, steps):
+                earned = earned + discount * rollout.rewards[t, env]
+                discount *= gamma
+                next_value = 0.0 if rollout.terminated[t, env] else following[t, env]
+                last = rollout.terminated[t, env] or rollout.truncated[t, env] or t == steps - 1
+                weight = share if last else share * (1 - q_lambda)
+                result[start, env] += weight * (earned + discount * next_value)
+                share *= q_lambda
+                if last:
+                    break
+    return result
+
+
+@dataclass
+class Replayed:
+    """What a turn should have led to."""
+
+    agent: nn.Module
+    logged: dict[str, float] = field(default_factory=dict)
+
+
+def load_state(module: nn.Module, state: State) -> nn.Module:
+    """Give a plain network the saved one's numbers, name by name."""
+    module.load_state_dict({name: torch.as_tensor(value) for name, value in state.items()})
+    return module
+
+
+def plain_adam(
+    optimizer: type[torch.optim.Optimizer],
+    agent: nn.Module,
+    moments: State,
+    lr: float,
+    eps: float,
+) -> torch.optim.Optimizer:
+    """torch's own optimiser, with the moments that ours saved."""
+    parameters = list(agent.parameters())
+    plain = optimizer(parameters, lr=lr, eps=eps)  # type: ignore[call-arg]
+    start = 0
+    for parameter in parameters:
+        end = start + parameter.numel()
+        plain.state[parameter] = {
+            "step": torch.as_tensor(moments["step"]).clone(),
+            "exp_avg": torch.as_tensor(moments["mean"][start:end]).view_as(parameter).clone(),
+            "exp_avg_sq": torch.as_tensor(moments["square"][start:end]).view_as(parameter).clone(),
+        }
+        start = end
+    return plain
+
+
+def replay(turn: Turn, args: Any, agent: PlainAgent, lr: float, alpha: float = 0.0) -> Replayed:
+    """One turn of PPO or RPO.
+
+    Args:
+        turn: what happened.
+        args: the algorithm's arguments.
+        agent: a plain agent of the right size.
+        lr: the learning rate of this turn.
+        alpha: how far RPO shifts the mean.
+    """
+    load_state(agent, turn.before["agent"])
+    rollout = Rollout.of(turn)
+    with torch.no_grad():
+        gae = advantages(rollout, agent.value, args.gamma, args.gae_lambda).flatten()
+        old_values = agent.value(rollout.obs).flatten()
+        obs, actions = rollout.obs.flatten(0, 1), rollout.actions.flatten(0, 1)
+        old_log_probs = agent.log_prob(agent.distribution(obs), actions)
+    returns = gae + old_values
+    optimizer = plain_adam(torch.optim.Adam, agent, turn.before["optimizer"], lr, 1e-5)
+    rows, size = len(obs), len(obs) // args.num_minibatches
+    clipped_share, logged = [], {}
+    torch.set_rng_state(turn.random)
+    for order in turn.orders:
+        for start in range(0, rows, size):
+            mb = torch.from_numpy(order[start : start + size])
+            shift = None
+            if alpha:
+                shift = torch.zeros(size, actions.shape[1]).uniform_(-alpha, alpha)
+            distribution = agent.distribution(obs[mb], shift)
+            ratio = (agent.log_prob(distribution, actions[mb]) - old_log_probs[mb]).exp()
+            advantage = gae[mb]
+            if args.norm_adv:
+                advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+            low, high = 1 - args.clip_coef, 1 + args.clip_coef
+            surrogates = advantage * ratio, advantage * ratio.clip(low, high)
+            policy_loss = -torch.minimum(*surrogates).mean()
+            value = agent.value(obs[mb])
+            errors = (value - returns[mb]) ** 2
+            if args.clip_vloss:
+                near = old_values[mb] + (value - old_values[mb]).clip(
+                    -args.clip_coef, args.clip_coef
+                )
+                errors = torch.maximum(errors, (near - returns[mb]) ** 2)
+            value_loss = errors.mean() / 2
+            entropy = agent.entropy(distribution).mean()
+            loss = policy_loss - args.ent_coef * entropy + args.vf_coef * value_loss
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(agent.parameters(), args.max_grad_norm)
+            optimizer.step()
+            clipped_share.append(((ratio - 1).abs() > args.clip_coef).float().mean().item())
+        approx_kl = (ratio - 1 - ratio.log()).mean().item()
+        logged = {
+            "losses/value_loss": value_loss.item(),
+            "losses/policy_loss": policy_loss.item(),
+            "losses/entropy": entropy.item(),
+            "losses/approx_kl": approx_kl,
+            "losses/clipfrac": float(np.mean(clipped_share)),
+            "charts/learning_rate": lr,
+        }
+    return Replayed(agent, logged)

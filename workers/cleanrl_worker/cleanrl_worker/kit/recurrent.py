@@ -1,0 +1,78 @@
+"""Acting with a recurrent network, one step at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import nn
+
+from cleanrl_worker.kit.inference import Policy
+from cleanrl_worker.kit.sampling import Random
+from cleanrl_worker.kit.types import StateDict
+
+
+class Recurrent:
+    """A recurrent network as a function from arrays to arrays that remembers each environment.
+
+    Args:
+        network: from `(observations, begins, state)` to its outputs and the new state, which comes
+            last. `begins` is 1 where an episode begins and the past is forgotten.
+        hidden: the width of the memory; `state` has the shape `(2, num_envs, hidden)`.
+        num_envs: how many environments are remembered.
+        device: where the network is.
+    """
+
+    def __init__(
+        self, network: nn.Module, hidden: int, num_envs: int, device: torch.device
+    ) -> None:
+        self._network = network
+        self._device = device
+        self.state = torch.zeros(2, num_envs, hidden, device=device)
+        self.begins = np.ones(num_envs, np.float32)
+
+    def __call__(self, obs: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The outputs for the next step, which is remembered."""
+        *outputs, self.state = self._forward(obs)
+        self.begins = np.zeros_like(self.begins)
+        return tuple(output.cpu().numpy() for output in outputs)
+
+    def look(self, obs: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The outputs for what might come next; the memory stays as it is."""
+        *outputs, _ = self._forward(obs)
+        return tuple(output.cpu().numpy() for output in outputs)
+
+    def reset(self, ended: np.ndarray) -> None:
+        """Forget the past where an episode ended."""
+        self.begins = np.maximum(self.begins, ended.astype(np.float32))
+
+    @torch.no_grad()
+    def _forward(self, obs: np.ndarray) -> tuple[torch.Tensor, ...]:
+        rows = torch.from_numpy(obs).to(self._device)
+        begins = torch.from_numpy(self.begins).to(self._device)
+        outputs: tuple[torch.Tensor, ...] = self._network(rows, begins, self.state)
+        return outputs
+
+    def state_dict(self) -> StateDict:
+        """What is remembered."""
+        return {"state": self.state, "begins": self.begins}
+
+    def load_state_dict(self, state: StateDict) -> None:
+        """Remember it again."""
+        self.state = state["state"].to(self._device)
+        self.begins = state["begins"].numpy().copy()
+
+
+class RecurrentPolicy:
+    """A trained policy with a memory.
+
+    Args:
+        memory: remembers.
+        policy: acts on what the memory's first output is.
+    """
+
+    def __init__(self, memory: Recurrent, policy: Policy) -> None:
+        self._policy = policy
+        self.reset = memory.reset
+
+    def __call__(self, obs: np.ndarray, rng: Random, deterministic: bool) -> np.ndarray:
+        return self._policy(obs, rng, deterministic)
