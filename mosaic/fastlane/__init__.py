@@ -17,7 +17,7 @@ from mosaic.fastlane.ownership import sweep_leftovers
 
 if TYPE_CHECKING:
     from mosaic.fastlane.frame import Frame, FrameMetrics, Pixels
-    from mosaic.fastlane.images import as_rgb, encode_jpeg, shrink, tile
+    from mosaic.fastlane.pixels import as_rgb, encode_jpeg, shrink, tile
     from mosaic.fastlane.reader import FrameReader
     from mosaic.fastlane.writer import LaneWriter
 
@@ -45,10 +45,10 @@ _HOMES = {
     "FrameReader": "reader",
     "LaneWriter": "writer",
     "Pixels": "frame",
-    "as_rgb": "images",
-    "encode_jpeg": "images",
-    "shrink": "images",
-    "tile": "images",
+    "as_rgb": "pixels",
+    "encode_jpeg": "pixels",
+    "shrink": "pixels",
+    "tile": "pixels",
 }
 
 

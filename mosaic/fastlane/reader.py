@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import Self
 
 from mosaic.fastlane.frame import Frame
-from mosaic.fastlane.images import compose
 from mosaic.fastlane.lane_reader import LaneReader
 from mosaic.fastlane.ownership import sweep_leftovers
+from mosaic.fastlane.pixels import compose
 from mosaic.fastlane.segment import find_lanes, lane_folders
 from mosaic.runs.ids import check_run_id
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from mosaic.errors import NoFramesError
 from mosaic.fastlane.frame import Frame, FrameMetrics, Pixels
-from mosaic.fastlane.images import encode_jpeg, shrink
+from mosaic.fastlane.pixels import encode_jpeg, shrink
 from mosaic.fastlane.reader import FrameReader
 
 _LONGEST_WAIT_S = 0.25

@@ -237,11 +237,14 @@ class _StoreMapping:
         words[Store.GENERATION], words[Store.VERSION] = generation, VERSION
         words[Store.PID], words[Store.START_TICKS] = identity.pid, identity.start_ticks
         words[Store.SLOTS], words[Store.CAPACITY] = self.shape.slots, self.shape.capacity
+        # Last: a store without it is still being made.
         words[Store.MAGIC] = MAGIC
 
     def write(self, index: int, pixels: Pixels, metrics: FrameMetrics) -> None:
         at = self.shape.slot_at(index)
         height, width, _ = pixels.shape
+        # An odd number says "being written", an even one "whole". A reader takes the number
+        # before and after its copy; the fences keep the processor from moving the pixels across.
         self._words[at // 8] = 2 * index + 1
         fence()
         SLOT_FIELDS.pack_into(
@@ -272,6 +275,7 @@ def _write_text(
     mapping: mmap.mmap, words: memoryview, length_word: int, at: int, size: int, text: str
 ) -> None:
     data = text.encode()[:size]
+    # Length 0 while the text changes: a reader sees no text rather than half of two.
     words[length_word] = 0
     fence()
     mapping[at : at + len(data)] = data

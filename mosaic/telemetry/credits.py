@@ -5,11 +5,10 @@ when it is stored, so `granted and on the way` plus `received and not yet stored
 window, whatever the store or the disk does.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 
+# As many as a worker's outbox holds.
 DEFAULT_WINDOW = 8192
 DEFAULT_BYTES = 16 * 1024 * 1024
 STARVE_AFTER_S = 1.0
@@ -57,13 +56,14 @@ class CreditWindow:
         if self.pending_bytes > self.byte_limit:
             return 0
         free = self.window - self.outstanding - self.pending
+        # Small grants are saved up, unless the worker has none left and stands still.
         if free <= 0 or (free < self.window // 4 and self.outstanding > 0):
             return 0
         self.outstanding += free
         return free
 
     def reset(self) -> None:
-        """The stream was opened anew: credit given to the old one is void."""
+        """The stream was opened again: credit given to the old one is void."""
         self.outstanding = 0
 
     @property

@@ -5,8 +5,6 @@ emitter. When the daemon is away records wait in memory, then (policy `spool`) i
 directory, and reach the daemon after its restart, or the next daemon that opens the run.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import time
@@ -27,6 +25,8 @@ from mosaic.wire import trainer_pb2 as pb
 from mosaic.wire import trainer_pb2_grpc as rpc
 
 RECONNECT_S = 1.0
+# A worker waits this long for its daemon before the first step: records that find a connection
+# need no spool. A daemon that is away must not hold up the learning for longer.
 FIRST_CONTACT_S = 3.0
 REMEMBERED_FRAMES = 1024
 
@@ -87,6 +87,7 @@ class _Line(threading.Thread):
                 self._converse()
             except (grpc.RpcError, OSError, LookupError, ValueError) as error:
                 self.trouble = _say(error)
+            # Whatever ended the conversation, its sender may still wait for credit.
             self._outbox.disconnected()
             self._over.wait(RECONNECT_S)
 
@@ -121,6 +122,7 @@ class _Line(threading.Thread):
                 ready.set()
 
     def _requests(self, ready: threading.Event, opened: dict[str, int]) -> Iterator[Batch]:
+        # The empty batch opens the stream; nothing follows until the hub has said what it has.
         yield make_batch(self._kind, self._run_id, [])
         ready.wait()
         if not opened:
@@ -221,8 +223,11 @@ class TelemetryEmitter:
         name = frame_name(frame) if frame else ""
         if frame:
             record.frame_ref = name
+            # A picture that was sent is in the store under its name: a world that stands still
+            # sends it once.
             if name not in self._frames_sent:
                 record.frame = frame
+        # Both ends of an episode are kept even when steps are sampled: they delimit it.
         ends = terminated or truncated or step == 0
         kept = self._outboxes[Kind.STEPS].put(record, important=ends)
         if kept and record.frame:

@@ -4,8 +4,6 @@ Everything runs on one event loop and nothing here waits for a viewer: a publish
 the sieve, join the live ring and the store's queue, and credit flows back as batches become safe.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -13,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mosaic.errors import SpoolBusyError
-from mosaic.telemetry.frames import FrameCache
+from mosaic.telemetry.frame_cache import FrameCache
 from mosaic.telemetry.lane import Lane, Session
 from mosaic.telemetry.records import Batch, Kind, Record, make_batch, records_of
 from mosaic.telemetry.ring import VIEW_RECORDS
@@ -22,6 +20,7 @@ from mosaic.telemetry.spool import Spool, spool_path
 from mosaic.telemetry.store import Committed, StoreReader, StoreWriter
 from mosaic.wire import trainer_pb2 as pb
 
+# Half of the time after which a stream counts as starved.
 TICK_S = 0.5
 
 Notice = Callable[[str, str, dict[str, Any]], None]
@@ -86,6 +85,7 @@ class RunChannel:
             try:
                 spool = await asyncio.to_thread(Spool, self.run_dir, kind)
             except SpoolBusyError:
+                # Its worker lives and will deliver it.
                 continue
             try:
                 adopted += await self._deliver(spool, lane)
@@ -131,7 +131,7 @@ class RunChannel:
         return self._writer.trouble if self._writer else ""
 
     async def close(self) -> None:
-        """Write what is left and let the files go."""
+        """Write what is left and close the files."""
         writer, self._writer = self._writer, None
         reader, self._reader = self._reader, None
         for lane in self.lanes.values():
@@ -172,10 +172,13 @@ class TelemetryHub:
         try:
             lane = channel.lanes[kind]
             if lane.session is not None:
+                # A worker that reconnects after a broken line: its old stream still seems open.
                 lane.session.supersede()
                 await channel.settled()
+            # Older records first: what was spooled has smaller numbers than what comes now.
             await channel.adopt_spool()
             writer = await channel.open_for_writing()
+            # The first credit tells the worker what is safe, so everything must be stored by then.
             await channel.settled()
         except BaseException:
             await self._leave(channel)
@@ -201,8 +204,8 @@ class TelemetryHub:
     ) -> AsyncGenerator[Batch, None]:
         """Records past `after` from the store, then, with `follow`, live ones.
 
-        A live viewer that falls behind gets a batch with a gap and goes on from there; asking again
-        with `after = gap.from - 1` gives what it missed.
+        A live viewer that falls behind gets a batch with a gap and continues from there; asking
+        again with `after = gap.from - 1` gives what it missed.
         """
         channel = await self._enter(run_id, run_dir)
         try:
@@ -215,6 +218,7 @@ class TelemetryHub:
             if not follow:
                 return
             if episode is not None:
+                # The history was filtered; without this the other episodes would come once more.
                 cursor = max(cursor, lane.committed_seq)
             if not self._is_live(run_id):
                 lane.end()
@@ -265,6 +269,7 @@ class TelemetryHub:
             yield await _with_frames(channel, make_batch(kind, channel.run_id, records))
 
     async def _enter(self, run_id: str, run_dir: Path) -> RunChannel:
+        # A store has one writer. Shielded: a caller that gives up must not stop the closing.
         closing = self._closing.get(run_id)
         if closing is not None:
             await asyncio.shield(closing)
@@ -278,6 +283,8 @@ class TelemetryHub:
         channel.users -= 1
         if channel.users > 0 or self._channels.get(channel.run_id) is not channel:
             return
+        # Out of the table before the first await: a caller that comes now waits for the closing
+        # and opens a channel of its own.
         del self._channels[channel.run_id]
         task = asyncio.create_task(channel.close())
         self._closing[channel.run_id] = task

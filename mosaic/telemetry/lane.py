@@ -1,7 +1,5 @@
 """One record stream of one run inside the hub, and the worker's session on it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -30,7 +28,7 @@ class Lane:
         self._news = asyncio.Event()
 
     def recall(self, last_seq: int) -> None:
-        """Go on after what the store already holds."""
+        """Continue after what the store already holds."""
         if last_seq > self.sieve.last_seq:
             self.sieve.last_seq = last_seq
         self.committed_seq = max(self.committed_seq, last_seq)
@@ -52,10 +50,11 @@ class Lane:
         if good is not None:
             records = list(records_of(good))
             self.accepted += len(records)
+            # Viewers first: a slow disk delays what is safe, not what is seen.
             self.ring.append(good, size)
             writer.submit(self.kind, records, size)
         self._acknowledge_rejected()
-        self._announce()
+        self.announce()
         return good
 
     def committed(self, commit: Committed) -> None:
@@ -63,7 +62,7 @@ class Lane:
         self.window.store(commit.count, commit.size)
         self.committed_seq = max(self.committed_seq, commit.last_seq)
         self._acknowledge_rejected()
-        self._announce()
+        self.announce()
 
     def _acknowledge_rejected(self) -> None:
         # A rejected record is settled too: its worker must not wait for it, nor send it again.
@@ -76,7 +75,7 @@ class Lane:
             return None
         turn = self.window.tick(now)
         if turn is not None:
-            self._announce()
+            self.announce()
         return turn
 
     def end(self) -> None:
@@ -84,13 +83,16 @@ class Lane:
         self.ended = True
         if self.session is not None:
             self.session.supersede()
-        self._announce()
+        self.announce()
 
     async def changed(self) -> None:
         """Wait for records, commits or the end."""
         await self._news.wait()
 
-    def _announce(self) -> None:
+    def announce(self) -> None:
+        """Wake everyone who waits for a change of this lane."""
+        # A new event for those who come later: with one event they would have to clear it, and
+        # the first to do so would take the news from the others.
         self._news.set()
         self._news = asyncio.Event()
 
@@ -121,6 +123,7 @@ class Session:
         self._see = see
         self._leave = leave
         self.superseded = False
+        # A run that was thought to be over records again: its worker has come back.
         lane.ended = False
         lane.window.reset()
 
@@ -149,12 +152,12 @@ class Session:
         self.superseded = True
         if self._lane.session is self:
             self._lane.session = None
-        self._lane._announce()
+        self._lane.announce()
 
     async def close(self) -> None:
         """The worker hung up."""
         if self._lane.session is self:
             self._lane.session = None
         self.superseded = True
-        self._lane._announce()
+        self._lane.announce()
         await self._leave()

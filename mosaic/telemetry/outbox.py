@@ -4,8 +4,6 @@ Thread-safe, without any network in it: the training thread puts records in, a c
 batches out as its credit allows and reports what the hub has stored.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import deque
@@ -16,10 +14,13 @@ from pathlib import Path
 from mosaic.telemetry.records import MAX_RECORD_BYTES, Kind, Record
 from mosaic.telemetry.spool import Spool
 
+# Enough to bridge a restart of the daemon without touching the disk.
 CAPACITY = 8192
 CAPACITY_BYTES = 32 * 1024 * 1024
 BATCH_RECORDS = 512
+# Far below the daemon's limit of 4 MiB for a message; a record that is larger goes alone.
 BATCH_BYTES = 512 * 1024
+# How long a sender waits for a batch to fill. People do not see a delay of 50 ms.
 LINGER_S = 0.05
 TAKEOVER_S = 10.0
 SAMPLE_EVERY = 10
@@ -85,30 +86,24 @@ class Outbox:
     def put(self, record: Record, important: bool = False) -> bool:
         """Queue a record; False when it is too large or the policy dropped it.
 
-        Never blocks for ever.
+        The policy `slow` may wait for room, but never longer than its patience.
         """
         with self._change:
-            size = record.ByteSize()
-            if size > MAX_RECORD_BYTES:
+            if record.ByteSize() > MAX_RECORD_BYTES:
                 # The hub would set it aside, and the wire may not carry it at all.
                 self.stats.oversized += 1
                 return False
-            full = not self._room()
-            to_spool = self._spool.waiting or (full and self._policy is Policy.SPOOL)
-            if self._spool.full if to_spool else full and not self._room_by_policy(important):
+            kept = (
+                self._to_spool(record) if self._spooling() else self._to_memory(record, important)
+            )
+            if not kept:
                 self.stats.dropped += 1
                 return False
-            record.seq = self._seq + 1
-            if to_spool and not self._spooled(record):
-                self.stats.dropped += 1
-                return False
-            self._seq += 1
+            # The number is used up only by a record that is kept: a gap would look like a loss.
+            self._seq = record.seq
             self.stats.taken += 1
-            if to_spool:
-                self.stats.spooled += 1
-            else:
-                self._waiting.append(record)
-                self._waiting_bytes += size
+            # A sender waits for the first record, and then for a full batch; waking it for each
+            # record in between would cost the training thread a system call every step.
             if len(self._waiting) in (1, BATCH_RECORDS):
                 self._change.notify_all()
             return True
@@ -119,6 +114,8 @@ class Outbox:
             self._acknowledge(acknowledged)
             if not self.stats.taken:
                 self._seq = max(self._seq, acknowledged)
+            # What the old connection took with it may never have arrived: it goes first again,
+            # in its old order. The hub recognises by number what it has already.
             self._waiting.extendleft(reversed(self._unsafe))
             self._waiting_bytes += sum(record.ByteSize() for record in self._unsafe)
             self._unsafe.clear()
@@ -151,6 +148,7 @@ class Outbox:
                     return self._take(min(BATCH_RECORDS, self._credit))
                 if self._closing and self._all_safe():
                     return None
+                # Woken by every change; the second is only for a wake-up that was missed.
                 self._change.wait(1.0)
             return None
 
@@ -170,6 +168,7 @@ class Outbox:
     def close(self) -> int:
         """Keep what is still undelivered in the spool; how many records that are."""
         with self._change:
+            # A sender that is still running must not take records that go to the spool now.
             self._connection += 1
             unsent = [*self._unsafe, *self._waiting]
             try:
@@ -184,12 +183,33 @@ class Outbox:
             self._spool.close()
             return left
 
-    def _spooled(self, record: Record) -> bool:
-        """Whether the disk took a record; a full one must not end the learning."""
+    def _spooling(self) -> bool:
+        """Whether the next record goes to disk.
+
+        Once records wait there, all later ones have to follow: otherwise they would overtake.
+        """
+        return self._spool.waiting or (self._policy is Policy.SPOOL and not self._room())
+
+    def _to_spool(self, record: Record) -> bool:
+        """Keep a record on disk; a full disk must not end the learning."""
+        if self._spool.full:
+            return False
+        record.seq = self._seq + 1
         try:
             self._spool.append(record)
         except OSError:
             return False
+        self.stats.spooled += 1
+        return True
+
+    def _to_memory(self, record: Record, important: bool) -> bool:
+        """Keep a record in memory, if there is room or the policy makes some."""
+        if not self._room() and not self._room_by_policy(important):
+            return False
+        # After the wait for room, in which the lock is free and a connection may move the count.
+        record.seq = self._seq + 1
+        self._waiting.append(record)
+        self._waiting_bytes += record.ByteSize()
         return True
 
     def _room(self) -> bool:
@@ -220,6 +240,7 @@ class Outbox:
             self._unsafe.popleft()
             progress = True
         if progress:
+            # Patience is for a hub that stands still. One that is slow may slow the learning.
             self._patience_left = self._patience_s
             if self._all_safe():
                 self._spool.clear()

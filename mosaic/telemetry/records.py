@@ -1,7 +1,5 @@
 """What a telemetry record may look like, and what happens to one that may not."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """A recorded episode given back exactly as it was: observations, actions, rewards, frames."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -10,7 +8,7 @@ from typing import Any, Protocol, cast
 
 from mosaic.errors import NotRecordedError
 from mosaic.records import EpisodeBatch, StepBatch, StepRecord
-from mosaic.telemetry.pictures import draw_grid, encode_png
+from mosaic.telemetry.png import draw_grid, encode_png
 from mosaic.telemetry.records import Kind
 from mosaic.telemetry.schema import store_path
 from mosaic.telemetry.store import StoreReader

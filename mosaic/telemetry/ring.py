@@ -6,8 +6,6 @@ runs are few and small, and a watcher that missed some asks for a new snapshot; 
 has a queue, in `mosaic.trainer.storage.broadcast`.)
 """
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The tables of a run's telemetry store and how records map onto them."""
 
-from __future__ import annotations
-
 import hashlib
 import sqlite3
 from collections.abc import Iterable, Sequence

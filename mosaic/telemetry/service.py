@@ -1,7 +1,5 @@
 """The telemetry calls of the Trainer service, as a mixin for the daemon's grpc.aio servicer."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing

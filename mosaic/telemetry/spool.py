@@ -1,11 +1,9 @@
 """Records a worker could not deliver yet, in a file of the run directory.
 
 The file is a sequence of frames: length, checksum, serialised record. A torn last frame (the worker
-was killed while writing) ends the reading and harms nothing before it. Whoever writes or drains a
-spool holds a lock on it, so that the daemon takes over only what a worker has left behind.
+was killed while writing) ends the reading and harms nothing before it. A process that writes or
+drains a spool holds a lock on it, so that the daemon takes over only what a worker has left behind.
 """
-
-from __future__ import annotations
 
 import errno
 import fcntl
@@ -29,7 +27,7 @@ _BLOCK = 1 << 20
 
 
 def spool_path(run_dir: Path, kind: Kind) -> Path:
-    """Where the undelivered records of one stream lie."""
+    """The file with the undelivered records of one stream."""
     return run_dir / STORE_FOLDER / f"spool-{kind}.bin"
 
 
@@ -80,6 +78,7 @@ class Spool:
         self._type: type[Record] = pb.Step if kind is Kind.STEPS else pb.Episode
         self._file = _locked_within(path, patience_s)
         self._read_at = 0
+        # A torn frame at the end would hide everything that is appended after it.
         self._end = self._whole_length()
         os.ftruncate(self._file.fileno(), self._end)
 
@@ -142,6 +141,8 @@ class Spool:
             fresh.unlink()
             target.close()
             raise
+        # The new file is locked before it gets the name, and the old one until after: at no
+        # moment can another process take an unlocked spool. (So `atomic` cannot be used here.)
         os.replace(fresh, self._path)
         self._file.close()
         self._file, self._read_at, self._end = target, 0, target.tell()
@@ -165,7 +166,7 @@ class Spool:
         self._read_at = self._end = 0
 
     def close(self) -> None:
-        """Let the file go; an empty one is removed."""
+        """Close the file; an empty one is removed."""
         with suppress(OSError):
             os.fsync(self._file.fileno())
         if self._end == 0:

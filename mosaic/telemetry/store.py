@@ -5,8 +5,6 @@ survives `kill -9` of every process. What was received and not yet committed (at
 `COMMIT_EVERY_S` of records) can be lost then; the store notices at the next opening and says so.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -27,6 +25,7 @@ from mosaic.telemetry.schema import (
 )
 from mosaic.wire import trainer_pb2 as pb
 
+# A transaction has a price of its own: large ones are cheap, frequent ones are soon acknowledged.
 COMMIT_RECORDS = 2048
 COMMIT_EVERY_S = 0.2
 RETRY_S = 1.0
@@ -67,6 +66,8 @@ def _open(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None, timeout=10)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
+        # With a write-ahead log this survives a killed process; a power cut may cost the newest
+        # batches but never the file.
         connection.execute("PRAGMA synchronous = NORMAL")
         create_tables(connection)
     except BaseException:

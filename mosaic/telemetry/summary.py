@@ -1,7 +1,5 @@
 """Minimal telemetry: many records folded into one periodic summary."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

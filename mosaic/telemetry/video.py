@@ -1,7 +1,5 @@
 """A replayed episode as an MP4 file."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterable
 from pathlib import Path

@@ -17,6 +17,7 @@ from mosaic.workers.capabilities import PROTOCOL_VERSION
 
 Obey = Callable[[str], None]
 # How long a worker waits for an absent daemon before it begins without one.
+# Shorter than the daemon's own handshake deadline, so that a slow daemon is met, not missed.
 PATIENCE_S = 30.0
 # Looking once a second costs nothing. It has to be far less than the daemon's handshake deadline,
 # which begins when a restarted daemon finds the run.

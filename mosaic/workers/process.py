@@ -77,6 +77,7 @@ class WorkerProcess:
         run_dir = Path(os.environ.get("MOSAIC_RUN_DIR", "."))
         process = cls(config, run_id, run_dir)
         forgive_full_disks()
+        # Before the handshake: a run that is cancelled while it registers ends in good order.
         signal.signal(signal.SIGTERM, process._terminated)
         process._facts = {"worker": worker_kind, "total": config.get("total_timesteps") or 0}
         if options.grpc:

@@ -1,7 +1,5 @@
 """A served telemetry lane that tests can kill and start again, and small helpers."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

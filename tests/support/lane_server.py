@@ -4,8 +4,6 @@ Usage: python lane_server.py HOME PORT. Prints the port once it listens, appends
 HOME/notices.jsonl, and ends at SIGTERM with everything written.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

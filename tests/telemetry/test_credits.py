@@ -1,7 +1,5 @@
 """The credit window under every order of events."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule

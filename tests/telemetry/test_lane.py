@@ -1,7 +1,5 @@
 """The whole lane over a real socket: emitter, service, hub, store, viewers, kills."""
 
-from __future__ import annotations
-
 import sqlite3
 import time
 from typing import Any

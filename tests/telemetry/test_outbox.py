@@ -1,7 +1,5 @@
 """The worker's queue through every order of credits, losses and reconnections."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 import threading

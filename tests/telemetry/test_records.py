@@ -1,7 +1,5 @@
 """Which records the hub accepts, and that bad ones cost the good ones nothing."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What replay gives back, also for records without pictures or with strange texts."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 
@@ -10,7 +8,7 @@ import pytest
 from PIL import Image
 
 from mosaic.errors import NoPicturesError, NotRecordedError
-from mosaic.telemetry.pictures import CELL, draw_grid, encode_png
+from mosaic.telemetry.png import CELL, draw_grid, encode_png
 from mosaic.telemetry.replay import picture_of, read_episode, replay
 from mosaic.telemetry.video import write_video
 from mosaic.wire import trainer_pb2 as pb

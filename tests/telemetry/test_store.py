@@ -1,7 +1,5 @@
 """What the store keeps through kills, and what it says about the rest."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sqlite3

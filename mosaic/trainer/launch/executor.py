@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from mosaic.trainer.launch import supervisor, zygote
 
+# Importing torch takes seconds, on a cold disk a minute; after that the cold way is quicker.
 _WARM_UP_LIMIT_S = 60.0
 
 
@@ -49,7 +50,7 @@ class Executor(Protocol):
         """Collect supervisors that have ended."""
 
     async def close(self) -> None:
-        """Let go of helpers; runs go on."""
+        """End the helpers; runs continue."""
 
 
 class LocalExecutor:
@@ -73,6 +74,8 @@ class LocalExecutor:
     def _launch_cold(self, spec: LaunchSpec) -> None:
         shim = Path(supervisor.__file__)
         child = subprocess.Popen(
+            # Isolated and without site packages: the shim starts in milliseconds, and nothing
+            # that a user has installed can break it.
             [sys.executable, "-I", "-S", str(shim)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -131,6 +134,7 @@ class _Zygote:
 
     async def fork(self, spec: LaunchSpec) -> bool:
         """Fork one run; False when this zygote cannot (the cold way remains)."""
+        # One conversation at a time: request and answer have no number to match them.
         async with self._lock:
             try:
                 if not self._ready:

@@ -81,6 +81,7 @@ def prevent_start(directory: RunDirectory) -> bool:
     Returns:
         False when a supervisor holds the lock or has begun: then it lives or has lived.
     """
+    # Under the supervisor's own lock, so that one of the two sees what the other has done.
     descriptor = os.open(directory.supervisor_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

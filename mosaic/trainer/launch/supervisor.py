@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 ALREADY_SUPERVISED = 75
 EXEC_FAILED = 127
 _PR_SET_CHILD_SUBREAPER = 36
+# What a worker leaves behind usually ends with it, such as the helpers of a data loader.
 _NATURAL_END_S = 0.5
 _FULL_DISK_RETRY_S = 1.0
 _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
@@ -42,9 +43,12 @@ def supervise(spec: Spec, become_worker: Callable[[Spec], NoReturn]) -> int:
     """
     run_dir = spec["run_dir"]
     lock = os.open(os.path.join(run_dir, "supervisor.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+    # The lock says that no other supervisor lives, the files that none has lived. A daemon that
+    # gave this run up has written `exit.json` under the same lock: then nothing is started.
     if not _take(lock) or _has_begun_or_ended(run_dir):
         return ALREADY_SUPERVISED
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    # The kernel's counter is for the whole machine; only its growth during this run says anything.
     memory_kills = _memory_kills()
     pid, failed = _start(spec, become_worker, lock)
     status, usage = _wait_for(pid)
@@ -104,6 +108,7 @@ def _start(
         _become_child(spec, become_worker, go_read, error_write)
     os.close(go_read)
     os.close(error_write)
+    # Both sides do it: whichever comes first, no signal to the group can miss the worker.
     os.setpgid(pid, pid)
     identity = {
         "run_id": spec["run_id"],
@@ -116,6 +121,7 @@ def _start(
         "warm": become_worker is not exec_worker,
         "started_at": time.time(),
     }
+    # Before the worker's first instruction: from here on a daemon can always find the process.
     _write_json(os.path.join(spec["run_dir"], "supervisor.json"), identity)
     try:
         os.write(go_write, b"go")

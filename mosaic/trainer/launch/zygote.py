@@ -2,7 +2,7 @@
 
 It has no threads, no CUDA context and no gRPC channel, so that a fork is safe. Each request on
 its socket is one run: the zygote forks a supervisor, which forks the worker, as the cold path
-does with `exec`. It ends when the daemon's end of the socket closes; the runs it forked go on.
+does with `exec`. It ends when the daemon's end of the socket closes; its runs continue.
 """
 
 import argparse
@@ -39,8 +39,11 @@ def main() -> int:
     options = parser.parse_args()
     channel = socket.socket(fileno=options.socket_fd)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # The kernel collects the supervisors: no one here waits for them.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     failed = _import_all(options.modules.split(","))
+    # What is frozen is never looked at by a collection, so that it stays shared with every fork
+    # instead of being copied page by page.
     gc.collect()
     gc.freeze()
     _send(channel, {"ready": True, "failed": failed, "threads": _thread_count()})
@@ -91,6 +94,7 @@ def _run_module(spec: dict[str, Any]) -> NoReturn:
     _set_title(" ".join(arguments))
     sys.argv = [module, *arguments[arguments.index("-m") + 2 :]]
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # It may be among the warm modules; runpy warns about a module that is imported already.
     sys.modules.pop(module, None)
     code = 1
     try:

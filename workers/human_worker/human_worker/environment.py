@@ -9,7 +9,7 @@ import numpy as np
 
 from human_worker.keys import KeyMap, key_map
 from mosaic.errors import MosaicError
-from mosaic.telemetry.pictures import encode_png
+from mosaic.telemetry.png import encode_png
 
 
 class PlayError(MosaicError):

@@ -6,7 +6,7 @@ import hashlib
 import os
 from typing import Any, NamedTuple, SupportsInt, TypeAlias
 
-from mosaic.telemetry.pictures import encode_png
+from mosaic.telemetry.png import encode_png
 from mosaic.workers import did_you_mean
 from spade_bdi_rl_worker.errors import WorldError
 from spade_bdi_rl_worker.tables import Env

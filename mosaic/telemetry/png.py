@@ -1,7 +1,5 @@
 """PNG pictures of array frames and of text grids, with nothing but NumPy and zlib."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Sequence

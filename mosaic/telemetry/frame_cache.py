@@ -1,7 +1,5 @@
 """A small cache of frames by name, shared by the event loop and its helper threads."""
 
-from __future__ import annotations
-
 import threading
 
 FRAME_CACHE_BYTES = 8 * 1024 * 1024
