@@ -9,6 +9,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from benchmarks.learning.settings import Published
+from benchmarks.learning.verdict import is_current, published_figure, verdict
 from cleanrl_worker.kit.schema import SCRIPTS, read_schema, script_names
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,13 +24,18 @@ _INTRODUCTION = """# What each algorithm does, proven
 Made by `python -m benchmarks.learning.coverage` from the records in `benchmarks/results/`; do
 not edit. Each record holds the commands, seeds and curves. "Return" is the average over the last
 100 training episodes (mean and standard deviation over seeds, or over the episodes where there is
-one seed), or the greedy policy's average where the published figure is one of evaluation.
+one seed), or the greedy policy's average where the published figure is one of evaluation. "Met"
+means that our mean over seeds reaches the published one, or its 95 % interval does and is narrow;
+"undecided" asks for more seeds. "Evaluation" is of
+the greedy policy where there are several seeds, of the sampled one where there is one. "Code" says
+whether the file and the kit behind it are still what the record was made with; a record of older
+code tells what that code did.
 "SPS" of a record made while other runs trained on the same machine says how many. "Speed" is the
 ratio to the named peer in the same interleaved run on one thread, by the wall clock and, in
 brackets, by processor time.
 
-| algorithm | trained on | steps | return | published | resumes exactly | evaluation | SPS | speed |
-|---|---|---|---|---|---|---|---|---|
+| algorithm | trained on | steps | return | published | code | resumes | evaluation | SPS | speed |
+|---|---|---|---|---|---|---|---|---|---|
 """
 
 
@@ -49,18 +56,30 @@ def row(name: str) -> str:
     record = _read(LEARNING / f"{name}.json")
     if record is None:
         env_id = read_schema(SCRIPTS / f"{name}.py").algorithm["default_env"]
-        cells = [name, f"{env_id} (default)", _NOT_YET, _NOT_YET, "", _NOT_YET, _NOT_YET, "", speed]
+        cells = [
+            name,
+            f"{env_id} (default)",
+            _NOT_YET,
+            _NOT_YET,
+            "",
+            "",
+            _NOT_YET,
+            _NOT_YET,
+            "",
+            speed,
+        ]
         return "| " + " | ".join(cells) + " |"
-    published = record["published"]
-    of_evaluation = published is not None and published["of"] == "evaluation"
+    published = published_figure(name)
+    of_evaluation = published is not None and published.of == "evaluation"
     reached = record["evaluation"] if of_evaluation else record["training_return"]
     cells = [
         name,
         _trained_on(record),
         _budget(record),
         _with_spread(reached),
-        _published(record),
-        "yes" if record["resumes_exactly"] else "no",
+        _published(record, published),
+        "current" if is_current(record) else "older",
+        "exactly" if record["resumes_exactly"] else "not exactly",
         f"{_with_spread(record['evaluation'])} ({record['evaluation_episodes']} episodes a seed)",
         _sps(record),
         speed,
@@ -89,24 +108,21 @@ def source_lines(name: str) -> list[str]:
     """Where an algorithm's published figure comes from, and its paper."""
     lines = [f"- {name}: {read_schema(SCRIPTS / f'{name}.py').algorithm['paper']}"]
     record = _read(LEARNING / f"{name}.json")
-    if record is not None and record["published"] is not None:
-        lines.append(f"- {name}, published figure: {record['published']['source']}")
+    published = published_figure(name)
+    if record is not None and published is not None:
+        lines.append(f"- {name}, published figure: {published.source}")
     return lines
 
 
-def _published(record: dict[str, Any]) -> str:
-    published = record["published"]
+def _published(record: dict[str, Any], published: Published | None) -> str:
     random = f"random play gets {record['random_return']}"
     if published is None:
-        return f"none for this budget; {random}"
-    verdict = "met" if record["meets_published"] else "not met"
-    budget = published.get("steps")
-    if budget is None or budget <= record["total_timesteps"]:
-        return f"{_with_spread(published)}: {verdict}"
-    share = record["total_timesteps"] / budget
-    if not record["meets_published"]:
-        verdict = f"not comparable, {share:.0%} of its steps"
-    return f"{_with_spread(published)} at {budget:,} steps: {verdict}; {random}"
+        return f"none for this environment; {random}"
+    spread = "" if published.std is None else f" ± {published.std:.1f}"
+    figure = f"{published.mean:.1f}{spread}"
+    if published.steps is not None and published.steps != record["total_timesteps"]:
+        figure += f" at {published.steps:,} steps"
+    return f"{figure}: {verdict(record, published)}; {random}"
 
 
 def _trained_on(record: dict[str, Any]) -> str:

@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from benchmarks.learning.fingerprint import fingerprint
 from benchmarks.learning.settings import SETTINGS, Setting
 from cleanrl_worker.kit.evaluation import evaluate
 from cleanrl_worker.kit.verification import resume_differences, smoke_flags
@@ -69,8 +70,7 @@ def record_algorithm(algorithm: str, setting: Setting, jobs: int) -> dict[str, A
         "evaluation": _summary(evaluated),
         "evaluation_episodes": _EVALUATION_EPISODES,
         "random_return": setting.random_return,
-        "published": None if setting.published is None else vars(setting.published),
-        "meets_published": _meets(setting, training, evaluated),
+        "code": fingerprint(algorithm),
         "resumes_exactly": not differences,
         "sps": _summary([run["sps"] for run in runs]),
         "runs": runs,
@@ -135,14 +135,6 @@ def machine() -> dict[str, Any]:
 
 def _summary(values: list[float]) -> dict[str, float]:
     return {"mean": round(float(np.mean(values)), 2), "std": round(float(np.std(values)), 2)}
-
-
-def _meets(setting: Setting, training: list[float], evaluated: list[float]) -> bool | None:
-    """Whether the mean is no more than one published standard deviation below."""
-    if setting.published is None:
-        return None
-    reached = evaluated if setting.published.of == "evaluation" else training
-    return bool(np.mean(reached) >= setting.published.mean - setting.published.std)
 
 
 if __name__ == "__main__":

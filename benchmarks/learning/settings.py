@@ -17,7 +17,8 @@ class Published:
     """A figure from somebody else."""
 
     mean: float
-    std: float
+    std: float | None
+    """its spread over seeds; `None` where the page gives none"""
     source: str
     of: str = "training"
     """``training``: average return at the end of training; ``evaluation``: greedy policy"""
@@ -67,7 +68,8 @@ SETTINGS: dict[str, Setting] = {
     "pqn": Setting(
         "CartPole-v1",
         500_000,
-        published=Published(408.14, 128.42, f"{CLEANRL}/pqn/"),
+        seeds=tuple(range(1, 7)),
+        published=Published(495.13, 6.89, f"{CLEANRL}/pqn/"),
         random_return=22,
     ),
     "ddpg_continuous_action": Setting(
@@ -100,7 +102,7 @@ SETTINGS: dict[str, Setting] = {
     "c51_jax": Setting(
         "CartPole-v1",
         500_000,
-        published=Published(481.20, 20.53, f"{CLEANRL}/c51/ (in torch)"),
+        published=Published(491.07, 9.70, f"{CLEANRL}/c51/"),
         random_return=22,
     ),
     "ddpg_continuous_action_jax": Setting(

@@ -35,11 +35,11 @@ class TimedSetting:
     published: Published | None = None
 
 
-def _ppo(mean: float, std: float) -> Published:
+def _ppo(mean: float, std: float | None = None) -> Published:
     return Published(mean, std, f"{CLEANRL}/ppo/", steps=10_000_000)
 
 
-def _q(mean: float, std: float, page: str) -> Published:
+def _q(mean: float, std: float | None, page: str) -> Published:
     return Published(mean, std, f"{CLEANRL}/{page}/", steps=10_000_000)
 
 
@@ -59,20 +59,22 @@ _TAUGHT: dict[str, object] = {
 }
 
 ON_GPU: dict[str, TimedSetting] = {
-    "ppo_atari": TimedSetting(_BREAKOUT, 3_000_000, 3, _GRAPHS, _ppo(416.31, 43.92)),
-    "ppo_atari_envpool": TimedSetting(_POOL_BREAKOUT, 1_500_000, 2, _GRAPHS),
-    "ppo_atari_envpool_xla_jax": TimedSetting(_POOL_BREAKOUT, 1_000_000, 2),
-    "ppo_atari_envpool_xla_jax_scan": TimedSetting(_POOL_BREAKOUT, 1_000_000, 2),
+    "ppo_atari": TimedSetting(_BREAKOUT, 3_000_000, 3, _GRAPHS, _ppo(414.66, 28.09)),
+    "ppo_atari_envpool": TimedSetting(_POOL_BREAKOUT, 1_500_000, 2, _GRAPHS, _ppo(211.2, 151.8)),
+    "ppo_atari_envpool_xla_jax": TimedSetting(_POOL_BREAKOUT, 1_000_000, 2, {}, _ppo(420.9)),
+    "ppo_atari_envpool_xla_jax_scan": TimedSetting(_POOL_BREAKOUT, 1_000_000, 2, {}, _ppo(423.9)),
     "ppo_atari_lstm": TimedSetting(_BREAKOUT, 600_000, 1, {}, _ppo(128.92, 31.10)),
     "ppo_atari_multigpu": TimedSetting(
         _BREAKOUT,
         800_000,
         2,
         {"world_size": 2, "device_ids": "0,0", "backend": "gloo"},
-        _ppo(429.06, 52.09),
+        _ppo(414.94, 20.60),
     ),
-    "pqn_atari_envpool": TimedSetting(_POOL_BREAKOUT, 1_500_000, 2, _GRAPHS),
-    "pqn_atari_envpool_lstm": TimedSetting(_POOL_BREAKOUT, 500_000, 1),
+    "pqn_atari_envpool": TimedSetting(
+        _POOL_BREAKOUT, 1_500_000, 2, _GRAPHS, _q(384.9, None, "pqn")
+    ),
+    "pqn_atari_envpool_lstm": TimedSetting(_POOL_BREAKOUT, 500_000, 1, {}, _q(400.4, None, "pqn")),
     "ppo_rnd_envpool": TimedSetting(_POOL_BREAKOUT, 600_000, 1, {"num_envs": 16}),
     "dqn_atari": TimedSetting(
         _BREAKOUT, 600_000, 1, {**_SHORT_Q, **_GRAPHS}, _q(366.93, 39.89, "dqn")
