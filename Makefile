@@ -8,12 +8,13 @@ BASE := $(STAMPS)/base
 BASE_WORKERS := cleanrl_worker human_worker
 FILES := pyproject.toml setup.py proto/mosaic/trainer.proto requirements/base.txt
 
-.PHONY: setup setup-gui setup-spade setup-all run test prove gui lint bench screenshots clean help
+.PHONY: setup setup-gui setup-spade setup-all run test prove soak gui lint bench screenshots clean help
 
 help:
 	@echo "make run          train PPO on CartPole-v1 end to end"
 	@echo "make test         the whole test suite"
 	@echo "make prove        every mutant and every learning run, in one table (an hour or two)"
+	@echo "make soak         random kills for MINUTES=10 with SEED=1, and a ledger of what they cost"
 	@echo "make gui          open the workbench"
 	@echo "make lint         ruff, mypy, import walls"
 	@echo "make bench        measure; results go to benchmarks/results/"
@@ -75,8 +76,12 @@ run: $(BASE)
 test: $(STAMPS)/gui $(STAMPS)/spade $(STAMPS)/extras $(STAMPS)/dev
 	@$(BIN)/python scripts/run_tests.py $(ARGS)
 
-prove: $(STAMPS)/extras $(STAMPS)/dev
+prove: $(STAMPS)/extras $(STAMPS)/spade $(STAMPS)/dev
 	@PYTHONPATH=tests:. $(BIN)/python -m mutants.prove $(ARGS)
+	@PYTHONPATH=tests $(BIN)/python -m soak --minutes 10 --seed 1
+
+soak: $(STAMPS)/spade $(STAMPS)/dev
+	@PYTHONPATH=tests $(BIN)/python -m soak --minutes $(or $(MINUTES),10) --seed $(or $(SEED),1)
 
 gui: $(STAMPS)/gui
 	@$(BIN)/mosaic gui
