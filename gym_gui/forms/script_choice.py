@@ -99,9 +99,10 @@ class ScriptChoice(QObject):
             self.described.emit(name, description)
 
     def _narrow(self) -> None:
-        if not self._environments:
+        worker = self.actor.capabilities if self.actor else None
+        if not self._environments or worker is None:
             return
-        fitting = env_lists.fitting(self._environments, self.description)
+        fitting = env_lists.fitting(worker, self._environments, self.description)
         self.env.set_choices(env_lists.by_family(fitting))
         default = str(self.description.get("default_env") or "")
         if self.env.problem and not self.keep_env and default in self.env.names:

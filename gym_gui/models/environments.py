@@ -1,7 +1,11 @@
 """Environments by family, narrowed to what an algorithm can act on."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
+
+from mosaic.workers.algorithms import AlgorithmFacts
+from mosaic.workers.capabilities import WorkerCapabilities
+from mosaic.workers.fitting import EnvironmentFacts, misfit
 
 _TITLES = {
     "classic_control": "Classic control",
@@ -24,16 +28,21 @@ def family_title(family: str) -> str:
 
 
 def fitting(
-    environments: Iterable[Mapping[str, str]], description: Mapping[str, Any]
+    worker: WorkerCapabilities,
+    environments: Iterable[Mapping[str, str]],
+    description: Mapping[str, Any],
 ) -> list[Mapping[str, str]]:
-    """The environments whose actions and observations an algorithm can handle."""
-    actions = set(description.get("actions") or ())
-    observations = set(description.get("observations") or ())
+    """The environments that a worker and the chosen algorithm can handle.
+
+    The rule is the daemon's own. Observations of an unknown kind may be typed, but are not
+    offered: only making the environment tells whether they fit.
+    """
+    algorithm = cast(AlgorithmFacts, description)
     return [
         item
         for item in environments
-        if (not actions or item["actions"] in actions)
-        and (not observations or item["observations"] in observations)
+        if item["observations"] != "other"
+        and not misfit(worker, cast(EnvironmentFacts, item), algorithm)
     ]
 
 
