@@ -107,6 +107,7 @@ class CleanRlPolicyForm(WorkerForm):
         if problems:
             self.banner.say("danger", "Not sent: " + "; ".join(problems))
             return
+        # An evaluation of a file has no parent, even if a run is still chosen above it.
         own_file = bool(self.source.file.text().strip())
         try:
             config = self._config()

@@ -18,7 +18,7 @@ from mosaic.records import RunRecord
 
 
 class CleanRlResumeForm(WorkerForm):
-    """The settings of the run before, unless given anew."""
+    """Continues a run with its earlier settings, except for those that are changed here."""
 
     def __init__(self, services: Services) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class CleanRlResumeForm(WorkerForm):
                 label("Continue from", "section"),
                 self.source,
                 self._facts,
-                label("Give anew", "section"),
+                label("Change", "section"),
                 form,
                 what,
                 self.banner,
@@ -81,6 +81,7 @@ class CleanRlResumeForm(WorkerForm):
         if run is None or self.steps.problem:
             self.banner.say("danger", self.steps.problem or "Choose a run to continue from.")
             return
+        # Asked now, not when the run was chosen: the form should not wait for each choice.
         self._services.link.ask(
             lambda client: client.config(run.run_id),
             lambda before: self._send(before, run),

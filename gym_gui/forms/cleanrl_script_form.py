@@ -126,6 +126,7 @@ class CleanRlScriptForm(WorkerForm):
         def work() -> tuple[PipelineHeader, str]:
             return read_header(path), path.read_text(errors="replace")[:_SHOWN_CHARACTERS]
 
+        # Typing is quicker than reading: an answer about an older path is dropped.
         def failed(error: Exception) -> None:
             if text == self.path.text().strip():
                 self._facts.setText(f"Cannot be read: {getattr(error, 'strerror', '') or error}")

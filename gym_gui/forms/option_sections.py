@@ -98,7 +98,7 @@ class ViewSection(Section):
         self.mode.setAccessibleName("FastLane live view")
         self.mode.setToolTip(
             "single: the first environment; grid: several side by side. "
-            "Nothing is rendered unless somebody watches."
+            "Nothing is rendered while the view is closed."
         )
         self.limit = NumberLine("Grid size", 4, 1, 64)
         self.tensorboard = QCheckBox("Write TensorBoard files")

@@ -66,6 +66,7 @@ class RunSource(QWidget):
         ids = [run.run_id for run in usable]
         if ids == [self.runs.itemData(place) for place in range(self.runs.count())]:
             return
+        # Signals are blocked while the list is rebuilt, or every row would count as a choice.
         before = self.run_id
         self.runs.blockSignals(True)
         self.runs.clear()

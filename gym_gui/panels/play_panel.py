@@ -177,7 +177,7 @@ class PlayPanel(QWidget):
             self._link.quit()
 
     def leave(self) -> None:
-        """The window closes: the game ends by itself when nobody comes back."""
+        """The window closes; without a player the game ends by itself."""
         if self._link is not None:
             self._link.close()
             self._link.deleteLater()

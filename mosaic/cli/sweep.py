@@ -71,7 +71,7 @@ def sweep(
     mosaic sweep ppo --env-id CartPole-v1 --total-timesteps 50000 \\
         --param learning-rate=log:1e-4..1e-2 --param num-steps=64,128,256 --parallel 2
 
-    Ctrl-C stops proposing; runs that have begun go on, and --continue takes them up again.
+    Ctrl-C stops proposing; running trials continue, and --continue picks them up again.
     """
     if sweep_id:
         return _continue(ctx, algo, sweep_id, settings, as_json)
@@ -130,8 +130,8 @@ def _continue(
     extra = [*([algo] if algo else []), *given, *ctx.args]
     if extra:
         raise click.UsageError(
-            f"--continue takes the sweep as it was; only --trials and --parallel can be given "
-            f"anew, not {extra[0]}"
+            f"--continue keeps the sweep as it was; only --trials and --parallel can change, "
+            f"not {extra[0]}"
         )
     _need_optuna()
     from mosaic.sweep.study import SweepStudy
@@ -166,10 +166,10 @@ def _drive(trainer: TrainerClient, study: "SweepStudy", as_json: bool) -> int:
     try:
         SweepRunner(trainer, study, say).run()
     except KeyboardInterrupt:
-        say(f"\nstopped; runs that have begun go on; continue the sweep: {again}")
+        say(f"\nstopped; running trials continue; continue the sweep: {again}")
         code = EXIT_INTERRUPTED
     except MosaicError as error:
-        click.echo(f"mosaic: {error}\nruns that have begun go on; then: {again}", err=True)
+        click.echo(f"mosaic: {error}\nrunning trials continue; then: {again}", err=True)
         code = exit_code(error)
     finally:
         trials, best = study.trials(), study.best()

@@ -67,6 +67,7 @@ def train(
     """
     algorithm = find_algorithm(algo, worker)
     options, flags = TrainOptions.of(settings), own_flags(ctx.args, algorithm, algo)
+    # A dry run of a fresh configuration needs no daemon; continuing a run asks one about it.
     if dry_run and not parent:
         return _dry_run(algorithm.worker, fresh_config(algorithm, options, flags), as_json)
     with TrainerClient.connect() as trainer:
@@ -102,6 +103,7 @@ def train(
 def submit(file: Path, priority: int, key: str, cold: bool, following: bool, as_json: bool) -> int:
     """Submit a JSON configuration, nested or flat. All its problems are listed at once."""
     with TrainerClient.connect() as trainer:
+        # Bytes that are not UTF-8 are for the daemon to refuse, with a code like anything else.
         text = file.read_text(errors="replace")
         record = trainer.submit(text, priority=priority, idempotency_key=key, cold=cold)
         return answer(trainer, record, not following, as_json)

@@ -2,7 +2,7 @@
 
 The command line, the window's forms, sweeps and `mosaic check-worker` all call these builders, so
 a run is described the same way wherever it comes from. Each returns a checked `TrainRunConfig`;
-what is wrong is told at once, with the pointers that the daemon would use.
+problems are reported at once, with the pointers that the daemon would use.
 
 What used to differ between callers is decided here:
 

@@ -144,7 +144,7 @@ class WorkerRunConfig(_Strict):
 
     @property
     def parameters(self) -> Parameters:
-        """What the algorithm is told: `algo_params`, and every extra that is the worker's own."""
+        """Arguments of the algorithm: `algo_params`, and every extra that is the worker's own."""
         given = {**self.extras.algo_params, **self.extras.own}
         return {name.replace("-", "_"): value for name, value in given.items()}
 

@@ -1,4 +1,4 @@
-"""The nearest valid name for a name somebody mistyped."""
+"""The nearest valid name for a mistyped one."""
 
 import difflib
 from collections.abc import Iterable
@@ -11,6 +11,7 @@ def nearest(given: str, allowed: Iterable[str]) -> str | None:
     matches = difflib.get_close_matches(given.lower(), list(folded), n=1, cutoff=0.6)
     if matches:
         return folded[matches[0]]
+    # `Breakout` is far from `BreakoutNoFrameskip-v4` letter by letter, yet clearly meant.
     containing = [name for name in names if given and given.lower() in name.lower()]
     return min(containing, key=len) if containing else None
 

@@ -43,8 +43,7 @@ def validate_train_run_config(
 ) -> TrainRunConfig:
     """Check a configuration completely.
 
-    The text is parsed here and nowhere else in the process: whoever needs the configuration
-    later is handed the model.
+    The text is parsed here and nowhere else in the process: later code gets the model.
 
     Args:
         document: JSON text or a parsed document, in the nested or the flat shape.
@@ -60,7 +59,7 @@ def validate_train_run_config(
     try:
         nested = nest(parsed, worker_of)
     except InvalidConfigError as error:
-        # No worker has this algorithm; everything else that is wrong is told with it.
+        # No worker has this algorithm; the other problems are still reported with it.
         problems += error.problems
         nested = nest({**parsed, "worker": ""})
     try:
@@ -176,6 +175,7 @@ def _parse(
         parsed = json.loads(
             document, object_pairs_hook=refuse_duplicates, parse_constant=refuse_constant
         )
+        # JSON may hold half a surrogate pair; it could be neither stored nor sent.
         json.dumps(parsed, ensure_ascii=False).encode()
     except UnicodeError:
         text = "this is not valid JSON: a text holds half a surrogate pair or is not UTF-8"

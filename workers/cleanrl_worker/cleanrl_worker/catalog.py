@@ -51,7 +51,7 @@ def describe(algo: str) -> dict[str, Any]:
     facts = {**schema.algorithm, "arguments": arguments, "smoke": schema.smoke}
     upstream = os.environ.get(HOME_VARIABLE) if algo.startswith(UPSTREAM_PREFIX) else None
     if upstream:
-        # The daemon may run with another environment than whoever asks here.
+        # The daemon may have been started with another environment than this process.
         facts["environment"] = {HOME_VARIABLE: os.path.abspath(upstream)}
     return facts
 

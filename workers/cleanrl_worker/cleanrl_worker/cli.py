@@ -179,7 +179,7 @@ def _dry_run(config: CleanRLWorkerConfig, run_dir: Path, as_json: bool) -> int:
 def _run(config: CleanRLWorkerConfig, run_dir: Path, target: str | None) -> int:
     from cleanrl_worker.validation import find_problems
 
-    # The daemon has validated what it submits; alone, nobody else would.
+    # The daemon has already checked its runs. Without a daemon, this is the only check.
     problems = [] if target else list(find_problems(config, run_dir))
     if problems:
         for item in problems:

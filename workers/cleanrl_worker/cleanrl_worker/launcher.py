@@ -1,4 +1,4 @@
-"""The training process: makes a script importable, waits for nobody, runs it as a program.
+"""The training process: makes a script importable and runs it as a program.
 
 `python -m cleanrl_worker.launcher MODULE_OR_FILE [flags of the script]`. Bundled scripts talk over
 the bridge by themselves; for any other script its summary writer is listened to.

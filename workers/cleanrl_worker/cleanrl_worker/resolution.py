@@ -51,7 +51,7 @@ class Script:
 
     @property
     def target(self) -> str:
-        """What the launcher is told to run."""
+        """What the launcher runs."""
         return self.module or str(self.path)
 
 

@@ -31,7 +31,7 @@ SPACES_DO_NOT_FIT = "CFG115"
 
 # Families that bring their own ids; their scripts check these themselves.
 _OWN_IDS = frozenset({"envpool", "procgen", "pettingzoo"})
-# Both the worker and the script must know these; only the worker is told.
+# Both the worker and the script have these; they are set through the worker.
 _THE_WORKERS_OWN = frozenset({"run_dir", "resume"})
 _KINDS: dict[str, tuple[type, ...]] = {
     "int": (int,),

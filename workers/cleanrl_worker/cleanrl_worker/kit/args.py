@@ -37,7 +37,7 @@ class Range:
     choices: tuple[str, ...] = ()
 
     def allows(self, value: object) -> bool:
-        """Whether a value lies in the range; ``None`` always does."""
+        """Whether a value is in the range; ``None`` always is."""
         if value is None:
             return True
         if self.choices:

@@ -29,7 +29,7 @@ def offer(values: Mapping[str, JsonValue]) -> Iterator[int]:
 
 
 def accept() -> dict[str, JsonValue] | None:
-    """The values this process was started with; None when nobody handed any over."""
+    """The values this process was started with; None if it was started with flags."""
     # Taken out of the environment: processes that the script starts must not read it as theirs.
     descriptor = os.environ.pop(VARIABLE, "")
     if not descriptor:

@@ -33,6 +33,7 @@ def parse(args_type: type[ArgsType], schema: ScriptSchema, command_line: Sequenc
         UsageError: for an unknown flag or a value that does not fit, all problems at once.
     """
     if any(word in ("-h", "--help") for word in command_line):
+        # Imported only here: it takes a tenth of a second, which every start would pay.
         import tyro
 
         name = schema.path.stem
@@ -91,6 +92,7 @@ def check_values(schema: ScriptSchema, values: Mapping[str, JsonValue]) -> list[
 def _build(
     args_type: type[ArgsType], schema: ScriptSchema, given: Mapping[str, JsonValue]
 ) -> ArgsType:
+    # Short settings are defaults too: a flag given beside --smoke wins.
     defaults = schema.smoke if given.get("smoke") else {}
     return args_type(**{**defaults, **given})
 

@@ -74,6 +74,7 @@ def _read_schema(path: Path, modified: int) -> ScriptSchema:
         own = _fields(classes["Args"])
         for base in classes["Args"].bases:
             inherited.update(_inherited(base, classes))
+    # Inherited arguments keep their place at the end, also where the script changes a default.
     arguments = {name: own.get(name, argument) for name, argument in inherited.items()}
     ordered = {**{n: a for n, a in own.items() if n not in inherited}, **arguments}
     return ScriptSchema(path, ordered, literals.get("ALGORITHM", {}), literals.get("SMOKE", {}))
@@ -115,6 +116,7 @@ def _fields(definition: ast.ClassDef) -> dict[str, Argument]:
     for node, after in zip(definition.body, following, strict=True):
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
             continue
+        # The help text is the string literal that follows the field, as in CleanRL.
         default = None if node.value is None else _value(node.value)
         text = ""
         if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):

@@ -1,4 +1,4 @@
-"""Interactive: a session of JSON lines on stdin and stdout, so it needs somebody at both ends."""
+"""Interactive: a session of JSON lines on stdin and stdout, so it needs a terminal or a program."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def problems(
 
 
 def plan(config: CleanRLWorkerConfig, run_dir: Path) -> Plan:
-    """The session as a command of its own, for whoever wants to start it directly."""
+    """The session as a command of its own."""
     values: dict[str, JsonValue] = {}
     if config.env_id:
         values["env_id"] = config.env_id

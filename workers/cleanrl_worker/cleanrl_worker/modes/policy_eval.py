@@ -62,6 +62,7 @@ def problems(
 def plan(config: CleanRLWorkerConfig, run_dir: Path) -> Plan:
     """Play in a training process of its own, like training."""
     extras = config.extras
+    # Not checked again: `problems` has read the file, and the program refuses a damaged one.
     policy = locate(str(extras.policy_path), run_dir, POLICY_SUFFIX, check=False)
     settings: dict[str, JsonValue] = {
         "policy": str(policy),

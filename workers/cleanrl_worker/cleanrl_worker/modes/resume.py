@@ -42,7 +42,7 @@ _ITS_OWN = frozenset(
 
 
 def complete(config: CleanRLWorkerConfig, run_dir: Path | None) -> CleanRLWorkerConfig:
-    """Take what is not given anew from the checkpoint: algorithm, environment, settings."""
+    """Take what is not given from the checkpoint: algorithm, environment, settings."""
     try:
         info = _read(config, run_dir, check=False)
         arguments = resolve(config.algo or info.algorithm).schema.arguments
@@ -88,7 +88,7 @@ def plan(config: CleanRLWorkerConfig, run_dir: Path) -> Plan:
 
 
 def _source(config: CleanRLWorkerConfig, run_dir: Path) -> Path:
-    """What the script is told; given a folder, it takes the newest valid file by itself."""
+    """Where the script continues from; in a folder, it finds the newest valid file by itself."""
     given = config.extras.checkpoint_path
     if not given:
         return run_dir
