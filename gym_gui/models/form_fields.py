@@ -164,6 +164,7 @@ HANDLED = frozenset(
         "env_id", "total_timesteps", "seed", "cuda", "track", "wandb_project_name",
         "wandb_entity", "capture_video", "run_dir", "tensorboard_dir", "resume", "stop_at",
         "smoke", "exp_name", "keep_checkpoints", "save_model",
+        "upload_model", "hf_entity",
     }
 )  # fmt: skip
 

@@ -106,7 +106,11 @@ class RunArgs:
     capture_video: bool = False
     """if toggled, record videos of the first environment into the run directory"""
     save_model: bool = False
-    """if toggled, also write the final policy as <run-dir>/<exp-name>.cleanrl_model"""
+    """if toggled, write the final policy as <run-dir>/<exp-name>.cleanrl_model and evaluate it"""
+    upload_model: bool = False
+    """if toggled, upload the saved policy to the Hugging Face Hub; needs --save-model"""
+    hf_entity: str | None = None
+    """the user or organisation on the Hugging Face Hub; by default who is logged in"""
     run_dir: str | None = None
     """where the run's files go; by default runs/<env>__<exp>__<seed>__<time>"""
     tensorboard_dir: str | None = None

@@ -122,11 +122,12 @@ class Checkpointer:
         self._failed = 0
         return ""
 
-    def export_policy(self, step: int) -> None:
-        """Copy the policy of a saved step to where `--save-model` promises it."""
+    def export_policy(self, step: int) -> Path:
+        """Copy the policy of a saved step to where `--save-model` promises it; returns the file."""
         newest = self._run_dir / "checkpoints" / f"step-{step}{POLICY_SUFFIX}"
         target = self._run_dir / f"{self._args.exp_name}{POLICY_SUFFIX}"
         checked_files.write_checked(target, lambda file: file.write(newest.read_bytes()))
+        return target
 
     def restore(self, where: Path) -> int:
         """Bring everything that is remembered back; returns the step that was reached.

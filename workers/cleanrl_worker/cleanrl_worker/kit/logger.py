@@ -17,7 +17,7 @@ from cleanrl_worker.kit.errors import TrainingError
 from cleanrl_worker.kit.tensorboard import event_writer
 from cleanrl_worker.kit.types import EndedEpisode
 from cleanrl_worker.kit.wandb_logging import WandbLogger
-from mosaic.curves.names import LENGTH, LOSSES, RETURN, SPEED, TAGS
+from mosaic.curves.names import EVALUATION_TAGS, LENGTH, LOSSES, RETURN, SPEED, TAGS
 from mosaic.runs.metric_writer import MetricWriter
 
 # People read the headline numbers: more often than once a second nobody sees.
@@ -108,6 +108,16 @@ class Logger:
             self._window_ends = (step // self._window_steps + 1) * self._window_steps
         self._window += ended
         self._window_step = step
+
+    def evaluation(self, returns: Sequence[float]) -> None:
+        """Log the returns of a policy that is evaluated after training, by episode."""
+        now, tag = time.time(), EVALUATION_TAGS[RETURN]
+        for episode, total in enumerate(returns):
+            self._events.add_scalar(tag, total, episode, now)
+            if self._metrics is not None:
+                self._metrics.add(tag, episode, total, now)
+        if self._wandb is not None:
+            self._wandb.log({tag: sum(returns) / len(returns), "global_step": self._total})
 
     def report(self, step: int, *, force: bool = False) -> None:
         """Send the headline numbers if it is time to."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from cleanrl_worker.kit import spaces
+from cleanrl_worker.kit import presentation, spaces
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.bridge import Bridge
 from cleanrl_worker.kit.checkpointing import Checkpointer
@@ -50,6 +50,7 @@ class Run:
         # Every algorithm file declares these two itself, each with defaults of its own.
         own = vars(args)
         self._env_id, self.total = str(own["env_id"]), int(own["total_timesteps"])
+        presentation.refuse_upload_in_vain(args)
         self.step = 0
         self.bridge = Bridge()
         self.run_dir = Path(args.run_dir or _default_run_dir(args, self._env_id))
@@ -182,8 +183,17 @@ class Run:
         # Not `_save`: a run that reached its end without a policy to show for it has failed.
         self._checkpointer.save(self.step)
         if self.args.save_model:
-            self._checkpointer.export_policy(self.step)
+            self._present(self._checkpointer.export_policy(self.step))
         self.close()
+
+    def _present(self, policy: Path) -> None:
+        """Show what the saved policy can do, as CleanRL does after `--save-model`."""
+        assert self._logger is not None
+        returns = presentation.evaluate_saved(policy, self._control.safe_point, self._tell)
+        if returns:
+            self._logger.evaluation(returns)
+        if self.args.upload_model:
+            self._tell(presentation.upload(policy, self.args, self._env_id, returns))
 
     def _tell(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)

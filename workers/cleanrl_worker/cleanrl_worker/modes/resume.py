@@ -31,6 +31,8 @@ _ITS_OWN = frozenset(
         "wandb_entity",
         "capture_video",
         "save_model",
+        "upload_model",
+        "hf_entity",
         "cuda",
         "seed",
         "env_id",
