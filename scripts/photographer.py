@@ -1,7 +1,5 @@
 """The camera for pictures of the workbench, and the stage they are taken on."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The runs that the pictures show: all of them real."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -4,8 +4,6 @@
 drives the window through everything there is to see, and writes PNG files.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

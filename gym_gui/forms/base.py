@@ -1,7 +1,5 @@
 """What all forms have in common."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +7,8 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QFormLayout, QLabel, QLineEdit, QWidget
 
 from gym_gui.models.actors import Actor
-from gym_gui.widgets.basics import label, restyle
+from gym_gui.widgets.controls import restyle
+from gym_gui.widgets.labels import label
 
 
 class WorkerForm(QWidget):

@@ -1,7 +1,5 @@
 """A form for any worker: its config as JSON, checked by the daemon before it is sent."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +10,10 @@ from qtpy.QtWidgets import QPlainTextEdit
 from gym_gui.forms.base import WorkerForm
 from gym_gui.models.actors import Actor
 from gym_gui.services import Services
-from gym_gui.widgets.basics import Banner, button, column, label, row
+from gym_gui.widgets.controls import button
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import column, row
+from gym_gui.widgets.messages import Banner
 from mosaic.config import build
 from mosaic.config.model import TrainRunConfig
 from mosaic.errors import InvalidConfigError

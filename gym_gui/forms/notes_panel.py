@@ -1,7 +1,5 @@
 """The user's own notes, and beneath them, apart, what dry runs said and when."""
 
-from __future__ import annotations
-
 import time
 
 from qtpy.QtCore import Signal
@@ -9,7 +7,8 @@ from qtpy.QtGui import QFontDatabase
 from qtpy.QtWidgets import QPlainTextEdit, QWidget
 
 from gym_gui.models import formatting
-from gym_gui.widgets.basics import column, label
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import column
 from gym_gui.widgets.qt_types import sure
 
 

@@ -1,7 +1,5 @@
 """The train form's options beside hyperparameters: machine, live view, trackers, extras."""
 
-from __future__ import annotations
-
 import os
 
 from qtpy.QtCore import Signal
@@ -11,7 +9,9 @@ from gym_gui.forms.base import NumberLine, form_layout
 from gym_gui.models.requirement_sets import RequirementSet
 from gym_gui.models.train_draft import TrainDraft
 from gym_gui.models.wandb_proxy import from_environment
-from gym_gui.widgets.basics import button, column, label
+from gym_gui.widgets.controls import button
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import column
 
 _NO_GPU = "No GPU on the trainer's machine"
 
@@ -58,13 +58,13 @@ class MachineSection(Section):
         super().__init__("Machine")
         self.cpus = NumberLine("CPU slots", 1, 1, 1024)
         self.gpu = QCheckBox("Train on a GPU")
-        self._gpu_reason = label("", "muted", wrap=True)
+        self.gpu_note = label("", "muted", wrap=True)
         self.wall = NumberLine(
             "Wall-clock limit", None, 0.01, 1e6, whole=False, optional=True, placeholder="no limit"
         )
         form = form_layout()
         form.addRow("CPU slots", column(self.cpus, self.cpus.error, spacing=2))
-        form.addRow(column(self.gpu, self._gpu_reason, spacing=2))
+        form.addRow(column(self.gpu, self.gpu_note, spacing=2))
         form.addRow("Time limit (min)", column(self.wall, self.wall.error, spacing=2))
         self.setLayout(column(form, margin=10))
         self._watch(self.cpus, self.gpu, self.wall)
@@ -75,7 +75,7 @@ class MachineSection(Section):
         self.gpu.setEnabled(count > 0)
         if not count:
             self.gpu.setChecked(False)
-        self._gpu_reason.setText(_NO_GPU if not count else f"{count} on the trainer's machine")
+        self.gpu_note.setText(_NO_GPU if not count else f"{count} on the trainer's machine")
 
     def write(self, draft: TrainDraft) -> None:
         draft.cpus = int(self.cpus.valid(1))

@@ -1,7 +1,5 @@
 """Hyperparameters as a searchable list of fields, made from a script's own arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,8 +7,9 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QCheckBox, QGridLayout, QLineEdit, QWidget
 
 from gym_gui.models.form_fields import FieldError, fields_of
-from gym_gui.widgets.basics import clear, column, label, row, tab_chain
 from gym_gui.widgets.field_editor import FieldEditor
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import clear, column, row, tab_chain
 
 _FEW = 6
 

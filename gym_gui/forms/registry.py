@@ -1,16 +1,14 @@
 """Which forms there are, and which of them an actor gets: by capability, never by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from gym_gui.forms.base import WorkerForm
-from gym_gui.forms.cleanrl_policy_form import CleanRlPolicyForm
-from gym_gui.forms.cleanrl_resume_form import CleanRlResumeForm
-from gym_gui.forms.cleanrl_script_form import CleanRlScriptForm
-from gym_gui.forms.cleanrl_train_form import CleanRlTrainForm
+from gym_gui.forms.evaluate_form import EvaluateForm
 from gym_gui.forms.generic_form import GenericForm
+from gym_gui.forms.resume_form import ResumeForm
+from gym_gui.forms.script_form import ScriptForm
+from gym_gui.forms.train_form import TrainForm
 from gym_gui.models.actors import Actor
 from gym_gui.services import Services
 
@@ -26,10 +24,10 @@ class FormKind:
 
 
 FORMS: dict[str, FormKind] = {
-    TRAIN: FormKind("Train", CleanRlTrainForm),
-    RESUME: FormKind("Continue", CleanRlResumeForm),
-    EVALUATE: FormKind("Evaluate", CleanRlPolicyForm),
-    SCRIPT: FormKind("Script", CleanRlScriptForm),
+    TRAIN: FormKind("Train", TrainForm),
+    RESUME: FormKind("Continue", ResumeForm),
+    EVALUATE: FormKind("Evaluate", EvaluateForm),
+    SCRIPT: FormKind("Script", ScriptForm),
     GENERIC: FormKind("Config", GenericForm),
 }
 

@@ -1,7 +1,5 @@
 """Choosing the run, and the checkpoint, that a new run starts from."""
 
-from __future__ import annotations
-
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QComboBox, QFileDialog, QLineEdit, QWidget
 
@@ -9,7 +7,9 @@ from gym_gui.forms.base import form_layout
 from gym_gui.models import formatting
 from gym_gui.models.run_status import title_of
 from gym_gui.services import Services
-from gym_gui.widgets.basics import button, column, label, modest, row
+from gym_gui.widgets.controls import button, modest
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import column, row
 from mosaic.records import RunRecord
 
 NEWEST = "newest"
@@ -96,7 +96,7 @@ class RunSource(QWidget):
         return self._services.store.get(self.run_id)
 
     def path(self) -> str:
-        """Where the chosen checkpoint lies; the folder of all when the newest is wanted."""
+        """The path of the chosen checkpoint; the folder of all when the newest is wanted."""
         if self.file.text().strip():
             return str(self.file.text().strip())
         if self.run is None:

@@ -1,7 +1,5 @@
 """Which algorithm in which environment, and what the worker knows about the two."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

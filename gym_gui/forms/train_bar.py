@@ -1,7 +1,5 @@
 """The buttons under the train form: reset, presets, copy as, dry run, train."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from qtpy.QtCore import Signal
@@ -9,13 +7,13 @@ from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QMenu, QPushButton, QWidget
 
 from gym_gui.background.storage import read_json, window_folder, write_json
-from gym_gui.models import copied
+from gym_gui.models import draft_export
 from gym_gui.models.notices import Notice
 from gym_gui.models.presets import Preset, PresetBook
 from gym_gui.models.train_draft import TrainDraft
 from gym_gui.services import Services
-from gym_gui.widgets.ask import ask_name
-from gym_gui.widgets.basics import button, row
+from gym_gui.widgets.controls import ask_name, button
+from gym_gui.widgets.layouts import row
 from gym_gui.widgets.qt_types import sure
 from mosaic.config.paths import Home
 
@@ -130,9 +128,9 @@ class TrainBar(QWidget):
         draft, home = self._draft(), self._services.link.home
         place = "" if Home.locate(None).root == home.root else str(home.root)
         texts = {
-            "command": lambda: copied.as_command(draft, place),
-            "Python": lambda: copied.as_python(draft, place),
-            "JSON": lambda: copied.as_json(draft),
+            "command": lambda: draft_export.as_command(draft, place),
+            "Python": lambda: draft_export.as_python(draft, place),
+            "JSON": lambda: draft_export.as_json(draft),
         }
         sure(QGuiApplication.clipboard()).setText(texts[what]())
         self._services.notices.info(f"Copied as {what}")

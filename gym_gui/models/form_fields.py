@@ -1,12 +1,10 @@
 """Fields of a generated form: what may be typed, what it means, what is wrong with it."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from mosaic.config.suggest import did_you_mean
 from mosaic.config.values import read_truth
@@ -43,7 +41,7 @@ class Field:
     choices: tuple[str, ...] = ()
 
     @classmethod
-    def from_argument(cls, argument: Mapping[str, Any]) -> Field:
+    def from_argument(cls, argument: Mapping[str, Any]) -> Self:
         """From one entry of a worker's `describe()`."""
         bounds = argument.get("range") or {}
         words = [part.strip() for part in str(argument["type"]).split("|")]

@@ -1,7 +1,5 @@
 """Presets of the train form: shipped ones for every algorithm, and those people save."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -98,7 +96,7 @@ class PresetBook:
         return {"version": _VERSION, "presets": entries}
 
     @classmethod
-    def from_json(cls, document: Any) -> tuple[PresetBook, str]:
+    def from_json(cls, document: Any) -> tuple["PresetBook", str]:
         """What was stored, and a notice when some of it could not be used."""
         book = cls()
         if document is None:

@@ -1,10 +1,8 @@
 """What a train form holds, and the configs it stands for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import Any, Self
 
 from mosaic.config import build
 from mosaic.config.model import Parameters, TrainRunConfig
@@ -114,7 +112,7 @@ class TrainDraft:
     # ------------------------------------------------------------ there and back
 
     @classmethod
-    def from_config(cls, config: TrainRunConfig) -> TrainDraft:
+    def from_config(cls, config: TrainRunConfig) -> Self:
         """The draft behind a configuration; secrets stay behind."""
         request, worker, resources = config.metadata.worker, config.worker, config.resources
         extras = worker.extras.model_dump(exclude_unset=True)
@@ -157,7 +155,7 @@ class TrainDraft:
         return document
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> TrainDraft:
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
         """A stored form.
 
         Raises:

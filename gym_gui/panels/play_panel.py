@@ -41,7 +41,7 @@ class PlayPanel(QWidget):
         self.banner = Banner()
         self.env = Picker("environment")
         self.seed = NumberLine("Seed", 1, 0, 2**32 - 1)
-        self.fps = NumberLine("Frames a second", None, 1, 120, optional=True)
+        self.fps = NumberLine("Frames per second", None, 1, 120, optional=True)
         self.options = ParameterList()
         self.options.advanced.setChecked(True)
         self.options.advanced.hide()
@@ -69,7 +69,7 @@ class PlayPanel(QWidget):
         form = form_layout()
         form.addRow("Environment", self.env)
         form.addRow("Seed", column(self.seed, self.seed.error, spacing=2))
-        form.addRow("Frames a second", column(self.fps, self.fps.error, spacing=2))
+        form.addRow("Frames per second", column(self.fps, self.fps.error, spacing=2))
         inner = QWidget()
         keys = framed(column(label("Keys", "section"), self._keys, margin=10), "raised")
         inner.setLayout(
@@ -207,7 +207,7 @@ class PlayPanel(QWidget):
 
     def _on_scene(self, image: QImage, document: dict[str, Any]) -> None:
         self.game.view.show_image(image)
-        over = "   over: any key begins the next" if document.get("over") else ""
+        over = "   over: press any key for the next" if document.get("over") else ""
         self._score.setText(
             f"episode {document['episode'] + 1}   step {document['step']}   "
             f"return {formatting.number(document['total'])}{over}"

@@ -6,8 +6,8 @@ from pathlib import Path
 from gym_gui.actions import rules
 from gym_gui.actions.action import Action
 from gym_gui.forms.base import WorkerForm
-from gym_gui.forms.cleanrl_train_form import CleanRlTrainForm
 from gym_gui.forms.registry import EVALUATE, RESUME, TRAIN, forms_for
+from gym_gui.forms.train_form import TrainForm
 from gym_gui.models import run_status
 from gym_gui.models.palette_items import PaletteItem
 from gym_gui.models.train_draft import TrainDraft
@@ -183,14 +183,14 @@ class FormCommands:
         if form is not None:
             form.setFocus()
 
-    def train_form(self) -> CleanRlTrainForm:
+    def train_form(self) -> TrainForm:
         """The train form: the one in front, or the one of the default worker brought there."""
         form = self._launch.current_form
-        if isinstance(form, CleanRlTrainForm) and self._launch.isVisible():
+        if isinstance(form, TrainForm) and self._launch.isVisible():
             return form
         self._show_layout("train")
         shown = self._launch.show_form(TRAIN, DEFAULT_ACTOR)
-        assert isinstance(shown, CleanRlTrainForm)
+        assert isinstance(shown, TrainForm)
         return shown
 
     def train_cartpole(self) -> None:
@@ -228,7 +228,7 @@ class FormCommands:
     def environments(self) -> Iterable[str]:
         """The environments that the default worker's train form offers."""
         form = self._launch.form(TRAIN)
-        return form.env.names if isinstance(form, CleanRlTrainForm) else ()
+        return form.env.names if isinstance(form, TrainForm) else ()
 
     def new_run_in(self, env_id: str) -> None:
         """Show the train form with an environment chosen."""

@@ -215,7 +215,7 @@ def test_g4_no_gpu(driver: Driver) -> None:
     assert form.machine.gpu.isEnabled()
     form.machine.set_gpus(0)
     assert not form.machine.gpu.isEnabled()
-    assert "No GPU" in form.machine._gpu_reason.text()
+    assert "No GPU" in form.machine.gpu_note.text()
 
 
 @pytest.mark.parametrize("content", [b"\x00\xff garbage", b'{"version": 99}', b"[]"])

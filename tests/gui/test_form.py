@@ -16,7 +16,7 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QComboBox, QInputDialog, QLineEdit, QPlainTextEdit
 from support.trainer import Trainer, until
 
-from gym_gui.models.copied import as_command
+from gym_gui.models.draft_export import as_command
 from gym_gui.models.presets import PresetBook, shipped_presets
 from gym_gui.models.train_draft import TrainDraft
 

@@ -12,8 +12,8 @@ from gym_gui.models import formatting, series
 from gym_gui.models.actors import roster
 from gym_gui.models.artifacts import Manifest, find_artifacts
 from gym_gui.models.config_diff import diff
-from gym_gui.models.copied import as_command, as_json, as_python
 from gym_gui.models.dock_layouts import WindowState, decode_state, encode_state
+from gym_gui.models.draft_export import as_command, as_json, as_python
 from gym_gui.models.form_fields import Field, FieldError
 from gym_gui.models.palette_items import PaletteItem, rank
 from gym_gui.models.run_columns import BY_KEY, COLUMNS, group_text

@@ -215,7 +215,7 @@ def test_script_runs_as_one_run(driver: Driver, tmp_path: Path) -> None:
     form = driver.window.launch.show_form("script", "cleanrl")
     form.path.setText(str(path))
     driver.until(lambda: form.start.isEnabled(), "the script was read")
-    assert "says hello" in form._facts.text()
+    assert "says hello" in form.facts.text()
     form.submit()
 
     def script() -> Any:

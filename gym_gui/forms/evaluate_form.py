@@ -1,7 +1,5 @@
 """Evaluate: let a trained policy act, and report its returns."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,13 +9,16 @@ from gym_gui.forms.base import NumberLine, WorkerForm, form_layout, texts_of, ty
 from gym_gui.forms.run_source import RunSource
 from gym_gui.models.actors import Actor
 from gym_gui.services import Services
-from gym_gui.widgets.basics import Banner, button, column, label, row
+from gym_gui.widgets.controls import button
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import column, row
+from gym_gui.widgets.messages import Banner
 from mosaic.config import build
 from mosaic.config.model import TrainRunConfig
 from mosaic.errors import InvalidConfigError
 
 
-class CleanRlPolicyForm(WorkerForm):
+class EvaluateForm(WorkerForm):
     """Plays the newest, or a chosen, policy of a run."""
 
     def __init__(self, services: Services) -> None:

@@ -1,7 +1,5 @@
 """A draft as something to paste: a command, a program, a config. Secrets are left out."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from typing import Any

@@ -1,6 +1,4 @@
-"""Continue training: a new run that goes on from another run's checkpoint."""
-
-from __future__ import annotations
+"""Continue training: a new run that starts from another run's checkpoint."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,13 +9,16 @@ from gym_gui.forms.base import NumberLine, WorkerForm, form_layout, texts_of, ty
 from gym_gui.forms.run_source import RunSource
 from gym_gui.models.actors import Actor
 from gym_gui.services import Services
-from gym_gui.widgets.basics import Banner, button, column, label, row
+from gym_gui.widgets.controls import button
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import column, row
+from gym_gui.widgets.messages import Banner
 from mosaic.config import build
 from mosaic.errors import InvalidConfigError
 from mosaic.records import RunRecord
 
 
-class CleanRlResumeForm(WorkerForm):
+class ResumeForm(WorkerForm):
     """Continues a run with its earlier settings, except for those that are changed here."""
 
     def __init__(self, services: Services) -> None:
@@ -35,7 +36,7 @@ class CleanRlResumeForm(WorkerForm):
         form.addRow("Run name", self.name)
         what = label(
             "Optimiser, counters, schedules, replay buffer and random generators are restored, "
-            "so the run goes on as if it had never stopped.",
+            "so training continues as if it had never stopped.",
             "muted",
             wrap=True,
         )

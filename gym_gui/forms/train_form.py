@@ -1,7 +1,5 @@
 """The train form: two columns, made from each algorithm's own arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +8,7 @@ from qtpy.QtWidgets import QLineEdit, QSplitter, QTabWidget, QTextBrowser, QWidg
 
 from gym_gui.algo_docs import library
 from gym_gui.background.daemon_link import Pulse
-from gym_gui.background.probes import probe_wandb
+from gym_gui.background.wandb_probe import probe_wandb
 from gym_gui.forms.base import NumberLine, WorkerForm, form_layout
 from gym_gui.forms.notes_panel import NotesPanel
 from gym_gui.forms.option_sections import (
@@ -24,17 +22,19 @@ from gym_gui.forms.parameters import ParameterList
 from gym_gui.forms.script_choice import ScriptChoice
 from gym_gui.forms.train_bar import TrainBar
 from gym_gui.models.actors import Actor
+from gym_gui.models.formatting import split_tags
 from gym_gui.models.presets import Preset, shipped_presets
 from gym_gui.models.requirement_sets import all_sets
-from gym_gui.models.tags import split_tags
 from gym_gui.models.train_draft import TrainDraft
 from gym_gui.services import Services
-from gym_gui.widgets.basics import Banner, column, label, row, scrolled, tab_chain
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import column, row, scrolled, tab_chain
+from gym_gui.widgets.messages import Banner
 from gym_gui.widgets.qt_types import sure
 from mosaic.errors import InvalidConfigError
 
 
-class CleanRlTrainForm(WorkerForm):
+class TrainForm(WorkerForm):
     """Trains any algorithm of a worker whose algorithms describe themselves."""
 
     def __init__(self, services: Services) -> None:

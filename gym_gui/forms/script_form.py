@@ -1,7 +1,5 @@
 """Shell scripts for training in several phases, with what they say about themselves."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,10 @@ from qtpy.QtWidgets import QFileDialog, QLineEdit, QListWidget, QPlainTextEdit
 from gym_gui.forms.base import NumberLine, WorkerForm, form_layout, texts_of, type_texts
 from gym_gui.models.actors import Actor
 from gym_gui.services import Services
-from gym_gui.widgets.basics import Banner, button, column, label, row
+from gym_gui.widgets.controls import button
+from gym_gui.widgets.labels import label
+from gym_gui.widgets.layouts import column, row
+from gym_gui.widgets.messages import Banner
 from gym_gui.widgets.qt_types import sure
 from mosaic.config import build
 from mosaic.config.paths import project_root
@@ -22,7 +23,7 @@ from mosaic.config.pipeline import PipelineHeader, described_scripts, read_heade
 _SHOWN_CHARACTERS = 40_000
 
 
-class CleanRlScriptForm(WorkerForm):
+class ScriptForm(WorkerForm):
     """Runs a `*.sh` as one run."""
 
     def __init__(self, services: Services) -> None:
@@ -44,7 +45,7 @@ class CleanRlScriptForm(WorkerForm):
         self.seed = NumberLine("Seed", 1, 0, 2**32 - 1)
         for line in (self.name, self.seed):
             line.textChanged.connect(lambda _text: self.edited.emit())
-        self._facts = label("", "muted", wrap=True)
+        self.facts = label("", "muted", wrap=True)
         self.text = QPlainTextEdit()
         self.text.setReadOnly(True)
         self.text.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
@@ -63,7 +64,7 @@ class CleanRlScriptForm(WorkerForm):
                 label("Scripts found", "section"),
                 self.list,
                 form,
-                self._facts,
+                self.facts,
                 self.text,
                 self.banner,
                 row(1, self.start),
@@ -117,7 +118,7 @@ class CleanRlScriptForm(WorkerForm):
     def _look(self) -> None:
         text = self.path.text().strip()
         self.start.setEnabled(False)
-        self._facts.setText("")
+        self.facts.setText("")
         self.edited.emit()
         if not text:
             return
@@ -129,7 +130,7 @@ class CleanRlScriptForm(WorkerForm):
         # Typing is quicker than reading: an answer about an older path is dropped.
         def failed(error: Exception) -> None:
             if text == self.path.text().strip():
-                self._facts.setText(f"Cannot be read: {getattr(error, 'strerror', '') or error}")
+                self.facts.setText(f"Cannot be read: {getattr(error, 'strerror', '') or error}")
 
         def show(found: tuple[PipelineHeader, str]) -> None:
             if text == self.path.text().strip():
@@ -146,7 +147,7 @@ class CleanRlScriptForm(WorkerForm):
             parts.append(f"phases: {', '.join(header.phases)}")
         if header.total_timesteps:
             parts.append(f"{header.total_timesteps:,} steps")
-        self._facts.setText(" · ".join(part for part in parts if part))
+        self.facts.setText(" · ".join(part for part in parts if part))
 
     def _choose(self) -> None:
         dialog = QFileDialog(self, "Choose a script", "", "Shell scripts (*.sh)")
