@@ -318,6 +318,7 @@ class MainWindow(QMainWindow):
         for action in _LAYOUT_ACTIONS:
             self.binder.actions[action].setChecked(action == f"view.{state.layout}")
         if not state.docks:
+            # Docks can be sized only once the window has its own size.
             QTimer.singleShot(0, self.docks.reset)
 
     def save_state(self) -> None:
@@ -336,6 +337,7 @@ class MainWindow(QMainWindow):
     def closeEvent(self, event: QCloseEvent | None) -> None:  # noqa: N802
         if not self._closed:
             self._closed = True
+            # First what must not be lost: stopping threads may take a moment.
             self.save_state()
             self.launch.save_now()
             self.play.leave()

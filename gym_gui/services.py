@@ -74,6 +74,7 @@ class Services:
 
     def close(self) -> None:
         """Stop every thread and timer; the daemon and its runs continue."""
+        # In this order: who paints, who reads, the connection they use, the files they wrote.
         self.clock.stop()
         self.feeds.forget_resting()
         self.store.close()

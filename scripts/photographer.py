@@ -16,6 +16,7 @@ from gym_gui.main_window import MainWindow
 from gym_gui.widgets.chart_grid import ChartGrid
 from gym_gui.widgets.command_palette import CommandPalette
 from mosaic.config.paths import project_root
+from mosaic.records import RunRecord
 
 _PATIENCE_S = 240.0
 _STAGE_VARIABLE = "MOSAIC_PICTURE_STAGE"
@@ -95,11 +96,15 @@ class Photographer:
 
     def shoot_dialog(self, name: str) -> None:
         """Write a picture of the dialog that is open, and close it."""
+        self.until(self._dialogs, "a dialog")
         self.spin(0.5)
-        dialog = next(one for one in self.window.findChildren(QDialog) if one.isVisible())
+        dialog = self._dialogs()[0]
         dialog.grab().save(str(self._folder / f"{name}.png"))
         print(name, flush=True)
         dialog.close()
+
+    def _dialogs(self) -> list[QDialog]:
+        return [one for one in self.window.findChildren(QDialog) if one.isVisible()]
 
     def leave_palette(self) -> None:
         """Close the command palette."""
@@ -121,13 +126,13 @@ class Photographer:
         sent: list[Any] = []
         self.services.link.ask(lambda client: client.submit(config), sent.append, sent.append)
         self.until(lambda: sent, "an answer")
-        if not isinstance(sent[0], dict):
+        if isinstance(sent[0], Exception):
             raise sent[0]
         run_id = str(sent[0].run_id)
         self.until(lambda: run_id in self.services.store.runs, "the run is listed")
         return run_id
 
-    def reach(self, run_id: str, *states: str) -> dict[str, Any]:
+    def reach(self, run_id: str, *states: str) -> RunRecord:
         """Wait for a run."""
         store = self.services.store
         self.until(lambda: store.runs[run_id].state in states, f"{run_id} in {states}")

@@ -23,9 +23,13 @@ from mosaic.records.daemon import Health, Resources
 
 T = TypeVar("T")
 CONNECTING, CONNECTED, SLOW, LOST = "connecting", "connected", "slow", "lost"
+# Often enough for the status bar, and two small calls each time.
 _PULSE_S = 2.0
+# A busy daemon answers within a second; after three it hangs or was stopped by a signal.
 _SLOW_AFTER_S = 3.0
+# A restarted daemon is back within a second; after that there is no hurry.
 _RETRY_S = (0.3, 0.6, 1.0, 2.0)
+# As many changes as the table applies in one turn of the event loop without a visible pause.
 _BATCH = 250
 
 
@@ -123,6 +127,7 @@ class DaemonLink(QObject):
         self._slow_timer.stop()
         with self._lock:
             clients = list(self._clients)
+        # Closing its channel is the only way to end a stream that blocks in another thread.
         for client in clients:
             client.close()
         for thread in self._threads:
@@ -156,6 +161,7 @@ class DaemonLink(QObject):
         client = self._new_connection(start=False)
         with self._lock:
             self._clients.add(client)
+            # `close` may have run between connecting and adding; it would never see this client.
             late = self._stopping.is_set()
         if late:
             client.close()
@@ -170,6 +176,7 @@ class DaemonLink(QObject):
     # ------------------------------------------------------------ the watching thread
 
     def _follow(self) -> None:
+        # Kept across reconnections: the same daemon then sends only what was missed.
         generation, since, attempt = "", 0, 0
         while not self._stopping.is_set():
             client = None
@@ -179,6 +186,7 @@ class DaemonLink(QObject):
                 attempt = 0
                 self._say(CONNECTED, "")
                 for change in client.watch(generation, since):
+                    # This window was too slow: start over after the last change it got.
                     if isinstance(change, ChangesMissed):
                         since = change.since
                         break
@@ -221,10 +229,12 @@ class DaemonLink(QObject):
     def _deliver(self) -> None:
         with self._lock:
             batch, self._pending = self._pending[:_BATCH], self._pending[_BATCH:]
+            # One signal for many changes: a busy window's event queue must not fill up with them.
             self._announced = bool(self._pending)
         if batch and not self._stopping.is_set():
             self.changes.emit(batch)
         if self._announced:
+            # The rest in another turn, so that clicks get their chance in between.
             QTimer.singleShot(0, self._deliver)
 
     # ------------------------------------------------------------ health

@@ -18,6 +18,7 @@ def main() -> None:
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)
         libc.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
+    # The parent may have died before the signal was asked for; then it would never come.
     if os.getppid() != parent:
         raise SystemExit(1)
     os.execvp(sys.argv[1], sys.argv[1:])

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from typing import Any
 
+# The first import of a simulator can take this long on a slow disk.
 _LIMIT_S = 60.0
 _NOT_OFFERED = {"self", "render_mode", "kwargs", "args"}
 _REGISTERING = ("ale_py", "minigrid")
@@ -71,6 +72,7 @@ def _options(kind: Any, preset: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
+    # Libraries greet on standard output, which has to hold nothing but the document.
     with contextlib.redirect_stdout(sys.stderr):
         result = _look(sys.argv[1])
     json.dump(result, sys.stdout)

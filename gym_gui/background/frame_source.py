@@ -9,6 +9,7 @@ from gym_gui.background.remote_frames import RemoteFrameFeed
 from mosaic.fastlane.frame import FrameMetrics
 
 AUTOMATIC, SHARED, NETWORK = "automatic", "shared memory", "network"
+# Frames begin soon after a run starts to render; after this long they come another way.
 _LOCAL_PATIENCE_MS = 6000
 
 

@@ -47,6 +47,7 @@ class FrameFeed(QObject):
         """Stop watching; the run stops rendering a second later."""
         self._stopping.set()
         if self._thread.is_alive():
+            # One turn of the thread takes milliseconds; only a machine that hangs needs the limit.
             self._thread.join(3)
 
     def _read(self) -> None:
@@ -85,5 +86,6 @@ class FrameFeed(QObject):
 def as_image(pixels: NDArray[np.uint8]) -> QImage:
     """RGB pixels as a picture that owns its memory."""
     height, width = pixels.shape[:2]
+    # Qt does not copy the bytes by itself, and the array is reused for the next frame.
     data = np.ascontiguousarray(pixels)
     return QImage(data.tobytes(), width, height, 3 * width, QImage.Format.Format_RGB888).copy()

@@ -14,7 +14,9 @@ from mosaic.records import MetricBatch
 
 # More than a chart draws at once: the rest is there for zooming in.
 _MAX_POINTS = 16_000
+# Long enough to look at another tab or run and come back.
 _REST_S = 20.0
+# Each is a stream that the daemon keeps open.
 _MOST_RESTING = 4
 
 

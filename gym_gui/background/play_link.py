@@ -13,7 +13,9 @@ from gym_gui.background.calls import Call
 from gym_gui.background.daemon_link import DaemonLink
 
 _ADDRESS_FILE = "play.json"
+# The game is waited for; each look is one small call.
 _LOOK_MS = 100
+# Pictures are far smaller; so much without a line end is not our worker talking.
 _LONGEST_LINE = 32 * 2**20
 
 

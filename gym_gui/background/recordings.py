@@ -9,7 +9,9 @@ from pathlib import Path
 from mosaic.client import TrainerClient
 from mosaic.records import StepRecord
 
+# Several minutes of play; many more would not fit into memory as pictures.
 MOST_FRAMES = 6000
+# Captured episodes are short; a decoder that takes longer is stuck on a damaged file.
 _DECODE_LIMIT_S = 120
 _RATE = re.compile(r"([\d.]+) fps")
 _END_OF_PICTURE = b"\xff\xd9"

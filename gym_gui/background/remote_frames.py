@@ -12,7 +12,9 @@ from mosaic.errors import MosaicError
 from mosaic.fastlane.frame import FrameMetrics
 from mosaic.records import FrameRecord
 
+# A run that is still starting has no frames yet; asking once a second is soon enough.
 _RETRY_S = 1.0
+# Larger than the view of most windows; pictures beyond that only cost bandwidth.
 _MAX_DIM = 640
 
 

@@ -32,6 +32,7 @@ class RunCache:
         folder, lock = self._use(run_id)
         with lock:
             target = _target(folder, path)
+            # `download` only appends; a database that was changed in place would become a mixture.
             target.unlink(missing_ok=True)
             client.download(run_id, path, target)
             return target

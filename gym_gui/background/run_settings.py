@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from qtpy.QtCore import QObject, QTimer, Signal
 
@@ -15,9 +14,10 @@ from mosaic.client import TrainerClient
 from mosaic.errors import RunFileError, RunNotFoundError
 from mosaic.records import RunRecord
 
-Settings = Mapping[str, Any]
+Settings = Mapping[str, object]
 # Short enough to show the first rows soon, long enough that the thread is not asked too often.
 _AT_ONCE = 250
+# Several parts that arrive together rearrange the table once.
 _COALESCE_MS = 120
 _NOTHING: Settings = {}
 
@@ -54,7 +54,7 @@ class RunSettings(QObject):
         self._actors = {actor.worker_type: actor for actor in actors}
         self._want_defaults(set(self._scripts))
 
-    def value(self, run: RunRecord, name: str) -> Any:
+    def value(self, run: RunRecord, name: str) -> object:
         """A setting of a run, its script's default when it was not given, or None."""
         given = self._known.get(run.run_id)
         if given is None:

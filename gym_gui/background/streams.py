@@ -11,7 +11,9 @@ from gym_gui.background.daemon_link import DaemonLink
 from mosaic.client import TrainerClient
 from mosaic.errors import MosaicError
 
+# The daemon is restarting or the machine is short of something; both take about this long.
 _RETRY_S = 1.0
+# Batches of the daemon, about what the window draws in a second.
 _MAX_WAITING = 64
 
 
@@ -95,6 +97,7 @@ class Stream(QObject):
     def _put(self, item: object) -> None:
         with self._room:
             while len(self._waiting) >= _MAX_WAITING and not self._stopping.is_set():
+                # A limit, because `stop` may notify between the test above and this wait.
                 self._room.wait(0.5)
             self._waiting.append(item)
             first = len(self._waiting) == 1
@@ -121,6 +124,7 @@ class StreamKeeper:
 
     def keep(self, stream: Stream) -> Stream:
         """Remember a stream until its thread has ended."""
+        # A QObject whose thread still runs must not be collected: emitting from it would crash.
         self._streams = [one for one in self._streams if one.running]
         self._streams.append(stream)
         return stream

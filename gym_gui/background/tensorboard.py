@@ -6,6 +6,7 @@ import sys
 from qtpy.QtCore import QObject, QProcess, QTimer, Signal
 
 _ADDRESS = re.compile(r"(http://(?:localhost|127\.0\.0\.1):\d+/?)")
+# It ends at once when asked, unless it is reading a large file.
 _STOP_MS = 3000
 
 
@@ -52,6 +53,7 @@ class TensorBoardServer(QObject):
         process.finished.connect(lambda *_: self._on_finished(process))
         arguments = ["-m", "gym_gui.background.dies_with_parent"]
         arguments += [sys.executable, "-m", "tensorboard.main"]
+        # Port 0: neither a second window nor a TensorBoard of the user's own is in the way.
         arguments += ["--logdir", folder, "--host", "127.0.0.1", "--port", "0"]
         arguments += ["--reload_interval", "5"]
         self._process = process
@@ -67,6 +69,7 @@ class TensorBoardServer(QObject):
         process.readyRead.disconnect()
         process.finished.connect(lambda *_: self._leaving.discard(process))
         self._leaving.add(process)
+        # Not waited for: the window must not stand still until the server has gone.
         process.terminate()
         QTimer.singleShot(_STOP_MS, process.kill)
 

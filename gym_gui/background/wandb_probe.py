@@ -5,6 +5,7 @@ import urllib.error
 import urllib.request
 
 _WANDB = "https://api.wandb.ai/healthz"
+# A firewall that drops packets answers only by silence; longer than this, people give up.
 _LIMIT_S = 8.0
 
 

@@ -16,6 +16,7 @@ class WorkerHooks:
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
+        # What is installed does not change while the window runs, and asking may take seconds.
         self._known: dict[tuple[str, ...], Any] = {}
 
     def algorithms(self, worker: WorkerCapabilities, done: Done, failed: Failed) -> None:

@@ -9,6 +9,7 @@ from qtpy.QtWidgets import QFormLayout, QLabel, QLineEdit, QWidget
 from gym_gui.models.actors import Actor
 from gym_gui.widgets.controls import restyle
 from gym_gui.widgets.labels import label
+from mosaic.errors import Problem
 
 
 class WorkerForm(QWidget):
@@ -33,10 +34,10 @@ class WorkerForm(QWidget):
     def dry_run(self) -> None:
         """Check what is in the form, as far as this form can."""
 
-    def show_refusal(self, problems: list[Any]) -> None:
+    def show_refusal(self, problems: list[Problem]) -> None:
         """The daemon refused; show why, beside the fields where that is possible."""
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, object]:
         """What is in the form, for keeping; never a secret."""
         return {}
 

@@ -15,7 +15,7 @@ from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.messages import Banner
 from mosaic.config import build
 from mosaic.config.model import TrainRunConfig
-from mosaic.errors import InvalidConfigError
+from mosaic.errors import InvalidConfigError, Problem
 
 
 class EvaluateForm(WorkerForm):
@@ -84,7 +84,7 @@ class EvaluateForm(WorkerForm):
             if name in content:
                 box.setChecked(bool(content[name]))
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, object]:
         return {
             "run_id": self.source.run_id,
             "file": self.source.file.text(),
@@ -118,7 +118,7 @@ class EvaluateForm(WorkerForm):
         self.banner.say("info", "")
         self.submitted.emit([config], "" if own_file else self.source.run_id)
 
-    def show_refusal(self, problems: list[Any]) -> None:
+    def show_refusal(self, problems: list[Problem]) -> None:
         self.banner.say("danger", "\n".join(map(str, problems)))
 
     def _config(self) -> TrainRunConfig:

@@ -16,7 +16,7 @@ from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.messages import Banner
 from mosaic.config import build
 from mosaic.config.model import TrainRunConfig
-from mosaic.errors import InvalidConfigError
+from mosaic.errors import InvalidConfigError, Problem
 
 
 class GenericForm(WorkerForm):
@@ -86,16 +86,16 @@ class GenericForm(WorkerForm):
             self.banner.say("danger", f"This is not valid JSON: {error}")
         return None
 
-    def show_refusal(self, problems: list[Any]) -> None:
+    def show_refusal(self, problems: list[Problem]) -> None:
         self._on_checked(problems)
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, object]:
         return {"text": self.text.toPlainText()}
 
     def restore(self, content: Mapping[str, Any]) -> None:
         self.text.setPlainText(str(content.get("text") or ""))
 
-    def _on_checked(self, problems: list[Any]) -> None:
+    def _on_checked(self, problems: list[Problem]) -> None:
         if problems:
             self.banner.say("danger", "\n".join(map(str, problems)))
         else:

@@ -115,7 +115,7 @@ class ParameterList(QWidget):
         """The editor of a parameter."""
         return self._editors.get(name)
 
-    def effective(self, name: str) -> Any:
+    def effective(self, name: str) -> object:
         """The value a parameter will have; None when there is no such one or it is invalid."""
         editor = self._editors.get(name)
         try:

@@ -14,7 +14,7 @@ from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.messages import Banner
 from mosaic.config import build
-from mosaic.errors import InvalidConfigError
+from mosaic.errors import InvalidConfigError, Problem
 from mosaic.records import RunRecord
 
 
@@ -70,7 +70,7 @@ class ResumeForm(WorkerForm):
         self.source.file.setText(str(content.get("file") or ""))
         type_texts(content.get("typed"), self.steps, self.name)
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, object]:
         return {
             "run_id": self.source.run_id,
             "file": self.source.file.text(),
@@ -89,7 +89,7 @@ class ResumeForm(WorkerForm):
             lambda error: self.banner.say("danger", f"The run's config cannot be read: {error}"),
         )
 
-    def show_refusal(self, problems: list[Any]) -> None:
+    def show_refusal(self, problems: list[Problem]) -> None:
         self.banner.say("danger", "\n".join(map(str, problems)))
 
     def _send(self, before: Mapping[str, Any], run: RunRecord) -> None:

@@ -19,6 +19,7 @@ from gym_gui.widgets.qt_types import sure
 from mosaic.config import build
 from mosaic.config.paths import project_root
 from mosaic.config.pipeline import PipelineHeader, described_scripts, read_header
+from mosaic.errors import Problem
 
 _SHOWN_CHARACTERS = 40_000
 
@@ -83,7 +84,7 @@ class ScriptForm(WorkerForm):
     def restore(self, content: Mapping[str, Any]) -> None:
         type_texts(content.get("typed"), self.path, self.name, self.seed)
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, object]:
         return {"typed": texts_of(self.path, self.name, self.seed)}
 
     def submit(self) -> None:
@@ -101,7 +102,7 @@ class ScriptForm(WorkerForm):
         self.banner.say("info", "")
         self.submitted.emit([config], "")
 
-    def show_refusal(self, problems: list[Any]) -> None:
+    def show_refusal(self, problems: list[Problem]) -> None:
         self.banner.say("danger", "\n".join(map(str, problems)))
 
     def _fill(self, paths: list[Path]) -> None:

@@ -31,7 +31,7 @@ from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column, row, scrolled, tab_chain
 from gym_gui.widgets.messages import Banner
 from gym_gui.widgets.qt_types import sure
-from mosaic.errors import InvalidConfigError
+from mosaic.errors import InvalidConfigError, Problem
 
 
 class TrainForm(WorkerForm):
@@ -207,7 +207,7 @@ class TrainForm(WorkerForm):
         self.banner.say("info", "")
         self._on_edit()
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, object]:
         document = {**self.draft().to_json(), "total_timesteps": _whole(self.steps.valid())}
         # What is wrong now may be half a number; it is kept as it was typed.
         wrong = {line.accessibleName(): line.text() for line in self._lines() if line.problem}
@@ -280,7 +280,7 @@ class TrainForm(WorkerForm):
             actor.capabilities, config.document(), self._on_dry_run, self._on_dry_run_error
         )
 
-    def show_refusal(self, problems: list[Any]) -> None:
+    def show_refusal(self, problems: list[Problem]) -> None:
         lines = [f"{problem.pointer.rpartition('/')[2]}: {problem.message}" for problem in problems]
         for problem in problems:
             name = problem.pointer.rpartition("/")[2]

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 ABSENT = "—"
 
@@ -21,7 +20,7 @@ class DiffRow:
         return len(set(self.values)) > 1
 
 
-def flatten(document: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+def flatten(document: object, prefix: str = "") -> Iterator[tuple[str, str]]:
     """Every value of a document with its dotted path."""
     if isinstance(document, Mapping) and document:
         for key, value in document.items():
@@ -30,7 +29,7 @@ def flatten(document: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
         yield prefix, document if isinstance(document, str) else json.dumps(document)
 
 
-def diff(documents: Sequence[Mapping[str, Any]]) -> list[DiffRow]:
+def diff(documents: Sequence[Mapping[str, object]]) -> list[DiffRow]:
     """Every setting of any config; those that differ come first."""
     flat = [dict(flatten(document)) for document in documents]
     keys = list(dict.fromkeys(key for one in flat for key in one))

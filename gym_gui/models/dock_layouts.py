@@ -8,6 +8,7 @@ from typing import Any
 
 from gym_gui.models.table_look import TableLook
 
+# Raised when docks are renamed: Qt restores by name and would leave holes in the window.
 STATE_VERSION = 2
 LAUNCH, RUN, COMPARE, PLAY, NOTICES = "launch", "run", "compare", "play", "notices"
 LEFT, RIGHT, BOTTOM = "left", "right", "bottom"
@@ -46,7 +47,7 @@ class WindowState:
     table: TableLook = field(default_factory=TableLook)
 
 
-def encode_state(state: WindowState) -> dict[str, Any]:
+def encode_state(state: WindowState) -> dict[str, object]:
     """For storing."""
     return {
         "version": STATE_VERSION,

@@ -2,7 +2,6 @@
 
 import json
 import shlex
-from typing import Any
 
 from gym_gui.models.train_draft import TrainDraft
 from mosaic.config.secrets import looks_secret
@@ -100,7 +99,7 @@ def _literal(text: str) -> str:
     return f'"""{escaped}"""'
 
 
-def _without_secrets(value: Any) -> Any:
+def _without_secrets(value: object) -> object:
     if isinstance(value, dict):
         return {k: _without_secrets(v) for k, v in value.items() if not looks_secret(k)}
     if isinstance(value, list):

@@ -10,7 +10,7 @@ from mosaic.config.secrets import looks_secret
 _ELSEWHERE = frozenset({"run_id", "algo", "env_id", "seed", "notes", "mode"})
 
 
-def flat_settings(document: Mapping[str, Any]) -> dict[str, Any]:
+def flat_settings(document: Mapping[str, Any]) -> dict[str, object]:
     """The settings of a nested config by their plain names; never a secret.
 
     Raises:
@@ -19,7 +19,7 @@ def flat_settings(document: Mapping[str, Any]) -> dict[str, Any]:
     config = dict(document["metadata"]["worker"]["config"])
     extras = dict(config.pop("extras", None) or {})
     parameters = extras.pop("algo_params", None) or {}
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     resources = document.get("resources") or {}
     for name, path in (("cpus", "cpus"), ("gpus", "gpus")):
         requested = (resources.get(path) or {}).get("requested")
@@ -35,16 +35,16 @@ def flat_settings(document: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def fingerprint(settings: Mapping[str, Any]) -> str:
+def fingerprint(settings: Mapping[str, object]) -> str:
     """The same for runs that were asked for the same thing."""
     return json.dumps(sorted(settings.items())) if settings else ""
 
 
-def defaults_of(description: Mapping[str, Any]) -> dict[str, Any]:
+def defaults_of(description: Mapping[str, Any]) -> dict[str, object]:
     """What a script takes when nothing is given, from its `describe()`."""
     return {
         argument["name"]: argument["default"]

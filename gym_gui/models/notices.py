@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from qtpy.QtCore import QObject, Signal
 
+# A window may stay open for weeks.
 _KEEP = 500
 
 

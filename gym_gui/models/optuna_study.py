@@ -21,7 +21,7 @@ class Trial:
     number: int
     state: str
     value: float | None = None
-    params: dict[str, Any] = field(default_factory=dict)
+    params: dict[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def _journal_lines(path: Path) -> Iterator[dict[str, Any]]:
                 yield entry
 
 
-def _external(value: Any, distribution: Any) -> Any:
+def _external(value: Any, distribution: Any) -> object:
     try:
         described = json.loads(distribution) if isinstance(distribution, str) else distribution
         if described["name"] == "CategoricalDistribution":
@@ -163,7 +163,7 @@ def _external(value: Any, distribution: Any) -> Any:
     return value
 
 
-def _explained(values: Sequence[Any], results: Sequence[float]) -> float:
+def _explained(values: Sequence[object], results: Sequence[float]) -> float:
     """The share of the results' variation between groups of equal or near values.
 
     Groups and not a slope, because the best value of a parameter is often in the middle. The
@@ -186,7 +186,7 @@ def _explained(values: Sequence[Any], results: Sequence[float]) -> float:
     return max(0.0, 1 - inside / total * (count - 1) / (count - len(kinds)))
 
 
-def _groups(values: Sequence[Any], most: int) -> np.ndarray:
+def _groups(values: Sequence[object], most: int) -> np.ndarray:
     """A group number for each value: one a choice, or equally large ranges of a number."""
     numbers = all(isinstance(value, (int, float)) for value in values)
     if not numbers or len(set(values)) <= most:

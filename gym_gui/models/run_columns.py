@@ -56,6 +56,7 @@ class Column:
     def sort(self, run: RunRecord) -> tuple[int, float | str]:
         """What a row sorts by: nothing first, then numbers, then words."""
         value = self.order(run) if self.order is not None else self.value(run)
+        # A kind before each value, because Python refuses to compare numbers with words.
         if isinstance(value, (int, float)):
             return (0, 0) if value != value else (1, value)
         if value is None:

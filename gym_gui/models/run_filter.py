@@ -10,7 +10,6 @@ A field is one of the run's own, a setting of its config, or a metric::
 import re
 import shlex
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
 
 from gym_gui.models.run_status import status_of
 from mosaic.config.suggest import did_you_mean
@@ -18,7 +17,7 @@ from mosaic.records import RunRecord
 
 Predicate = Callable[[RunRecord], bool]
 # The value of a run's setting or metric by name, and the names there are.
-Lookup = Callable[[RunRecord, str], Any]
+Lookup = Callable[[RunRecord, str], object]
 
 
 class FilterError(ValueError):
@@ -158,7 +157,7 @@ def _numeric(key: str, operator: str, value: str) -> Predicate:
     get, compare = _NUMBERS[key], _COMPARE[operator]
 
     def fits(run: RunRecord) -> bool:
-        given: Any = get(run)
+        given = get(run)
         return given is not None and compare(float(given), wanted)
 
     return fits

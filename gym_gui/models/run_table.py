@@ -133,7 +133,7 @@ class RunTableModel(QAbstractTableModel):
 
     def headerData(  # noqa: N802
         self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
-    ) -> Any:
+    ) -> object:
         if orientation != Qt.Orientation.Horizontal or section >= len(self.columns):
             return None
         column = self.columns[section]
@@ -154,7 +154,7 @@ class RunTableModel(QAbstractTableModel):
         several_lines = "\n" in (row.notes or "") and self.columns[index.column()].key == "notes"
         return flags | Qt.ItemFlag.ItemIsEditable if is_real(row) and not several_lines else flags
 
-    def data(self, index: QModelIndex, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+    def data(self, index: QModelIndex, role: int = Qt.ItemDataRole.DisplayRole) -> object:
         row = self.row_at(index.row())
         if row is None:
             return None
@@ -176,7 +176,7 @@ class RunTableModel(QAbstractTableModel):
         return None
 
     def setData(  # noqa: N802
-        self, index: QModelIndex, value: Any, role: int = Qt.ItemDataRole.EditRole
+        self, index: QModelIndex, value: object, role: int = Qt.ItemDataRole.EditRole
     ) -> bool:
         row = self.row_at(index.row())
         if role != Qt.ItemDataRole.EditRole or row is None or isinstance(row, Group):
@@ -199,6 +199,7 @@ class RunTableModel(QAbstractTableModel):
             self._rearrange()
 
     def _keeps_order(self, ids: set[str]) -> bool:
+        # Arranging ten thousand rows at each report of a run would be felt; most move nothing.
         if self.view.grouped or self._sorted_by().lively or self._fits is not None:
             return False
         return all(run_id in self._places and run_id in self._store.runs for run_id in ids)
@@ -214,6 +215,7 @@ class RunTableModel(QAbstractTableModel):
         same_shape = len(rows) == len(self._rows) and all(
             _identity(new) == _identity(old) for new, old in zip(rows, self._rows, strict=True)
         )
+        # The same rows in the same order: repaint them and leave selection and scrolling alone.
         if same_shape:
             self._rows = rows
             if rows:
@@ -221,6 +223,7 @@ class RunTableModel(QAbstractTableModel):
                 self.dataChanged.emit(self.index(0, 0), last)
             return
         self.layoutAboutToBeChanged.emit()
+        # Qt keeps the selection in persistent indexes; they have to follow their runs.
         kept = [(index, _identity(self._rows[index.row()])) for index in self.persistentIndexList()]
         self._rows = rows
         self._places = {
@@ -243,7 +246,7 @@ class RunTableModel(QAbstractTableModel):
             return set()
         return {*self._settings.names(), *metric_names(self._store)}
 
-    def _value_of(self, run: RunRecord, name: str) -> Any:
+    def _value_of(self, run: RunRecord, name: str) -> object:
         value = run.metrics.get(name)
         return self._settings.value(run, name) if value is None else value
 

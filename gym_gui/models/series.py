@@ -10,8 +10,11 @@ from numpy.typing import NDArray
 from mosaic.curves.thinning import thin
 
 Floats = NDArray[np.float64]
+# More than a zoomed chart can show; without a bound a long run's curve would fill the memory.
 KEEP_POINTS = 40_000
+# Curves of several seeds have different steps; they meet on a grid of this many.
 _BAND_POINTS = 400
+# Far below 308, where a float ends, so that sums of such values stay finite.
 _SAFE_EXPONENT = 150
 
 

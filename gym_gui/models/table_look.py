@@ -7,6 +7,7 @@ from typing import Any, Self
 from gym_gui.models.run_columns import COLUMNS
 
 _VERSION = 1
+# A width stored by mistake must not push every other column out of sight.
 _WIDEST = 2000
 
 
@@ -30,7 +31,7 @@ class TableLook:
         (column.key, column.width) for column in COLUMNS if column.shown
     )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """For storing."""
         return {
             "filter": self.filter,
@@ -64,7 +65,7 @@ class TableLook:
             raise ValueError(f"this is no stored view of the table: {error}") from None
 
 
-def encode_views(views: Mapping[str, TableLook]) -> dict[str, Any]:
+def encode_views(views: Mapping[str, TableLook]) -> dict[str, object]:
     """For storing."""
     return {"version": _VERSION, "views": {name: look.to_json() for name, look in views.items()}}
 

@@ -32,6 +32,7 @@ from mosaic.client import TrainerClient
 from mosaic.records import RunRecord
 
 Document = Mapping[str, object]
+# More curves cannot be told apart, and each run is a stream of the daemon.
 _MOST = 24
 _ID_ROLE = Qt.ItemDataRole.UserRole
 

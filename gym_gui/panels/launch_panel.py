@@ -218,7 +218,7 @@ class LaunchPanel(QWidget):
         except OSError as error:
             self._services.notices.error("The forms could not be stored", error)
 
-    def content(self) -> dict[str, Any]:
+    def content(self) -> dict[str, object]:
         """What is in the forms, and whose turn it is."""
         forms = dict(self._kept.get("forms") or {})
         forms.update({key: form.content() for key, form in self._forms.items()})

@@ -222,6 +222,7 @@ class PlayPanel(QWidget):
         run_id = self.run_id
         self._finish("Playing needs the trainer daemon on this machine, run by the same user.")
         self.banner.say("warning", f"The game cannot be reached from here: {reason}")
+        # Without a player the game would hold its slot until it gives up waiting.
         self._services.link.ask(lambda client: client.cancel(run_id))
 
     def _on_gone(self) -> None:

@@ -154,6 +154,7 @@ class RunPanel(QWidget):
         self._on_tab()
 
     def _set_tabs(self, names: list[str]) -> None:
+        # Emptying the tab bar makes one tab after another current; only the last one counts.
         self._switching = True
         before = self._front()
         self.tabs.clear()

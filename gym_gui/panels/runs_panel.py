@@ -30,6 +30,7 @@ _MENU = (
     "analyse.logs", "analyse.tensorboard", "", "run.tags", "run.pin", "run.copy_id",
     "run.open_folder", "run.export", "run.bundle", "", "run.delete",
 )  # fmt: skip
+# About the time between two letters: the table is not arranged for half a word.
 _FILTER_DELAY_MS = 120
 
 

@@ -117,7 +117,7 @@ class SettingsDialog(QDialog):
         self.accept()
 
 
-def _editor(field: dict[str, Any], value: Any) -> QWidget:
+def _editor(field: dict[str, Any], value: object) -> QWidget:
     if field.get("enum"):
         combo = QComboBox()
         combo.addItems(field["enum"])
@@ -134,7 +134,7 @@ def _editor(field: dict[str, Any], value: Any) -> QWidget:
     return line
 
 
-def _read(editor: QWidget) -> Any:
+def _read(editor: QWidget) -> object:
     if isinstance(editor, QCheckBox):
         return editor.isChecked()
     if isinstance(editor, QComboBox):

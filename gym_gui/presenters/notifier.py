@@ -11,6 +11,7 @@ from gym_gui.models.run_status import status_of, title_of
 from gym_gui.services import Services
 from mosaic.records import RunRecord
 
+# A command that hangs must not keep one of the few threads for good.
 _COMMAND_LIMIT_S = 30
 
 

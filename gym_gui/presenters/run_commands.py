@@ -46,6 +46,7 @@ class RunCommands:
             self._submit_one(parent, refused, config)
 
     def _submit_one(self, parent: str, refused: Refused | None, config: TrainRunConfig) -> None:
+        # Shown before the daemon answers, so that a press of the button is never without effect.
         self._pending += 1
         key = pending_id(self._pending)
         store, notices = self._services.store, self._services.notices

@@ -32,6 +32,7 @@ class TabKind:
     fits: Callable[[RunRecord, Collection[str]], bool] = lambda run, files: True
 
 
+# Tabs of files appear with the files: an empty W&B tab would only raise questions.
 def _has_wandb(run: RunRecord, files: Collection[str]) -> bool:
     return "wandb" in files
 

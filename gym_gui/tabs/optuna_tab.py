@@ -124,6 +124,7 @@ class OptunaTab(RunTab):
             text += f" (showing {shown:,})"
         self._headline.setText(text)
         names = study.parameters
+        # A sorted table would move each row while it is being filled in.
         self.table.setSortingEnabled(False)
         self.table.setColumnCount(3 + len(names))
         self.table.setHorizontalHeaderLabels(["Trial", "State", "Value", *names])

@@ -24,6 +24,7 @@ from gym_gui.widgets.qt_types import sure
 from mosaic.client import TrainerClient
 from mosaic.records import StepBatch, StepRecord
 
+# Rows of a table widget are costly; everything is in the Replay tab anyway.
 _KEEP = 400
 _COLUMNS = ("Episode", "Step", "Action", "Reward", "End", "Observation")
 _EPISODE_COLUMNS = ("Episode", "Steps", "Return", "End")

@@ -106,6 +106,7 @@ class TensorBoardTab(RunTab):
             return
         if self.run.ended:
             self._timer.stop()  # this is the last look: nothing is written any more
+        # One fetch at a time: a slow connection must not collect them.
         self._following = True
         self.services.link.ask(
             self._fetch(self.run_id), lambda _found: self._rest(), lambda _error: self._rest()

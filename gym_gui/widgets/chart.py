@@ -20,9 +20,12 @@ from gym_gui.widgets.axis import ReadableAxis
 from mosaic.curves.thinning import thin
 
 Curve = tuple[Floats, Floats]
+# About one for each pixel across a wide screen.
 _DRAWN_POINTS = 2000
 _SOFT_POINTS = 500
+# Pale curves behind more than these make a chart unreadable.
 _MOST_WITH_RAW = 4
+# Half of a frame at 60 Hz: the other half is left for clicks.
 _TICK_S = 0.008
 
 

@@ -27,7 +27,9 @@ from gym_gui.widgets.qt_types import sure
 from mosaic.curves.names import tag_order
 
 Lines = Mapping[str, Mapping[str, Line]]
+# Making a chart takes longer than filling one; this many cover an algorithm's tags.
 _MOST_SPARE = 40
+# Charts in sight are arranged as they come, those below all at once.
 _FIRST_SCREEN = 8
 _CARD_WIDTH = 320
 
@@ -129,6 +131,7 @@ class ChartGrid(QWidget):
         self.setLayout(column(self._controls, self._empty, self._area, spacing=6))
         self._area.hide()
         self._make_timer = QTimer(self)
+        # One chart a turn of the event loop: forty at once would freeze the window.
         self._make_timer.setInterval(1)
         self._make_timer.timeout.connect(self._make_one)
         self._arrange_later = QTimer(self)

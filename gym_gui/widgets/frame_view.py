@@ -85,7 +85,12 @@ class FrameView(QWidget):
             strip = QRectF(0, self.height() - _STRIP, self.width(), _STRIP)
             painter.fillRect(strip, QColor(theme.surface))
             painter.setPen(QColor(theme.text))
-            painter.drawText(strip, int(Qt.AlignmentFlag.AlignCenter), self._numbers)
+            # A narrow view shows the first numbers whole rather than the middle of all.
+            room = int(strip.width()) - 12
+            words = painter.fontMetrics().elidedText(
+                self._numbers, Qt.TextElideMode.ElideRight, room
+            )
+            painter.drawText(strip, int(Qt.AlignmentFlag.AlignCenter), words)
         if self._hint:
             self._paint_hint(painter)
         painter.end()

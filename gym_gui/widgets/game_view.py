@@ -90,6 +90,7 @@ class GameView(QFrame):
             self.release()
             return
         name = _name(event)
+        # A key that is held counts once; the game itself decides how often it acts.
         if event.isAutoRepeat() or name not in self._wanted:
             return
         self._keys.append(name)

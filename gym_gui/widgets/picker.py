@@ -56,6 +56,7 @@ class Picker(QWidget):
     def set_choices(self, groups: Iterable[tuple[str, Iterable[str]]]) -> None:
         """Replace the list; what is typed stays."""
         text = self.text
+        # Emptying the list would report every text in between as a choice.
         self.combo.blockSignals(True)
         self._items.clear()
         self._names.clear()

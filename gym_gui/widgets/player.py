@@ -109,6 +109,7 @@ class Player(QWidget):
 
     def _set_pace(self) -> None:
         factor = _SPEEDS[self.speed.currentText()]
+        # Screens do not show more pictures a second; a shorter pause would only use the processor.
         self._timer.setInterval(max(8, int(1000 / (self._rate * factor))))
 
     def _on_tick(self) -> None:

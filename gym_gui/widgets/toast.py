@@ -14,6 +14,7 @@ from gym_gui.widgets.labels import label, selectable
 from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.qt_types import sure
 
+# The worse the news, the longer it takes to read.
 _SHOWN_MS = {"info": 5000, "success": 6000, "warning": 9000, "danger": 12_000}
 _ICONS = {"info": "info", "success": "check", "warning": "warning", "danger": "warning"}
 _MOST = 4
@@ -64,6 +65,7 @@ class Toast(QFrame):
         self._dismiss()
 
     def enterEvent(self, event: QEnterEvent | None) -> None:  # noqa: N802
+        # Under the mouse it is being read.
         self._timer.stop()
         super().enterEvent(event)
 
