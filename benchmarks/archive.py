@@ -60,13 +60,13 @@ def _measure(folder: Path, megabytes: int, count: int) -> list[dict[str, float]]
     with _daemon(here) as one, _daemon(there) as two:
         config = build.any_worker(build.Worker("example"), {"total_timesteps": 2})
         run = one.trainer.submit(config)
-        run = one.trainer.wait(run["run_id"], 60)
-        _fill(Path(run["run_dir"]), megabytes)
+        run = one.trainer.wait(run.run_id, 60)
+        _fill(Path(run.run_dir), megabytes)
         return [_round(one, two, run, folder) for _ in range(count)]
 
 
 def _round(one: _daemon, two: _daemon, run: dict[str, Any], folder: Path) -> dict[str, float]:
-    run_id, file, plain = run["run_id"], folder / "run.tar.gz", folder / "plain.tar.gz"
+    run_id, file, plain = run.run_id, folder / "run.tar.gz", folder / "plain.tar.gz"
     began, spent = time.monotonic(), one.spent()
     one.trainer.export_runs([run_id], file, overwrite=True)
     export_s, export_cpu = time.monotonic() - began, one.spent() - spent
@@ -75,7 +75,7 @@ def _round(one: _daemon, two: _daemon, run: dict[str, Any], folder: Path) -> dic
     import_s, import_cpu = time.monotonic() - began, two.spent() - spent
     two.trainer.delete(run_id, purge=True)
     began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(["tar", "-czf", plain, "-C", run["run_dir"], "."], check=True)
+    subprocess.run(["tar", "-czf", plain, "-C", run.run_dir, "."], check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
         "export_s": round(export_s, 2),

@@ -147,7 +147,7 @@ def load(scratch: Path, quick: bool) -> Figures:
     with daemon(scratch / "load", warm_start=False, cpu_slots=2) as (client, pid, _):
         for _ in range(22):
             client.submit(SLOW)
-        _until(lambda: client.resources()["running"] == 2)
+        _until(lambda: client.resources().running == 2)
         time.sleep(2.0)
         before, began = _cpu_s(pid), time.monotonic()
         time.sleep(seconds)
@@ -164,8 +164,8 @@ def load(scratch: Path, quick: bool) -> Figures:
 
 def _cancel_all(client: TrainerClient) -> None:
     for record in client.list_runs(page_size=500)[0]:
-        if record["state"] != "TERM":
-            client.cancel(record["run_id"], grace_s=0.0)
+        if record.live:
+            client.cancel(record.run_id, grace_s=0.0)
 
 
 def burst(scratch: Path, quick: bool) -> Figures:
@@ -178,7 +178,7 @@ def burst(scratch: Path, quick: bool) -> Figures:
             with ThreadPoolExecutor(32) as pool:
                 records = list(pool.map(lambda _: client.submit(EXAMPLE), range(200)))
             took.append(time.monotonic() - began)
-            accepted.append(len({record["run_id"] for record in records}))
+            accepted.append(len({record.run_id for record in records}))
             _cancel_all(client)
     return {
         "all_accepted_s": _spread(took),
@@ -238,8 +238,8 @@ def curve(scratch: Path, quick: bool) -> Figures:
             took.append(1000 * (time.monotonic() - began))
         size = _rss_mb(pid)
     return {
-        "points": batches[-1]["total_points"],
-        "points_sent": sum(len(batch["steps"]) for batch in batches),
+        "points": batches[-1].total_points,
+        "points_sent": sum(len(batch.steps) for batch in batches),
         "first_call_ms": round(took[0], 1),
         "later_calls_ms": _spread(took[1:], 1),
         "resident_afterwards_mb": round(size, 1),
@@ -366,7 +366,7 @@ def submit_to_first_step(scratch: Path, quick: bool) -> Figures:
 
 def _submit_and_step(client: TrainerClient, config: Figures, path: Path, cold: bool) -> float:
     began = time.monotonic()
-    run_id = client.submit(config, cold=cold)["run_id"]
+    run_id = client.submit(config, cold=cold).run_id
     moments = _moments(path, 1)
     client.cancel(run_id, grace_s=0.0)
     client.wait(run_id, timeout_s=60)
@@ -384,7 +384,7 @@ def overhead(scratch: Path, quick: bool) -> Figures:
                 name = f"{way}{number}"
                 if way == "path":
                     config, path = _ppo(scratch, name, 2_000_000)
-                    run_id = client.submit(config)["run_id"]
+                    run_id = client.submit(config).run_id
                     moments = _moments(path, 2)
                     client.cancel(run_id, grace_s=0.0)
                     client.wait(run_id, timeout_s=60)

@@ -1,6 +1,6 @@
 """What records share: fields that carry their description, and their form as plain data."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from typing import Any, get_type_hints
@@ -42,18 +42,3 @@ class Record:
         """Plain data with a stable set of keys."""
         assert is_dataclass(self)
         return {item.name: plain(getattr(self, item.name)) for item in fields(self)}
-
-    # Access by key remains until every caller reads attributes.
-    def __getitem__(self, name: str) -> Any:
-        try:
-            value = getattr(self, name)
-        except AttributeError:
-            raise KeyError(name) from None
-        return list(value) if isinstance(value, tuple) else value
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return getattr(self, name, default)
-
-    def keys(self) -> Iterator[str]:
-        assert is_dataclass(self)
-        return iter([item.name for item in fields(self)])

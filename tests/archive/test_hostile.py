@@ -340,7 +340,7 @@ def test_a_stopped_daemon_leaves_no_half_import(
             stack.enter_context(_half_sent(place, good, folder, "--as-new"))
         until(lambda: len(place.leftovers()) == 7, "the imports have begun")
         ordinary = place.trainer.submit("short")
-        assert place.trainer.ended(ordinary)["outcome"] == "completed"
+        assert place.trainer.ended(ordinary).outcome == "completed"
         os.kill(place.trainer.pid, signal.SIGTERM)
         assert place.trainer.wait_for_death() == 0
     assert place.leftovers() == []

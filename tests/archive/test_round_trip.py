@@ -104,15 +104,15 @@ def test_checkpoints_stay_at_home_when_asked(
     """--no-checkpoints leaves them out, says so, and the rest arrives."""
     one, two = make_place("one"), make_place("two")
     record = one.trainer.stepping("steady")
-    one.trainer.client.cancel(record["run_id"])
-    one.trainer.ended(record["run_id"])
+    one.trainer.client.cancel(record.run_id)
+    one.trainer.ended(record.run_id)
     file = tmp_path / "light.tar.gz"
-    done = one.mosaic.json("export", record["run_id"], "--no-checkpoints", "-o", str(file))
+    done = one.mosaic.json("export", record.run_id, "--no-checkpoints", "-o", str(file))
     left = [item["path"] for item in done["runs"][0]["left_out"]]
     assert left == ["checkpoints/last.json"]
     two.mosaic("import", str(file))
-    arrived = two.tree(record["run_id"])
-    assert {**arrived, left[0]: one.tree(record["run_id"])[left[0]]} == one.tree(record["run_id"])
+    arrived = two.tree(record.run_id)
+    assert {**arrived, left[0]: one.tree(record.run_id)[left[0]]} == one.tree(record.run_id)
 
 
 def test_the_same_run_again_is_no_work_and_another_one_is_refused(
@@ -148,7 +148,7 @@ def test_the_same_run_again_is_no_work_and_another_one_is_refused(
 def test_only_ended_runs_are_exported(make_place: Callable[..., Place], tmp_path: Path) -> None:
     """A run that still writes is refused with what to do; a mistyped id and a taken name too."""
     place = make_place("one")
-    run_id = place.trainer.stepping("steady")["run_id"]
+    run_id = place.trainer.stepping("steady").run_id
     file = tmp_path / "run.tar.gz"
     refused = place.mosaic("export", run_id, "-o", str(file), code=2)
     assert f"mosaic cancel {run_id}" in refused

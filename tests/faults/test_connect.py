@@ -67,11 +67,11 @@ def test_workers_join_and_report_over_tls(
 ) -> None:
     """Under a daemon with a certificate a worker shakes hands, reports live and completes."""
     trainer = make_trainer().start("--port", "0", *tls)
-    run_id = trainer.client.submit(JOBS[worker])["run_id"]
+    run_id = trainer.client.submit(JOBS[worker]).run_id
     ended = trainer.ended(run_id)
-    assert ended["outcome"] == "completed", ended["reason"]
+    assert ended.outcome == "completed", ended.reason
     assert "worker_registered" in trainer.kinds(run_id)
-    assert ended["progress"]["step"] > 0
+    assert ended.progress.step > 0
     if worker != "example":
         told = [item for batch in trainer.client.episodes(run_id) for item in batch.episodes]
         assert told, "telemetry arrives over TLS"
@@ -82,7 +82,7 @@ def test_a_worker_follows_its_daemon_to_another_certificate(
 ) -> None:
     """A daemon that comes back with a renewed certificate gets its worker back."""
     trainer = make_trainer().start("--port", "0", *tls)
-    run_id = trainer.client.submit(_job("example", {"total_timesteps": 10**9}))["run_id"]
+    run_id = trainer.client.submit(_job("example", {"total_timesteps": 10**9})).run_id
     trainer.wait_for(run_id, "EXEC")
     trainer.kill()
     make_certificate(tmp_path)
@@ -90,7 +90,7 @@ def test_a_worker_follows_its_daemon_to_another_certificate(
     trainer.client.pause(run_id)
     trainer.wait_for(run_id, "PAUSE")
     trainer.client.cancel(run_id)
-    assert trainer.ended(run_id)["outcome"] == "cancelled"
+    assert trainer.ended(run_id).outcome == "cancelled"
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "::1", "localhost", "127.0.0.3"])
@@ -101,8 +101,8 @@ def test_every_listen_address_can_be_reached(
     if ":" in address and not socket.has_ipv6:
         pytest.skip("this machine has no IPv6")
     trainer = make_trainer().start("--listen", address, "--port", "0", *tls)
-    ended = trainer.ended(trainer.client.submit(JOBS["example"])["run_id"])
-    assert ended["outcome"] == "completed", ended["reason"]
+    ended = trainer.ended(trainer.client.submit(JOBS["example"]).run_id)
+    assert ended.outcome == "completed", ended.reason
 
 
 def test_a_certificate_of_an_authority_is_trusted_by_itself(
@@ -118,7 +118,7 @@ def test_a_certificate_of_an_authority_is_trusted_by_itself(
     subprocess.run(sign.split(), check=True, capture_output=True, cwd=tmp_path)
     pair = ("--tls-cert", str(tmp_path / "leaf.pem"), "--tls-key", str(tmp_path / "leaf.key"))
     trainer = make_trainer().start("--port", "0", *pair)
-    assert trainer.ended(trainer.client.submit(JOBS["example"])["run_id"])["outcome"] == "completed"
+    assert trainer.ended(trainer.client.submit(JOBS["example"]).run_id).outcome == "completed"
 
 
 def test_relative_paths_mean_the_callers_folder(
@@ -131,7 +131,7 @@ def test_relative_paths_mean_the_callers_folder(
     start_daemon(home, 0, "127.0.0.1", "cert.pem", "cert.key")
     try:
         with TrainerClient.connect(home) as client:
-            assert client.health()["pid"] == find_endpoint(home).pid
+            assert client.health().pid == find_endpoint(home).pid
     finally:
         with TrainerClient.connect(home) as client:
             client.shutdown("stop")
@@ -225,9 +225,9 @@ def test_environment_proxies_never_carry_our_calls(
     for name in ("no_proxy", "NO_PROXY", "no_grpc_proxy"):
         monkeypatch.delenv(name, raising=False)
     trainer = make_trainer().start("--port", "0", *(tls if encrypted else ()))
-    run_id = trainer.client.submit(JOBS["spade_bdi"])["run_id"]
+    run_id = trainer.client.submit(JOBS["spade_bdi"]).run_id
     ended = trainer.ended(run_id)
-    assert ended["outcome"] == "completed", ended["reason"]
+    assert ended.outcome == "completed", ended.reason
     assert [item for batch in trainer.client.episodes(run_id) for item in batch.episodes]
     assert proxy.heard == []
 

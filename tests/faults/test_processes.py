@@ -31,12 +31,12 @@ def _one_worker(trainer: Trainer, run_id: str) -> list[int]:
 def test_p01_worker_killed(trainer: Trainer) -> None:
     """A worker killed with -9 fails its run, frees its slot and keeps its last checkpoint."""
     run = trainer.stepping()
-    os.kill(run["pid"], signal.SIGKILL)
-    end = trainer.ended(run["run_id"])
-    assert (end["outcome"], end["exit_code"]) == ("failed", -9)
-    assert "signal 9" in end["reason"]
-    assert [item["path"] for item in end["checkpoints"]] == ["checkpoints/last.json"]
-    assert group_members(run["pid"]) == []
+    os.kill(run.pid, signal.SIGKILL)
+    end = trainer.ended(run.run_id)
+    assert (end.outcome, end.exit_code) == ("failed", -9)
+    assert "signal 9" in end.reason
+    assert [item.path for item in end.checkpoints] == ["checkpoints/last.json"]
+    assert group_members(run.pid) == []
     assert trainer.free_slots() == 2
 
 
@@ -45,22 +45,22 @@ def test_p02_daemon_killed_mid_run(trainer: Trainer, downtime_s: float) -> None:
     """A run goes on without its daemon; the next one adopts the same process, and only that."""
     run = trainer.stepping()
     trainer.kill()
-    before = trainer.steps(run["run_id"])
+    before = trainer.steps(run.run_id)
     time.sleep(downtime_s)
-    until(lambda: trainer.steps(run["run_id"]) > before, "the run goes on without a daemon")
+    until(lambda: trainer.steps(run.run_id) > before, "the run goes on without a daemon")
     trainer.start()
-    adopted = trainer.wait_for(run["run_id"], "EXEC")
-    assert adopted["pid"] == run["pid"]
-    assert _one_worker(trainer, run["run_id"]) == [run["pid"]]
-    assert trainer.kinds(run["run_id"]).count("spawned") == 1
-    assert trainer.kinds(run["run_id"]).count("adopted") == 1
+    adopted = trainer.wait_for(run.run_id, "EXEC")
+    assert adopted.pid == run.pid
+    assert _one_worker(trainer, run.run_id) == [run.pid]
+    assert trainer.kinds(run.run_id).count("spawned") == 1
+    assert trainer.kinds(run.run_id).count("adopted") == 1
     until(
-        lambda: trainer.client.get(run["run_id"])["progress"]["step"] > before,
+        lambda: trainer.client.get(run.run_id).progress.step > before,
         "the steps of the downtime are read from the log",
     )
-    assert trainer.client.get(run["run_id"])["slots"] == run["slots"]
-    trainer.client.cancel(run["run_id"])
-    assert trainer.ended(run["run_id"])["outcome"] == "cancelled"
+    assert trainer.client.get(run.run_id).slots == run.slots
+    trainer.client.cancel(run.run_id)
+    assert trainer.ended(run.run_id).outcome == "cancelled"
 
 
 def test_p02_daemon_killed_before_the_handshake(make_trainer: MakeTrainer) -> None:
@@ -70,16 +70,16 @@ def test_p02_daemon_killed_before_the_handshake(make_trainer: MakeTrainer) -> No
     """
     trainer = make_trainer(handshake_timeout_s="2").start()
     run_id = trainer.submit("starts_alone")
-    pid = trainer.wait_for(run_id, "HSHK")["pid"]
+    pid = trainer.wait_for(run_id, "HSHK").pid
     began = time.monotonic()
     trainer.kill()
     (trainer.directory(run_id).path / "begin").touch()
     until(lambda: trainer.steps(run_id) > 2, "it works without a daemon")
     until(lambda: time.monotonic() - began > 2.0, "the time for the handshake is over")
     trainer.start()
-    assert trainer.wait_for(run_id, "EXEC")["pid"] == pid
+    assert trainer.wait_for(run_id, "EXEC").pid == pid
     trainer.client.cancel(run_id)
-    assert trainer.ended(run_id)["exit_code"] == 143
+    assert trainer.ended(run_id).exit_code == 143
 
 
 def test_p03_worker_finishes_while_daemon_is_down(trainer: Trainer) -> None:
@@ -91,10 +91,10 @@ def test_p03_worker_finishes_while_daemon_is_down(trainer: Trainer) -> None:
     record = json.loads(trainer.directory(run_id).exit.read_text())
     restarted_at = time.time()
     end = trainer.start().ended(run_id)
-    assert (end["outcome"], end["exit_code"]) == ("completed", 0)
+    assert (end.outcome, end.exit_code) == ("completed", 0)
     # When it ended, not when that was found out.
-    assert end["finished_at"] == pytest.approx(record["finished_at"], rel=0, abs=0.001)
-    assert end["finished_at"] < restarted_at
+    assert end.finished_at == pytest.approx(record["finished_at"], rel=0, abs=0.001)
+    assert end.finished_at < restarted_at
     assert trainer.kinds(run_id)[-3:] == ["completion_reported", "process_ended", "settled"]
 
 
@@ -102,11 +102,11 @@ def test_p04_daemon_and_worker_killed(trainer: Trainer) -> None:
     """When daemon, supervisor and worker all die, the run is lost, says so, and is not retried."""
     run = trainer.stepping()
     trainer.kill()
-    os.kill(trainer.supervisor(run["run_id"])["supervisor_pid"], signal.SIGKILL)
-    os.kill(run["pid"], signal.SIGKILL)
-    end = trainer.start().ended(run["run_id"])
-    assert end["outcome"] == "lost"
-    assert "faulted" in trainer.kinds(run["run_id"])
+    os.kill(trainer.supervisor(run.run_id)["supervisor_pid"], signal.SIGKILL)
+    os.kill(run.pid, signal.SIGKILL)
+    end = trainer.start().ended(run.run_id)
+    assert end.outcome == "lost"
+    assert "faulted" in trainer.kinds(run.run_id)
     assert trainer.client.list_runs()[2] == 1
     assert trainer.free_slots() == 2
 
@@ -116,24 +116,24 @@ def test_p04_lost_run_is_retried_when_the_policy_says_so(make_trainer: MakeTrain
     trainer = make_trainer(retry_lost="true").start()
     run = trainer.stepping()
     trainer.kill()
-    os.kill(trainer.supervisor(run["run_id"])["supervisor_pid"], signal.SIGKILL)
-    os.kill(run["pid"], signal.SIGKILL)
+    os.kill(trainer.supervisor(run.run_id)["supervisor_pid"], signal.SIGKILL)
+    os.kill(run.pid, signal.SIGKILL)
     trainer.start()
     until(lambda: trainer.client.list_runs()[2] == 2, "the run is submitted again")
     retried = trainer.client.get("last")
-    assert retried["parent_run_id"] == run["run_id"]
-    trainer.wait_for(retried["run_id"], "EXEC")
+    assert retried.parent_run_id == run.run_id
+    trainer.wait_for(retried.run_id, "EXEC")
 
 
 def test_p04_supervisor_killed_alone(trainer: Trainer) -> None:
     """A worker whose supervisor was killed goes on, can be cancelled, and leaves nothing."""
     run = trainer.stepping("family")
-    os.kill(trainer.supervisor(run["run_id"])["supervisor_pid"], signal.SIGKILL)
-    before = trainer.steps(run["run_id"])
-    until(lambda: trainer.steps(run["run_id"]) > before + 5, "the worker goes on")
-    trainer.client.cancel(run["run_id"], grace_s=0.2)
-    assert trainer.ended(run["run_id"])["outcome"] == "cancelled"
-    assert marked_processes(run["run_id"]) == []
+    os.kill(trainer.supervisor(run.run_id)["supervisor_pid"], signal.SIGKILL)
+    before = trainer.steps(run.run_id)
+    until(lambda: trainer.steps(run.run_id) > before + 5, "the worker goes on")
+    trainer.client.cancel(run.run_id, grace_s=0.2)
+    assert trainer.ended(run.run_id).outcome == "cancelled"
+    assert marked_processes(run.run_id) == []
 
 
 @pytest.mark.parametrize("place", ["after_append", "before_spawn", "after_spawn"])
@@ -145,8 +145,8 @@ def test_p05_daemon_killed_around_the_spawn(make_trainer: MakeTrainer, place: st
     trainer.start()
     run = trainer.wait_for(run_id, "EXEC")
     until(lambda: trainer.steps(run_id) > 2, "it makes steps")
-    assert _one_worker(trainer, run_id) == [run["pid"]]
-    assert len(run["slots"]) == 1
+    assert _one_worker(trainer, run_id) == [run.pid]
+    assert len(run.slots) == 1
     assert trainer.free_slots() == 1
     assert trainer.kinds(run_id).count("spawned") == 1
 
@@ -161,17 +161,17 @@ def test_p06_reboot_and_reused_pid(
     trainer = make_trainer().start(MOSAIC_BOOT_ID_FILE=str(boot))
     run = trainer.stepping()
     trainer.kill()
-    supervisor = trainer.supervisor(run["run_id"])
+    supervisor = trainer.supervisor(run.run_id)
     os.kill(supervisor["supervisor_pid"], signal.SIGKILL)
-    os.kill(run["pid"], signal.SIGKILL)
+    os.kill(run.pid, signal.SIGKILL)
     boot.write_text("second-boot\n")
     stranger = subprocess.Popen(["sleep", "600"], start_new_session=True)
     try:
         supervisor["pid"] = supervisor["supervisor_pid"] = stranger.pid
-        trainer.directory(run["run_id"]).supervisor.write_text(json.dumps(supervisor))
-        end = trainer.start(MOSAIC_BOOT_ID_FILE=str(boot)).ended(run["run_id"])
-        assert end["outcome"] == "lost"
-        assert "restarted" in end["reason"]
+        trainer.directory(run.run_id).supervisor.write_text(json.dumps(supervisor))
+        end = trainer.start(MOSAIC_BOOT_ID_FILE=str(boot)).ended(run.run_id)
+        assert end.outcome == "lost"
+        assert "restarted" in end.reason
         assert stranger.poll() is None
         assert process_state(stranger.pid) == "S"
     finally:
@@ -183,14 +183,14 @@ def test_p06_same_pid_of_another_program(trainer: Trainer) -> None:
     """A pid that another program of this boot has now is not the worker."""
     run = trainer.stepping()
     trainer.kill()
-    supervisor = trainer.supervisor(run["run_id"])
+    supervisor = trainer.supervisor(run.run_id)
     os.kill(supervisor["supervisor_pid"], signal.SIGKILL)
-    os.kill(run["pid"], signal.SIGKILL)
+    os.kill(run.pid, signal.SIGKILL)
     stranger = subprocess.Popen(["sleep", "600"], start_new_session=True)
     try:
         supervisor["pid"] = stranger.pid
-        trainer.directory(run["run_id"]).supervisor.write_text(json.dumps(supervisor))
-        assert trainer.start().ended(run["run_id"])["outcome"] == "lost"
+        trainer.directory(run.run_id).supervisor.write_text(json.dumps(supervisor))
+        assert trainer.start().ended(run.run_id).outcome == "lost"
         assert stranger.poll() is None
     finally:
         stranger.kill()
@@ -200,13 +200,13 @@ def test_p06_same_pid_of_another_program(trainer: Trainer) -> None:
 def test_p07_grandchildren_that_will_not_go(trainer: Trainer) -> None:
     """Cancelling ends every process of a run, whatever group, session or parent it chose."""
     run = trainer.stepping("family")
-    family = json.loads((trainer.directory(run["run_id"]).path / "family.json").read_text())
+    family = json.loads((trainer.directory(run.run_id).path / "family.json").read_text())
     assert all(process_state(pid) for pid in family)
-    trainer.client.cancel(run["run_id"], grace_s=0.3)
-    end = trainer.ended(run["run_id"])
-    assert end["outcome"] == "cancelled"
+    trainer.client.cancel(run.run_id, grace_s=0.3)
+    end = trainer.ended(run.run_id)
+    assert end.outcome == "cancelled"
     assert not any(process_state(pid) not in ("", "Z") for pid in family)
-    assert marked_processes(run["run_id"]) == []
+    assert marked_processes(run.run_id) == []
     assert trainer.free_slots() == 2
 
 
@@ -214,7 +214,7 @@ def test_p08_no_zombies(trainer: Trainer) -> None:
     """Workers that never wait for their children leave no zombie, nor do runs that ended."""
     runs = [trainer.submit("unreaped") for _ in range(6)]
     for run_id in runs:
-        assert trainer.ended(run_id)["outcome"] == "completed"
+        assert trainer.ended(run_id).outcome == "completed"
     time.sleep(0.6)
     zombies = [
         pid
@@ -233,13 +233,13 @@ def test_p09_hanging_worker_is_stalled_not_failed(make_trainer: MakeTrainer) -> 
     """A worker that says nothing is shown as stalled, keeps its slot, and recovers."""
     trainer = make_trainer(stall_after_s="2").start()
     run = trainer.stepping()
-    os.killpg(run["pid"], signal.SIGSTOP)
-    until(lambda: trainer.client.get(run["run_id"])["stalled"], "it is shown as stalled")
-    hanging = trainer.client.get(run["run_id"])
-    assert (hanging["state"], hanging["slots"]) == ("EXEC", run["slots"])
-    os.killpg(run["pid"], signal.SIGCONT)
-    until(lambda: not trainer.client.get(run["run_id"])["stalled"], "it recovers")
-    kinds = trainer.kinds(run["run_id"])
+    os.killpg(run.pid, signal.SIGSTOP)
+    until(lambda: trainer.client.get(run.run_id).stalled, "it is shown as stalled")
+    hanging = trainer.client.get(run.run_id)
+    assert (hanging.state, hanging.slots) == ("EXEC", run.slots)
+    os.killpg(run.pid, signal.SIGCONT)
+    until(lambda: not trainer.client.get(run.run_id).stalled, "it recovers")
+    kinds = trainer.kinds(run.run_id)
     assert kinds.index("stalled") < kinds.index("recovered")
 
 
@@ -247,51 +247,51 @@ def test_p09_silence_after_the_handshake_is_shown(make_trainer: MakeTrainer) -> 
     """A worker that hangs between handshake and start is shown as stalled too."""
     trainer = make_trainer(stall_after_s="1").start()
     run_id = trainer.submit("hangs_after_handshake")
-    until(lambda: trainer.client.get(run_id)["stalled"], "it is shown as stalled")
-    assert trainer.client.get(run_id)["state"] == "RDY"
+    until(lambda: trainer.client.get(run_id).stalled, "it is shown as stalled")
+    assert trainer.client.get(run_id).state == "RDY"
 
 
 def test_p10_exit_zero_without_completion(trainer: Trainer) -> None:
     """Exit code 0 alone is no success."""
     end = trainer.ended(trainer.submit("silent_exit"))
-    assert (end["outcome"], end["exit_code"]) == ("failed", 0)
-    assert "no completion record" in end["reason"]
+    assert (end.outcome, end.exit_code) == ("failed", 0)
+    assert "no completion record" in end.reason
 
 
 def test_p11_completion_then_crash(trainer: Trainer) -> None:
     """The exit code outranks the worker's word, and both are on record."""
     run_id = trainer.submit("crash_at_the_end")
     end = trainer.ended(run_id)
-    assert (end["outcome"], end["exit_code"]) == ("failed", 9)
-    assert "after run_completed" in end["reason"]
+    assert (end.outcome, end.exit_code) == ("failed", 9)
+    assert "after run_completed" in end.reason
     assert {"completion_reported", "process_ended"} <= set(trainer.kinds(run_id))
 
 
 def test_p12_cancel_in_every_state(make_trainer: MakeTrainer) -> None:
     """Cancelling works in every state, twice as well as once, and frees the slot once."""
     trainer = make_trainer(cpu_slots="1").start()
-    running = trainer.stepping()["run_id"]
+    running = trainer.stepping().run_id
     queued = trainer.submit("steady")
-    until(lambda: trainer.client.get(queued)["wait_reason"], "it says why it waits")
-    assert running in trainer.client.get(queued)["wait_reason"]
-    assert trainer.client.cancel(queued)["state"] == "TERM"
-    assert trainer.client.cancel(queued)["outcome"] == "cancelled"
+    until(lambda: trainer.client.get(queued).wait_reason, "it says why it waits")
+    assert running in trainer.client.get(queued).wait_reason
+    assert trainer.client.cancel(queued).state == "TERM"
+    assert trainer.client.cancel(queued).outcome == "cancelled"
     trainer.client.pause(running)
-    assert trainer.wait_for(running, "PAUSE")["slots"] == ["cpu:0"]
+    assert trainer.wait_for(running, "PAUSE").slots == ("cpu:0",)
     shaking = trainer.submit("mute")
     trainer.client.cancel(running)
     trainer.client.cancel(running)
-    assert trainer.ended(running)["outcome"] == "cancelled"
+    assert trainer.ended(running).outcome == "cancelled"
     trainer.wait_for(shaking, "HSHK")
     trainer.client.cancel(shaking)
-    assert trainer.ended(shaking)["outcome"] == "cancelled"
+    assert trainer.ended(shaking).outcome == "cancelled"
     ready = trainer.submit("hangs_after_handshake")
     trainer.wait_for(ready, "RDY")
     trainer.client.cancel(ready)
-    assert trainer.ended(ready)["outcome"] == "cancelled"
+    assert trainer.ended(ready).outcome == "cancelled"
     for run_id in (queued, running, shaking, ready):
         assert trainer.kinds(run_id).count("settled") == 1
-        assert trainer.client.cancel(run_id)["outcome"] == "cancelled"
+        assert trainer.client.cancel(run_id).outcome == "cancelled"
     assert trainer.free_slots() == 1
 
 
@@ -300,12 +300,12 @@ def test_p12_cancel_races_with_the_natural_end(trainer: Trainer) -> None:
     runs = [trainer.submit("short", extras={"seconds": 0.1 * number}) for number in range(6)]
     for run_id in runs:
         until(
-            lambda run_id=run_id: trainer.client.get(run_id)["state"] in ("EXEC", "TERM"),
+            lambda run_id=run_id: trainer.client.get(run_id).state in ("EXEC", "TERM"),
             "it has begun",
         )
         trainer.client.cancel(run_id)
     for run_id in runs:
-        assert trainer.ended(run_id)["outcome"] in ("completed", "cancelled")
+        assert trainer.ended(run_id).outcome in ("completed", "cancelled")
         assert trainer.kinds(run_id).count("settled") == 1
     assert trainer.free_slots() == 2
 
@@ -314,45 +314,45 @@ def test_p13_grace_for_a_long_save(make_trainer: MakeTrainer) -> None:
     """A worker busy saving gets its grace period, and what it saved is listed."""
     trainer = make_trainer(grace_s="20").start()
     run = trainer.stepping("slow_save", extras={"seconds": 3.0})
-    trainer.client.cancel(run["run_id"])
-    end = trainer.ended(run["run_id"])
-    assert (end["outcome"], end["exit_code"]) == ("cancelled", 143)
-    assert [item["path"] for item in end["checkpoints"]] == ["checkpoints/final.json"]
-    saved = trainer.directory(run["run_id"]).path / "checkpoints" / "final.json"
+    trainer.client.cancel(run.run_id)
+    end = trainer.ended(run.run_id)
+    assert (end.outcome, end.exit_code) == ("cancelled", 143)
+    assert [item.path for item in end.checkpoints] == ["checkpoints/final.json"]
+    saved = trainer.directory(run.run_id).path / "checkpoints" / "final.json"
     assert json.loads(saved.read_text()) == {"weights": [1, 2, 3]}
 
 
 def test_p14_wall_clock_limit(trainer: Trainer) -> None:
     """A run past its limit is asked, then killed; what it had saved stays."""
     run = trainer.stepping("deaf", limits={"max_wallclock_minutes": 0.03})
-    end = trainer.ended(run["run_id"])
-    assert (end["outcome"], end["exit_code"]) == ("time_limit", -9)
-    assert "limit of 0.03 min" in end["reason"]
-    assert trainer.steps(run["run_id"]) > 2
+    end = trainer.ended(run.run_id)
+    assert (end.outcome, end.exit_code) == ("time_limit", -9)
+    assert "limit of 0.03 min" in end.reason
+    assert trainer.steps(run.run_id) > 2
 
 
 def test_p15_out_of_memory(trainer: Trainer) -> None:
     """A run that asked for too much memory says so."""
     end = trainer.ended(trainer.submit("hungry"))
-    assert end["outcome"] == "failed"
-    assert "out of memory" in end["reason"]
+    assert end.outcome == "failed"
+    assert "out of memory" in end.reason
 
 
 def test_p17_missing_module(trainer: Trainer) -> None:
     """A worker whose module is missing fails before it gets a slot, with command and fix."""
     run_id = trainer.submit("steady", module="no_such_worker_module")
     end = trainer.ended(run_id)
-    assert end["outcome"] == "failed"
-    assert "-m no_such_worker_module" in end["reason"]
-    assert "run: make setup" in end["reason"]
+    assert end.outcome == "failed"
+    assert "-m no_such_worker_module" in end.reason
+    assert "run: make setup" in end.reason
     assert trainer.kinds(run_id) == ["submitted", "settled"]
 
 
 def test_p17_module_that_cannot_be_imported(trainer: Trainer) -> None:
     """A worker that dies at its first import fails with its exit code, and its words are kept."""
     end = trainer.ended(trainer.submit("steady", module="mosaic.runs"))
-    assert (end["outcome"], end["exit_code"]) == ("failed", 1)
-    stderr = trainer.directory(end["run_id"]).stderr.read_text()
+    assert (end.outcome, end.exit_code) == ("failed", 1)
+    stderr = trainer.directory(end.run_id).stderr.read_text()
     assert "cannot be directly executed" in stderr
 
 
@@ -363,7 +363,7 @@ def test_p18_two_daemons_on_one_home(trainer: Trainer) -> None:
     words = trainer.output()
     assert f"pid {trainer.pid} on {socket.gethostname()}" in words
     assert "mosaic down" in words
-    assert trainer.client.health()["pid"] == trainer.pid
+    assert trainer.client.health().pid == trainer.pid
 
 
 def test_p18_stale_lock_and_endpoint(trainer: Trainer) -> None:
@@ -372,14 +372,14 @@ def test_p18_stale_lock_and_endpoint(trainer: Trainer) -> None:
     assert trainer.home.endpoint.exists()
     assert trainer.home.lock.exists()
     trainer.start()
-    assert trainer.client.health()["epoch"] == 2
+    assert trainer.client.health().epoch == 2
 
 
 def test_warm_start_is_supervised_like_any_other(make_trainer: MakeTrainer) -> None:
     """A forked worker leads its own group, carries its marker, and outlives the daemon."""
     trainer = make_trainer(warm_start="true").start()
     run = trainer.stepping()
-    run_id, pid = run["run_id"], run["pid"]
+    run_id, pid = run.run_id, run.pid
     assert trainer.supervisor(run_id)["warm"]
     assert os.getpgid(pid) == pid
     assert has_marker(pid, run_id)
@@ -388,10 +388,10 @@ def test_warm_start_is_supervised_like_any_other(make_trainer: MakeTrainer) -> N
     before = trainer.steps(run_id)
     until(lambda: trainer.steps(run_id) > before + 5, "it goes on without daemon and zygote")
     trainer.start()
-    assert trainer.wait_for(run_id, "EXEC")["pid"] == pid
+    assert trainer.wait_for(run_id, "EXEC").pid == pid
     trainer.client.cancel(run_id)
     end = trainer.ended(run_id)
-    assert (end["outcome"], end["exit_code"]) == ("cancelled", 143)
+    assert (end.outcome, end.exit_code) == ("cancelled", 143)
     assert marked_processes(run_id) == []
 
 
@@ -399,9 +399,9 @@ def test_warm_start_family_is_ended_too(make_trainer: MakeTrainer) -> None:
     """Processes that a forked worker started are found by their marker as well."""
     trainer = make_trainer(warm_start="true").start()
     run = trainer.stepping("family")
-    family = json.loads((trainer.directory(run["run_id"]).path / "family.json").read_text())
-    trainer.client.cancel(run["run_id"], grace_s=0.2)
-    trainer.ended(run["run_id"])
+    family = json.loads((trainer.directory(run.run_id).path / "family.json").read_text())
+    trainer.client.cancel(run.run_id, grace_s=0.2)
+    trainer.ended(run.run_id)
     assert not any(process_state(pid) not in ("", "Z") for pid in family)
 
 
@@ -412,9 +412,9 @@ def _command_line(pid: int) -> str:
 def test_pause_by_signal_then_cancel(trainer: Trainer) -> None:
     """A worker that cannot pause by itself is stopped; it resumes, and it can be cancelled."""
     run = trainer.stepping()
-    run_id = run["run_id"]
+    run_id = run.run_id
     trainer.client.pause(run_id)
-    until(lambda: process_state(run["pid"]) == "T", "its process stands still")
+    until(lambda: process_state(run.pid) == "T", "its process stands still")
     standing = trainer.steps(run_id)
     time.sleep(0.3)
     assert trainer.steps(run_id) == standing
@@ -423,24 +423,24 @@ def test_pause_by_signal_then_cancel(trainer: Trainer) -> None:
     trainer.client.pause(run_id)
     trainer.client.cancel(run_id)
     end = trainer.ended(run_id)
-    assert (end["outcome"], end["exit_code"]) == ("cancelled", 143)
+    assert (end.outcome, end.exit_code) == ("cancelled", 143)
 
 
 def test_pause_at_a_safe_point_with_release(make_trainer: MakeTrainer) -> None:
     """A released pause lets another run have the slot; resuming waits for it in the queue."""
     trainer = make_trainer(cpu_slots="1").start()
     config = {"algo": "darts", "worker": "example", "total_timesteps": 100000}
-    first = trainer.client.submit({**config, "extras": {"step_ms": 10}})["run_id"]
+    first = trainer.client.submit({**config, "extras": {"step_ms": 10}}).run_id
     trainer.wait_for(first, "EXEC")
     trainer.client.pause(first, release=True)
-    assert trainer.wait_for(first, "PAUSE")["slots"] == []
-    second = trainer.stepping()["run_id"]
+    assert trainer.wait_for(first, "PAUSE").slots == ()
+    second = trainer.stepping().run_id
     trainer.client.resume(first)
-    until(lambda: trainer.client.get(first)["wait_reason"], "it waits for a slot")
-    assert trainer.client.get(first)["state"] == "PAUSE"
+    until(lambda: trainer.client.get(first).wait_reason, "it waits for a slot")
+    assert trainer.client.get(first).state == "PAUSE"
     trainer.client.cancel(second)
     trainer.ended(second)
-    assert trainer.wait_for(first, "EXEC")["slots"] == ["cpu:0"]
+    assert trainer.wait_for(first, "EXEC").slots == ("cpu:0",)
 
 
 def test_daemon_told_to_stop_its_runs(trainer: Trainer) -> None:
@@ -448,8 +448,8 @@ def test_daemon_told_to_stop_its_runs(trainer: Trainer) -> None:
     run = trainer.stepping()
     trainer.client.shutdown("stop")
     assert trainer.wait_for_death() == 0
-    assert marked_processes(run["run_id"]) == []
-    assert trainer.start().client.get(run["run_id"])["outcome"] == "interrupted"
+    assert marked_processes(run.run_id) == []
+    assert trainer.start().client.get(run.run_id).outcome == "interrupted"
 
 
 def test_daemon_told_to_leave_its_runs(trainer: Trainer) -> None:
@@ -457,6 +457,6 @@ def test_daemon_told_to_leave_its_runs(trainer: Trainer) -> None:
     run = trainer.stepping()
     os.kill(trainer.pid, signal.SIGTERM)
     assert trainer.wait_for_death() == 0
-    before = trainer.steps(run["run_id"])
-    until(lambda: trainer.steps(run["run_id"]) > before, "the worker goes on")
-    assert trainer.start().wait_for(run["run_id"], "EXEC")["pid"] == run["pid"]
+    before = trainer.steps(run.run_id)
+    until(lambda: trainer.steps(run.run_id) > before, "the worker goes on")
+    assert trainer.start().wait_for(run.run_id, "EXEC").pid == run.pid

@@ -44,7 +44,7 @@ def test_n01_preferred_port_taken(make_trainer: MakeTrainer) -> None:
         port = stranger.getsockname()[1]
         trainer = make_trainer(port=str(port)).start("--listen", "127.0.0.1")
         assert find_endpoint(trainer.home).port != port
-        assert trainer.client.health()["pid"] == trainer.pid
+        assert trainer.client.health().pid == trainer.pid
 
 
 def test_n01_asked_port_taken(make_trainer: MakeTrainer) -> None:
@@ -61,7 +61,7 @@ def test_n01_asked_port_taken(make_trainer: MakeTrainer) -> None:
 def test_n01_two_homes_side_by_side(make_trainer: MakeTrainer) -> None:
     """Two homes have two daemons, and neither answers for the other."""
     first, second = make_trainer("one").start(), make_trainer("two").start()
-    assert first.client.health()["pid"] != second.client.health()["pid"]
+    assert first.client.health().pid != second.client.health().pid
     endpoint = json.loads(first.home.endpoint.read_text())
     other = json.loads(second.home.endpoint.read_text())
     first.home.endpoint.write_text(json.dumps({**endpoint, "port": other["port"]}))
@@ -77,19 +77,19 @@ def test_n02_two_hundred_submits_at_once(make_trainer: MakeTrainer) -> None:
     trainer.client.health()
     with ThreadPoolExecutor(32) as pool:
         records = list(pool.map(lambda _: trainer.client.submit(config), range(200)))
-    assert len({record["run_id"] for record in records}) == 200
+    assert len({record.run_id for record in records}) == 200
     assert trainer.client.list_runs()[2] == 200
     until(lambda: len(trainer.client.list_runs(states=["EXEC"])[0]) == 2, "two runs are at work")
     for _ in range(5):
         resources = trainer.client.resources()
-        held = [slot["run_id"] for slot in resources["slots"] if slot["run_id"]]
+        held = [slot.run_id for slot in resources.slots if slot.run_id]
         assert len(held) == len(set(held)) == 2
-        assert (resources["queued"], resources["running"]) == (198, 2)
+        assert (resources.queued, resources.running) == (198, 2)
     waiting = trainer.client.list_runs(states=["INIT"], page_size=500)[0]
     assert len(waiting) == 198
-    assert all(run["wait_reason"] for run in waiting)
+    assert all(run.wait_reason for run in waiting)
     with ThreadPoolExecutor(32) as pool:
-        list(pool.map(lambda run: trainer.client.cancel(run["run_id"]), waiting))
+        list(pool.map(lambda run: trainer.client.cancel(run.run_id), waiting))
 
 
 def test_n02_one_run_per_idempotency_key(trainer: Trainer) -> None:
@@ -100,7 +100,7 @@ def test_n02_one_run_per_idempotency_key(trainer: Trainer) -> None:
 
     def submit(number: int) -> tuple[str, str]:
         key = keys[number % 4]
-        return key, str(trainer.client.submit(config, idempotency_key=key)["run_id"])
+        return key, str(trainer.client.submit(config, idempotency_key=key).run_id)
 
     with ThreadPoolExecutor(32) as pool:
         by_key = set(pool.map(submit, range(200)))
@@ -108,7 +108,7 @@ def test_n02_one_run_per_idempotency_key(trainer: Trainer) -> None:
     assert (own, own) in by_key
     assert trainer.client.list_runs()[2] == 4
     for _, run_id in by_key:
-        assert trainer.ended(run_id)["outcome"] == "completed"
+        assert trainer.ended(run_id).outcome == "completed"
         assert trainer.kinds(run_id).count("spawned") == 1
     trainer.restart()
     assert set(map(submit, range(4))) == by_key
@@ -119,7 +119,7 @@ def test_n02_a_refused_key_may_be_used_again(trainer: Trainer) -> None:
     with pytest.raises(InvalidConfigError):
         trainer.client.submit({"algo": 1}, idempotency_key="again")
     record = trainer.client.submit(trainer.config("short"), idempotency_key="again")
-    assert trainer.ended(record["run_id"])["outcome"] == "completed"
+    assert trainer.ended(record.run_id).outcome == "completed"
     with pytest.raises(MosaicError, match="at most 200"):
         trainer.client.submit(trainer.config("short"), idempotency_key="k" * 201)
 
@@ -138,13 +138,13 @@ def test_n03_slow_watcher_gets_a_gap(trainer: Trainer) -> None:
         trainer.client.update(run_id, notes=f"{number} " + "x" * 15_000)
     assert _memory_mb(trainer.pid) - before < 60
     fast = trainer.client.watch()
-    assert next(fast)["run"]["notes"].startswith("1299")
+    assert next(fast).run.notes.startswith("1299")
     fast.close()
     gap = next(message for message in slow if isinstance(message, ChangesMissed))
     slow.close()
     assert gap.since < gap.until
     refetched = trainer.client.watch(gap.generation, gap.since)
-    assert next(refetched)["run"]["notes"].startswith("1299")
+    assert next(refetched).run.notes.startswith("1299")
     refetched.close()
 
 
@@ -173,7 +173,7 @@ def _memory_mb(pid: int) -> float:
 
 def test_n04_clients_that_vanish(trainer: Trainer) -> None:
     """Hundreds of clients cut off in the middle of a stream leave no file and no queue behind."""
-    run_id = trainer.stepping()["run_id"]
+    run_id = trainer.stepping().run_id
     endpoint, token = find_endpoint(trainer.home), read_token(trainer.home).decode()
     metadata = (("authorization", f"Bearer {token}"),)
 
@@ -194,7 +194,7 @@ def test_n04_clients_that_vanish(trainer: Trainer) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(visit, range(300)))
     until(lambda: _open_files(trainer.pid) <= files + 3, "their files are closed")
-    assert trainer.client.get(run_id)["state"] == "EXEC"
+    assert trainer.client.get(run_id).state == "EXEC"
 
 
 def _open_files(pid: int) -> int:
@@ -208,7 +208,7 @@ def test_n05_oversize_config(trainer: Trainer) -> None:
         trainer.client.submit(config)
     with pytest.raises(MosaicError, match="RESOURCE_EXHAUSTED"):
         trainer.client.submit(trainer.config("short", extras={"notes": "n" * 20_000_000}))
-    assert trainer.client.health()["pid"] == trainer.pid
+    assert trainer.client.health().pid == trainer.pid
 
 
 _NONSENSE = [
@@ -241,10 +241,10 @@ def test_n06_nonsense_from_a_worker(trainer: Trainer, tmp_path: Path) -> None:
     script.write_bytes(b"\n".join(_NONSENSE) + b"\n")
     run_id = trainer.submit("says", extras={"file": str(script)})
     end = trainer.ended(run_id)
-    assert end["outcome"] == "completed"
-    assert end["quarantined_lines"] == len(_NONSENSE)
-    assert end["metrics"] == {"still_here": 1.0}
-    assert end["checkpoints"] == []
+    assert end.outcome == "completed"
+    assert end.quarantined_lines == len(_NONSENSE)
+    assert end.metrics == {"still_here": 1.0}
+    assert end.checkpoints == ()
     assert trainer.client.list_runs()[2] == 1
 
 
@@ -255,10 +255,10 @@ def test_n06_flood_of_notes_does_not_hold_the_daemon_up(trainer: Trainer, tmp_pa
     script.write_bytes(b"\n".join(lines) + b"\n")
     run_id = trainer.submit("says", extras={"file": str(script)})
     end = trainer.ended(run_id)
-    assert end["outcome"] == "completed"
+    assert end.outcome == "completed"
     notes = trainer.kinds(run_id).count("worker_note")
     assert notes >= 1
-    assert notes + end["quarantined_lines"] == 20_000
+    assert notes + end.quarantined_lines == 20_000
 
 
 @given(st.binary(max_size=300), st.integers(0, 400))
@@ -309,20 +309,20 @@ def test_n08_ids_grow_when_the_clock_is_set_back(
     with monkeypatch.context() as patched:
         patched.setattr(time, "time_ns", lambda: tomorrow)
         ahead = ids.new_run_id()
-    first = trainer.client.submit(trainer.config("short"), idempotency_key=ahead)["run_id"]
+    first = trainer.client.submit(trainer.config("short"), idempotency_key=ahead).run_id
     trainer.ended(first)
     trainer.restart()
     second = trainer.submit("short")
     assert second > first
-    assert trainer.client.get("last")["run_id"] == second
+    assert trainer.client.get("last").run_id == second
 
 
 def test_n09_worker_of_another_protocol(trainer: Trainer) -> None:
     """A worker that speaks another protocol is refused with both versions, and does not hang."""
     run_id = trainer.submit("from_the_future")
     end = trainer.ended(run_id)
-    assert end["outcome"] == "failed"
-    assert "speaks protocol 99, this daemon speaks 1" in end["reason"]
+    assert end.outcome == "failed"
+    assert "speaks protocol 99, this daemon speaks 1" in end.reason
     assert "faulted" in trainer.kinds(run_id)
     assert trainer.free_slots() == 2
 
@@ -332,8 +332,8 @@ def test_n10_handshake_never_comes(make_trainer: MakeTrainer) -> None:
     trainer = make_trainer(handshake_timeout_s="1").start()
     run_id = trainer.submit("mute")
     end = trainer.ended(run_id)
-    assert end["outcome"] == "failed"
-    assert "handshake timeout" in end["reason"]
+    assert end.outcome == "failed"
+    assert "handshake timeout" in end.reason
     assert "faulted" in trainer.kinds(run_id)
     assert trainer.free_slots() == 2
 
@@ -349,9 +349,9 @@ def test_a_broken_worker_is_its_own_problem(trainer: Trainer) -> None:
         (problem,) = refused.value.problems
         assert (problem.pointer, problem.code) == ("/metadata/worker/type", "CFG105")
         assert words in problem.message
-    listed = {worker["type"]: worker for worker in trainer.client.workers()}
-    assert "no_such_package" in listed["broken_package"]["problem"]
-    assert trainer.ended(trainer.submit("short"))["outcome"] == "completed"
+    listed = {worker.type: worker for worker in trainer.client.workers()}
+    assert "no_such_package" in listed.broken_package.problem
+    assert trainer.ended(trainer.submit("short")).outcome == "completed"
 
 
 def test_many_problems_reach_the_client(trainer: Trainer) -> None:
@@ -375,7 +375,7 @@ def test_a_locked_registry_does_not_stop_other_calls(trainer: Trainer) -> None:
 
     def ask_for_last() -> None:
         try:
-            answers.append(trainer.client.get("last")["run_id"])
+            answers.append(trainer.client.get("last").run_id)
         except MosaicError as error:
             answers.append(str(error))
 

@@ -61,14 +61,14 @@ def test_x01_strange_ids_are_refused_by_every_call(trainer: Trainer) -> None:
         for text in filter(str.isprintable, _STRANGE_IDS):
             with pytest.raises(MosaicError, match=r"is not a run id|no run|there is no run"):
                 getattr(trainer.client, call)(text)
-    assert trainer.client.health()["pid"] == trainer.pid
+    assert trainer.client.health().pid == trainer.pid
     assert trainer.run_ids() == []
 
 
 def test_x01_a_key_never_becomes_a_path(trainer: Trainer, tmp_path: Path) -> None:
     """An idempotency key that looks like a path is only remembered."""
     record = trainer.client.submit(trainer.config("short"), idempotency_key="../../escaped")
-    assert is_run_id(record["run_id"])
+    assert is_run_id(record.run_id)
     assert not list(tmp_path.rglob("*escaped*"))
 
 
@@ -104,10 +104,10 @@ def test_x02_a_run_directory_swapped_for_a_link(trainer: Trainer, tmp_path: Path
     """Purging a run whose folder was swapped for a link removes the link alone."""
     end = trainer.ended(trainer.submit("short"))
     outside = tmp_path / "outside"
-    run_dir = trainer.directory(end["run_id"]).path
+    run_dir = trainer.directory(end.run_id).path
     run_dir.rename(outside)
     run_dir.symlink_to(outside)
-    trainer.client.delete(end["run_id"], purge=True)
+    trainer.client.delete(end.run_id, purge=True)
     assert (outside / "config.json").exists()
     assert not os.path.lexists(run_dir)
 
@@ -115,14 +115,14 @@ def test_x02_a_run_directory_swapped_for_a_link(trainer: Trainer, tmp_path: Path
 def test_x02_a_log_that_is_a_link_is_not_served(trainer: Trainer) -> None:
     """A worker that swaps its log for a link shows nobody what the link leads to."""
     run = trainer.stepping()
-    directory = trainer.directory(run["run_id"])
+    directory = trainer.directory(run.run_id)
     directory.stdout.unlink()
     directory.stdout.symlink_to("/etc/passwd")
-    trainer.client.cancel(run["run_id"])
-    trainer.ended(run["run_id"])
-    assert list(trainer.client.logs(run["run_id"], stream="stdout", lifecycle=True)) == []
-    assert list(trainer.client.logs(run["run_id"], stream="stdout", tail_lines=5)) == []
-    assert not (trainer.home.logs / run["run_id"] / "stdout.log").exists()
+    trainer.client.cancel(run.run_id)
+    trainer.ended(run.run_id)
+    assert list(trainer.client.logs(run.run_id, stream="stdout", lifecycle=True)) == []
+    assert list(trainer.client.logs(run.run_id, stream="stdout", tail_lines=5)) == []
+    assert not (trainer.home.logs / run.run_id / "stdout.log").exists()
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.0.2.7"])
@@ -206,12 +206,12 @@ def test_x05_wrong_tokens(trainer: Trainer, stub: Any) -> None:
         for metadata in attempts:
             assert _refusal(getattr(stub, name), request, metadata) == "UNAUTHENTICATED", name
     assert _refusal(stub.GetHealth, pb.GetHealthRequest(), ()) == "OK"
-    assert trainer.client.health()["pid"] == trainer.pid
+    assert trainer.client.health().pid == trainer.pid
 
 
 def test_x05_a_worker_speaks_for_its_own_run_only(trainer: Trainer, stub: Any) -> None:
     """A launch key registers one run, a session speaks for one run, and neither is a client."""
-    run, other = trainer.stepping()["run_id"], trainer.stepping()["run_id"]
+    run, other = trainer.stepping().run_id, trainer.stepping().run_id
     token = read_token(trainer.home)
     launch, session = auth.launch_key(token, run), auth.session_token(token, run)
 
@@ -238,7 +238,7 @@ def test_x05_a_worker_speaks_for_its_own_run_only(trainer: Trainer, stub: Any) -
 
 def test_x05_an_ended_run_takes_no_worker(trainer: Trainer, stub: Any) -> None:
     """The launch key of a run that has ended opens nothing."""
-    run_id = trainer.ended(trainer.submit("short"))["run_id"]
+    run_id = trainer.ended(trainer.submit("short")).run_id
     key = auth.launch_key(read_token(trainer.home), run_id)
     metadata = (("mosaic-run-id", run_id), ("authorization", f"Bearer {key}"))
     request = pb.RegisterWorkerRequest(run_id=run_id, protocol_version=1)
@@ -301,7 +301,7 @@ def test_x06_secret_canary(trainer: Trainer, tmp_path: Path) -> None:
     watcher = threading.Thread(target=look_at_command_lines)
     watcher.start()
     try:
-        run_id = trainer.client.submit(config)["run_id"]
+        run_id = trainer.client.submit(config).run_id
         trainer.ended(run_id)
         with pytest.raises(InvalidConfigError) as refused:
             trainer.client.submit(
@@ -310,8 +310,8 @@ def test_x06_secret_canary(trainer: Trainer, tmp_path: Path) -> None:
         assert CANARY not in str(refused.value)
         clone = json.loads(trainer.directory(run_id).config.read_text())
         clone["metadata"]["worker"]["config"]["extras"]["crash"] = False
-        again = trainer.client.submit(clone, parent_run_id=run_id)["run_id"]
-        assert trainer.ended(again)["outcome"] == "completed"
+        again = trainer.client.submit(clone, parent_run_id=run_id).run_id
+        assert trainer.ended(again).outcome == "completed"
     finally:
         watching.set()
         watcher.join()
@@ -332,8 +332,8 @@ def test_x06_secret_canary(trainer: Trainer, tmp_path: Path) -> None:
 def test_x06_only_the_worker_has_the_secret_in_its_environment(trainer: Trainer) -> None:
     """Neither the daemon nor the supervisor carries a run's secret in its environment."""
     config = trainer.config("steady", extras={"wandb_api_key": CANARY})
-    run_id = trainer.client.submit(config)["run_id"]
-    pid = trainer.wait_for(run_id, "EXEC")["pid"]
+    run_id = trainer.client.submit(config).run_id
+    pid = trainer.wait_for(run_id, "EXEC").pid
     until(lambda: trainer.steps(run_id), "it makes steps")
     assert _processes_showing(CANARY.encode(), "environ") == [pid]
 
@@ -367,5 +367,5 @@ def test_x08_denied_environment(trainer: Trainer) -> None:
 def test_x08_what_is_allowed_reaches_the_worker(trainer: Trainer) -> None:
     """Other variables arrive as they were given."""
     run_id = trainer.submit("steady", environment={"MY_FLAG": "on and on"})
-    pid = trainer.wait_for(run_id, "EXEC")["pid"]
+    pid = trainer.wait_for(run_id, "EXEC").pid
     assert b"MY_FLAG=on and on" in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")

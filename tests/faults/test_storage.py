@@ -55,23 +55,23 @@ class _Lock:
 
 def test_d02_registry_held_by_another_program(trainer: Trainer) -> None:
     """While another program holds the registry runs go on, nothing is lost, no list is empty."""
-    first = trainer.stepping()["run_id"]
+    first = trainer.stepping().run_id
     with _Lock(trainer.home.registry):
         second = trainer.submit("short")
-        assert trainer.ended(second)["outcome"] == "completed"
-        assert trainer.client.get(first)["state"] == "EXEC"
+        assert trainer.ended(second).outcome == "completed"
+        assert trainer.client.get(first).state == "EXEC"
         with pytest.raises(StorageError, match="locked"):
             trainer.client.list_runs()
         with pytest.raises(StorageError, match="locked"):
             trainer.client.get("last")
-        assert trainer.client.health()["pid"] == trainer.pid
+        assert trainer.client.health().pid == trainer.pid
     until(lambda: _listed(trainer) == {first, second}, "everything is listed again")
     assert trainer.kinds(second)[-1] == "settled"
 
 
 def _listed(trainer: Trainer) -> set[str]:
     try:
-        return {run["run_id"] for run in trainer.client.list_runs()[0]}
+        return {run.run_id for run in trainer.client.list_runs()[0]}
     except StorageError:
         return set()
 
@@ -108,9 +108,9 @@ def test_d02_what_the_registry_missed_is_found_again(trainer: Trainer) -> None:
         trainer.client.delete(other)
         trainer.kill()
     trainer.start()
-    assert trainer.client.get(ended)["notes"] == "remember me"
-    assert {run["run_id"] for run in trainer.client.list_runs()[0]} == {ended}
-    assert {run["run_id"] for run in trainer.client.list_runs(deleted=True)[0]} == {other}
+    assert trainer.client.get(ended).notes == "remember me"
+    assert {run.run_id for run in trainer.client.list_runs()[0]} == {ended}
+    assert {run.run_id for run in trainer.client.list_runs(deleted=True)[0]} == {other}
     trainer.client.restore(other)
     assert trainer.kinds(other)[-2:] == ["deleted", "restored"]
 
@@ -120,7 +120,7 @@ def _fill(trainer: Trainer) -> tuple[str, str]:
     finished = trainer.submit("short")
     trainer.ended(finished)
     trainer.client.update(finished, notes="a note")
-    return finished, trainer.stepping()["run_id"]
+    return finished, trainer.stepping().run_id
 
 
 def _damage_truncate(path: Path) -> None:
@@ -149,7 +149,7 @@ def _older_schema(path: Path) -> None:
 def test_d03_registry_damaged_old_or_gone(trainer: Trainer, damage: Callable[[Path], None]) -> None:
     """A registry that is damaged, old or gone is set aside and built anew; nothing is lost."""
     finished, running = _fill(trainer)
-    pid = trainer.client.get(running)["pid"]
+    pid = trainer.client.get(running).pid
     before = trainer.client.get(finished)
     trainer.kill()
     for suffix in ("-wal", "-shm"):
@@ -166,11 +166,11 @@ def test_d03_registry_damaged_old_or_gone(trainer: Trainer, damage: Callable[[Pa
         "version",
         "metrics",
     ):
-        assert after[field] == before[field]
+        assert getattr(after, field) == getattr(before, field)
     adopted = trainer.wait_for(running, "EXEC")
-    assert adopted["pid"] == pid
-    assert trainer.client.health()["epoch"] == 2
-    assert {run["run_id"] for run in trainer.client.list_runs()[0]} == {finished, running}
+    assert adopted.pid == pid
+    assert trainer.client.health().epoch == 2
+    assert {run.run_id for run in trainer.client.list_runs()[0]} == {finished, running}
     if damage is not os.unlink:
         assert list(trainer.home.trainer.glob("registry.sqlite3.set-aside-*"))
 
@@ -201,7 +201,7 @@ def test_d04_killed_while_the_registry_is_written(make_trainer: MakeTrainer, pla
     dying = trainer.spawn("--port", "0", MOSAIC_FAULT=f"{place}:kill")
     assert dying.wait(timeout=30) == -9
     trainer.start()
-    assert trainer.client.get(finished)["notes"] == "a note"
+    assert trainer.client.get(finished).notes == "a note"
     assert trainer.wait_for(running, "EXEC")
     assert trainer.client.list_runs()[2] == 2
     assert not list(trainer.home.trainer.glob("registry.sqlite3.set-aside-*"))
@@ -212,51 +212,51 @@ def test_d05_damaged_files_of_one_run(trainer: Trainer) -> None:
     sound = trainer.submit("short")
     trainer.ended(sound)
     hurt = trainer.stepping()
-    directory = trainer.directory(hurt["run_id"])
+    directory = trainer.directory(hurt.run_id)
     trainer.kill()
     for path in (directory.config, directory.supervisor):
         path.write_bytes(path.read_bytes()[:30])
     directory.analytics.write_bytes(b'{"half')
     trainer.start()
-    assert trainer.wait_for(hurt["run_id"], "EXEC")["pid"] == hurt["pid"]
+    assert trainer.wait_for(hurt.run_id, "EXEC").pid == hurt.pid
     assert trainer.client.list_runs()[2] == 2
-    trainer.client.cancel(hurt["run_id"])
-    assert trainer.ended(hurt["run_id"])["outcome"] == "cancelled"
+    trainer.client.cancel(hurt.run_id)
+    assert trainer.ended(hurt.run_id).outcome == "cancelled"
 
 
 def test_d05_damaged_exit_record(trainer: Trainer) -> None:
     """A run whose exit record is unreadable ends as lost instead of running for ever."""
     run = trainer.stepping()
     trainer.kill()
-    supervisor = trainer.supervisor(run["run_id"])
+    supervisor = trainer.supervisor(run.run_id)
     os.kill(supervisor["supervisor_pid"], 9)
-    os.kill(run["pid"], 9)
-    trainer.directory(run["run_id"]).exit.write_text('{"code": 1')
-    assert trainer.start().ended(run["run_id"])["outcome"] == "lost"
+    os.kill(run.pid, 9)
+    trainer.directory(run.run_id).exit.write_text('{"code": 1')
+    assert trainer.start().ended(run.run_id).outcome == "lost"
 
 
 def test_d05_damaged_config_of_a_waiting_run(make_trainer: MakeTrainer) -> None:
     """A waiting run whose config was damaged fails with a clear reason, before it gets a slot."""
     trainer = make_trainer(cpu_slots="1").start()
-    first = trainer.stepping()["run_id"]
+    first = trainer.stepping().run_id
     waiting = trainer.submit("short")
     trainer.directory(waiting).config.write_text("{")
     trainer.client.cancel(first)
     end = trainer.ended(waiting)
-    assert end["outcome"] == "failed"
-    assert "config.json is gone or damaged" in end["reason"]
+    assert end.outcome == "failed"
+    assert "config.json is gone or damaged" in end.reason
 
 
 def test_d05_damaged_secrets_of_a_waiting_run(make_trainer: MakeTrainer) -> None:
     """A run whose secrets cannot be read fails at once and says what to do."""
     trainer = make_trainer(cpu_slots="1").start()
-    first = trainer.stepping()["run_id"]
+    first = trainer.stepping().run_id
     waiting = trainer.submit("short", extras={"wandb_api_key": "k"})
     (trainer.home.secrets / f"{waiting}.json").write_text("{")
     trainer.client.cancel(first)
     end = trainer.ended(waiting)
-    assert end["outcome"] == "failed"
-    assert "is damaged; submit the run again with its secret" in end["reason"]
+    assert end.outcome == "failed"
+    assert "is damaged; submit the run again with its secret" in end.reason
     assert trainer.free_slots() == 1
 
 
@@ -271,10 +271,10 @@ def test_d05_damaged_event_log_and_no_registry(trainer: Trainer) -> None:
     trainer.start()
     until(lambda: trainer.steps(running) > 0, "it steps")
     trainer.client.cancel(running)
-    assert trainer.ended(running)["outcome"] == "cancelled"
+    assert trainer.ended(running).outcome == "cancelled"
     assert trainer.kinds(running)[-1] == "settled"
     assert path.with_suffix(".damaged").exists()
-    assert trainer.client.get(finished)["outcome"] == "completed"
+    assert trainer.client.get(finished).outcome == "completed"
 
 
 @pytest.fixture(scope="module")
@@ -329,10 +329,10 @@ def test_d08_run_directory_removed_under_a_live_run(trainer: Trainer) -> None:
     """Removing a live run's folder ends that run at worst; daemon and list go on."""
     run = trainer.stepping("deaf")
     other = trainer.stepping()
-    shutil.rmtree(trainer.directory(run["run_id"]).path, ignore_errors=True)
-    trainer.client.cancel(run["run_id"], grace_s=0.2)
-    assert trainer.ended(run["run_id"])["outcome"] == "cancelled"
-    assert trainer.client.get(other["run_id"])["state"] == "EXEC"
+    shutil.rmtree(trainer.directory(run.run_id).path, ignore_errors=True)
+    trainer.client.cancel(run.run_id, grace_s=0.2)
+    assert trainer.ended(run.run_id).outcome == "cancelled"
+    assert trainer.client.get(other.run_id).state == "EXEC"
     assert trainer.client.list_runs()[2] == 2
 
 
@@ -343,7 +343,7 @@ def test_d01_refused_submit_leaves_nothing(make_trainer: MakeTrainer) -> None:
         trainer.submit("short")
     assert trainer.run_ids() == []
     assert list(trainer.home.configs.iterdir()) == []
-    assert "disk almost full" in trainer.client.health()["notice"]
+    assert "disk almost full" in trainer.client.health().notice
 
 
 def test_d01_half_made_runs_are_removed(trainer: Trainer) -> None:
@@ -408,16 +408,16 @@ def test_d10_a_log_with_everything_in_it(trainer: Trainer, tmp_path: Path) -> No
     nasty = tmp_path / "nasty.bin"
     nasty.write_bytes(_NASTY)
     end = trainer.ended(trainer.submit("says", extras={"file": str(nasty)}))
-    assert end["outcome"] == "completed"
-    assert end["metrics"] == {"still_here": 1.0}
-    assert end["quarantined_lines"] == 1
-    text = "".join(chunk.text for chunk in trainer.client.logs(end["run_id"], stream="stdout"))
+    assert end.outcome == "completed"
+    assert end.metrics == {"still_here": 1.0}
+    assert end.quarantined_lines == 1
+    text = "".join(chunk.text for chunk in trainer.client.logs(end.run_id, stream="stdout"))
     assert "red and a NUL  and \ufffd\ufffd no UTF-8" in text
     assert "[a line of 50,000,000 bytes]" in text
     assert len(text) < 100_000
-    found = list(trainer.client.logs(end["run_id"], stream="stdout", grep="needle"))
+    found = list(trainer.client.logs(end.run_id, stream="stdout", grep="needle"))
     assert [(chunk.stream, chunk.text) for chunk in found] == [("stdout", "needle in the hay\n")]
-    tail = "".join(chunk.text for chunk in trainer.client.logs(end["run_id"], tail_lines=1))
+    tail = "".join(chunk.text for chunk in trainer.client.logs(end.run_id, tail_lines=1))
     assert tail == "needle in the hay\n"
 
 
@@ -468,23 +468,23 @@ def test_trash_is_emptied_when_its_time_has_come(make_trainer: MakeTrainer) -> N
     trainer = make_trainer().start()
     kept, gone = trainer.ended(trainer.submit("short")), trainer.ended(trainer.submit("short"))
     for record in (kept, gone):
-        trainer.client.delete(record["run_id"])
+        trainer.client.delete(record.run_id)
     assert trainer.client.list_runs()[2] == 0
-    trainer.client.restore(kept["run_id"])
+    trainer.client.restore(kept.run_id)
     trainer.restart(MOSAIC_SETTING_TRASH_DAYS="0")
-    until(lambda: trainer.run_ids() == [kept["run_id"]], "the trash is emptied")
-    assert trainer.client.get(kept["run_id"])["outcome"] == "completed"
+    until(lambda: trainer.run_ids() == [kept.run_id], "the trash is emptied")
+    assert trainer.client.get(kept.run_id).outcome == "completed"
     assert trainer.client.list_runs(deleted=True)[2] == 0
 
 
 def test_d10_the_log_is_archived_and_outlives_the_run_directory(trainer: Trainer) -> None:
     """Logs of an ended run lie in the archive too, until it is removed for good."""
     end = trainer.ended(trainer.submit("short"))
-    archived = trainer.home.logs / end["run_id"] / "stdout.log"
+    archived = trainer.home.logs / end.run_id / "stdout.log"
     assert b"run_completed" in archived.read_bytes()
-    trainer.client.delete(end["run_id"])
+    trainer.client.delete(end.run_id)
     assert archived.exists()
     time.sleep(0.1)
-    trainer.client.delete(end["run_id"], purge=True)
+    trainer.client.delete(end.run_id, purge=True)
     assert not archived.parent.exists()
     assert trainer.run_ids() == []

@@ -37,26 +37,26 @@ def test_a_scripted_game_is_recorded_and_replayed_exactly(trainer: Trainer, tmp_
     record = trainer.client.submit(
         build.play("human", "CartPole-v1", seed=3, script=KEYS.read_text())
     )
-    ended = trainer.ended(record["run_id"])
-    assert ended["outcome"] == "completed", ended["reason"]
+    ended = trainer.ended(record.run_id)
+    assert ended.outcome == "completed", ended.reason
 
-    steps = fetch_episode(trainer.client, record["run_id"], 0)
+    steps = fetch_episode(trainer.client, record.run_id, 0)
     rewards, frames = played_again("CartPole-v1", 3, [s.action for s in steps])
     assert steps[-1].terminated
     assert [s.reward for s in steps] == rewards
     for step, frame in zip(steps, frames, strict=True):
         assert np.array_equal(np.asarray(Image.open(io.BytesIO(step.frame))), frame)
-    assert read_episode(Path(ended["run_dir"]), 0) == steps
+    assert read_episode(Path(ended.run_dir), 0) == steps
 
-    [batch] = trainer.client.episodes(record["run_id"])
+    [batch] = trainer.client.episodes(record.run_id)
     assert batch.episodes[0].total_reward == sum(rewards)
     assert batch.episodes[0].seed == 3
     assert write_video(steps, tmp_path / "game.mp4") == len(steps)
     assert (tmp_path / "game.mp4").stat().st_size > 1000
     with pytest.raises(NotRecordedError, match="episode 99 is not recorded: episodes 0 to"):
-        fetch_episode(trainer.client, record["run_id"], 99)
+        fetch_episode(trainer.client, record.run_id, 99)
     with pytest.raises(NotRecordedError, match="the store holds episodes 0 to"):
-        read_episode(Path(ended["run_dir"]), 99)
+        read_episode(Path(ended.run_dir), 99)
 
 
 def test_a_live_game_is_played_over_its_socket(trainer: Trainer) -> None:
@@ -64,8 +64,8 @@ def test_a_live_game_is_played_over_its_socket(trainer: Trainer) -> None:
     record = trainer.client.submit(
         build.play("human", "FrozenLake-v1", env_kwargs={"is_slippery": False})
     )
-    trainer.wait_for(record["run_id"], "EXEC")
-    run_dir = trainer.home.run_dir(record["run_id"])
+    trainer.wait_for(record.run_id, "EXEC")
+    run_dir = trainer.home.run_dir(record.run_id)
     with PlayClient(run_dir) as player:
         assert player.turn_based
         assert player.keys["down"] == "1"
@@ -83,8 +83,8 @@ def test_a_live_game_is_played_over_its_socket(trainer: Trainer) -> None:
         assert scene.over
         assert scene.total == 1.0
         player.quit()
-    assert trainer.ended(record["run_id"])["outcome"] == "completed"
-    steps = fetch_episode(trainer.client, record["run_id"], 0)
+    assert trainer.ended(record.run_id).outcome == "completed"
+    steps = fetch_episode(trainer.client, record.run_id, 0)
     assert [s.action for s in steps] == [1, 1, 2, 1, 2, 2]
     assert [s.info["keys"] for s in steps][:2] == [["down"], ["down"]]
 
@@ -92,24 +92,24 @@ def test_a_live_game_is_played_over_its_socket(trainer: Trainer) -> None:
 def test_a_real_time_game_goes_on_while_a_key_is_held(trainer: Trainer) -> None:
     """In a world that does not wait, the held key counts at every step until the end."""
     record = trainer.client.submit(build.play("human", "CartPole-v1", fps=200))
-    trainer.wait_for(record["run_id"], "EXEC")
-    with PlayClient(trainer.home.run_dir(record["run_id"])) as player:
+    trainer.wait_for(record.run_id, "EXEC")
+    with PlayClient(trainer.home.run_dir(record.run_id)) as player:
         assert not player.turn_based
         player.hold("right")
         while not player.next_scene().over:
             pass
         player.quit()
-    trainer.ended(record["run_id"])
-    actions = [s.action for s in fetch_episode(trainer.client, record["run_id"], 0)]
+    trainer.ended(record.run_id)
+    actions = [s.action for s in fetch_episode(trainer.client, record.run_id, 0)]
     assert actions[-5:] == [1] * 5
 
 
 def test_an_environment_that_cannot_be_played_says_why(trainer: Trainer) -> None:
     """A wrong name ends the run with the name that was meant."""
     record = trainer.client.submit(build.play("human", "CartPol-v1", script="left"))
-    ended = trainer.ended(record["run_id"])
-    assert ended["outcome"] == "failed"
-    assert "CartPole" in ended["reason"]
+    ended = trainer.ended(record.run_id)
+    assert ended.outcome == "failed"
+    assert "CartPole" in ended.reason
 
 
 def test_a_script_that_cannot_be_read_is_refused_before_it_starts(trainer: Trainer) -> None:
@@ -126,10 +126,10 @@ def test_a_live_viewer_sees_a_game_while_it_is_played(trainer: Trainer) -> None:
     """Following a run shows its steps as they happen and ends when the run does."""
     script = "left\nright\n" * 40
     record = trainer.client.submit(build.play("human", "MountainCar-v0", script=script, fps=60))
-    trainer.wait_for(record["run_id"], "EXEC")
-    seen = [s.seq for b in trainer.client.steps(record["run_id"], follow=True) for s in b.steps]
+    trainer.wait_for(record.run_id, "EXEC")
+    seen = [s.seq for b in trainer.client.steps(record.run_id, follow=True) for s in b.steps]
     assert seen == list(range(1, 81))
-    until(lambda: trainer.client.get(record["run_id"])["state"] == "TERM", "the run ends")
+    until(lambda: trainer.client.get(record.run_id).state == "TERM", "the run ends")
 
 
 @pytest.mark.parametrize(

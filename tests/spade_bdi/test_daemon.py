@@ -25,13 +25,13 @@ def spade(episodes: int, **extras: Any) -> dict[str, Any]:
 
 def test_a_run_learns_and_is_replayed_step_by_step_with_its_beliefs(trainer: Trainer) -> None:
     """Every step of every episode is stored with frame, beliefs, intention and decision."""
-    run_id = trainer.client.submit(spade(200))["run_id"]
+    run_id = trainer.client.submit(spade(200)).run_id
     ended = trainer.ended(run_id)
-    assert ended["outcome"] == "completed", ended["reason"]
+    assert ended.outcome == "completed", ended.reason
     episodes = [e for b in trainer.client.episodes(run_id) for e in b.episodes]
     assert [e.episode for e in episodes] == list(range(200))
     assert episodes[-1].outcome == "won"
-    steps = read_episode(Path(ended["run_dir"]), 199)
+    steps = read_episode(Path(ended.run_dir), 199)
     assert len(steps) == episodes[-1].length
     assert sum(s.reward for s in steps) == episodes[-1].total_reward
     for step in steps:
@@ -53,12 +53,12 @@ def test_a_run_learns_and_is_replayed_step_by_step_with_its_beliefs(trainer: Tra
 
 def test_killing_the_daemon_costs_no_step_of_a_run(trainer: Trainer) -> None:
     """The agents go on learning without a daemon; the next one has every step."""
-    run_id = trainer.client.submit(spade(400, frames=False))["run_id"]
+    run_id = trainer.client.submit(spade(400, frames=False)).run_id
     trainer.wait_for(run_id, "EXEC")
-    until(lambda: trainer.client.get(run_id)["progress"]["step"] > 0, "the run makes progress")
+    until(lambda: trainer.client.get(run_id).progress.step > 0, "the run makes progress")
     trainer.restart()
     ended = trainer.ended(run_id)
-    assert ended["outcome"] == "completed", ended["reason"]
+    assert ended.outcome == "completed", ended.reason
     episodes = [e for b in trainer.client.episodes(run_id) for e in b.episodes]
     assert [e.episode for e in episodes] == list(range(400))
     steps = [s.seq for b in trainer.client.steps(run_id) for s in b.steps]
@@ -67,18 +67,18 @@ def test_killing_the_daemon_costs_no_step_of_a_run(trainer: Trainer) -> None:
 
 def test_pause_holds_the_agents_and_cancel_keeps_what_they_learned(trainer: Trainer) -> None:
     """Paused at a safe point with a checkpoint; cancelled with the newest one complete."""
-    run_id = trainer.client.submit(spade(1_000_000, frames=False))["run_id"]
+    run_id = trainer.client.submit(spade(1_000_000, frames=False)).run_id
     trainer.wait_for(run_id, "EXEC")
-    until(lambda: trainer.client.get(run_id)["progress"]["step"] > 0, "the run makes progress")
+    until(lambda: trainer.client.get(run_id).progress.step > 0, "the run makes progress")
     trainer.client.pause(run_id)
     trainer.wait_for(run_id, "PAUSE")
     run_dir = trainer.home.run_dir(run_id)
     held = newest_checkpoint(run_dir)["learner"]["episode"]
     trainer.client.resume(run_id)
     trainer.wait_for(run_id, "EXEC")
-    until(lambda: trainer.client.get(run_id)["progress"]["step"] > held, "the run goes on")
+    until(lambda: trainer.client.get(run_id).progress.step > held, "the run goes on")
     trainer.client.cancel(run_id)
-    assert trainer.ended(run_id)["outcome"] == "cancelled"
+    assert trainer.ended(run_id).outcome == "cancelled"
     assert newest_checkpoint(run_dir)["learner"]["episode"] > held
 
 
@@ -88,10 +88,10 @@ def test_a_plan_with_a_mistake_ends_the_run_with_its_place(
     """The run fails before any agent starts, and its reason is the line and column."""
     plan = tmp_path / "mine.asl"
     plan.write_text("+!act <- .exploit.\n+!act : epsilon( <- .explore.\n")
-    run_id = trainer.client.submit(spade(10, plan=str(plan)))["run_id"]
+    run_id = trainer.client.submit(spade(10, plan=str(plan))).run_id
     ended = trainer.ended(run_id)
-    assert ended["outcome"] == "failed"
-    assert "mine.asl:2:18" in ended["reason"]
+    assert ended.outcome == "failed"
+    assert "mine.asl:2:18" in ended.reason
 
 
 def test_a_wrong_setting_is_refused_before_there_is_a_run(trainer: Trainer) -> None:
@@ -106,9 +106,9 @@ def test_the_password_is_kept_out_of_every_file(trainer: Trainer) -> None:
     """The JID's password reaches the worker and no file of the run or the daemon."""
     canary = "canary-7f3a91"
     job = spade(5, jid="kim@localhost", password=canary, xmpp_host="127.0.0.1", xmpp_port=1)
-    run_id = trainer.client.submit(job)["run_id"]
+    run_id = trainer.client.submit(job).run_id
     ended = trainer.ended(run_id)
-    assert "no XMPP server answers at 127.0.0.1:1" in ended["reason"]
+    assert "no XMPP server answers at 127.0.0.1:1" in ended.reason
     holders = [
         path
         for path in trainer.home.root.rglob("*")
@@ -119,9 +119,9 @@ def test_the_password_is_kept_out_of_every_file(trainer: Trainer) -> None:
 
 def test_a_headless_run_tells_summaries_only(trainer: Trainer) -> None:
     """The fast mode shows that it lives without a record a step."""
-    run_id = trainer.client.submit(spade(5000, headless=True))["run_id"]
+    run_id = trainer.client.submit(spade(5000, headless=True)).run_id
     ended = trainer.ended(run_id)
-    assert ended["outcome"] == "completed", ended["reason"]
+    assert ended.outcome == "completed", ended.reason
     assert [s for b in trainer.client.steps(run_id) for s in b.steps] == []
     told = [e for b in trainer.client.episodes(run_id) for e in b.episodes]
     assert {e.outcome for e in told} == {"summary"}

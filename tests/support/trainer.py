@@ -15,6 +15,7 @@ from mosaic.client import TrainerClient
 from mosaic.config.paths import Home
 from mosaic.connect.endpoint import find_endpoint
 from mosaic.errors import DaemonNotRunningError
+from mosaic.records import RunRecord
 from mosaic.runs.directory import RunDirectory
 from mosaic.system.processes import kill_marked, process_state
 
@@ -159,25 +160,25 @@ class Trainer:
 
     def submit(self, behaviour: str, **fields: Any) -> str:
         """Submit a run of the misbehaving worker."""
-        return str(self.client.submit(self.config(behaviour, **fields))["run_id"])
+        return self.client.submit(self.config(behaviour, **fields)).run_id
 
-    def wait_for(self, run_id: str, *states: str) -> dict[str, Any]:
+    def wait_for(self, run_id: str, *states: str) -> RunRecord:
         """The record of a run once it is in one of `states`."""
 
-        def reached() -> dict[str, Any] | None:
+        def reached() -> RunRecord | None:
             record = self.client.get(run_id)
-            if record["state"] == "TERM" and "TERM" not in states:
-                raise AssertionError(f"{run_id} ended {record['outcome']}: {record['reason']}")
-            return record if record["state"] in states else None
+            if record.ended and "TERM" not in states:
+                raise AssertionError(f"{run_id} ended {record.outcome}: {record.reason}")
+            return record if record.state in states else None
 
-        found: dict[str, Any] = until(reached, f"{run_id} in {states}")
+        found: RunRecord = until(reached, f"{run_id} in {states}")
         return found
 
-    def ended(self, run_id: str) -> dict[str, Any]:
+    def ended(self, run_id: str) -> RunRecord:
         """The record of a run once it has ended."""
         return self.wait_for(run_id, "TERM")
 
-    def stepping(self, behaviour: str = "steady", **fields: Any) -> dict[str, Any]:
+    def stepping(self, behaviour: str = "steady", **fields: Any) -> RunRecord:
         """Submit a run and wait until it makes steps."""
         run_id = self.submit(behaviour, **fields)
         self.wait_for(run_id, "EXEC")
@@ -197,15 +198,15 @@ class Trainer:
     def kinds(self, run_id: str) -> list[str]:
         """The kinds of a run's events; their numbers are dense."""
         events = self.client.events(run_id)
-        assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
-        return [event["kind"] for event in events]
+        assert [event.seq for event in events] == list(range(1, len(events) + 1))
+        return [event.kind for event in events]
 
     def supervisor(self, run_id: str) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(self.directory(run_id).supervisor.read_text())
         return document
 
     def free_slots(self) -> int:
-        return int(self.client.resources()["cpus_free"])
+        return int(self.client.resources().cpus_free)
 
     # ------------------------------------------------------------ the end
 

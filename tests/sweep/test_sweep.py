@@ -47,17 +47,17 @@ def test_a_sweep_finds_the_best_settings_and_says_how_to_use_them(
     values = [trial["value"] for trial in done["trials"]]
     assert values == sorted(values, reverse=True)
     assert done["best"] == done["trials"][0]
-    runs = {run["run_id"]: run for run in _runs(warm)}
+    runs = {run.run_id: run for run in _runs(warm)}
     assert len(runs) == 3
     for trial in done["trials"]:
         run = runs[trial["runs"][0]]
-        assert run["tags"] == [f"sweep={done['sweep_id']}", f"trial={trial['number']}", "mine"]
-        assert run["outcome"] == "completed"
-        config = json.loads((Path(run["run_dir"]) / "config.json").read_text())
+        assert run.tags == (f"sweep={done['sweep_id']}", f"trial={trial['number']}", "mine")
+        assert run.outcome == "completed"
+        config = json.loads((Path(run.run_dir) / "config.json").read_text())
         given = config["metadata"]["worker"]["config"]["extras"]["algo_params"]
         assert given == {"num_envs": 2, **trial["params"]}
 
-    first = Path(runs[done["sweep_id"]]["run_dir"])
+    first = Path(runs[done["sweep_id"]].run_dir)
     study = read_study(first / "optuna.db")
     assert study.name == done["sweep_id"]
     assert [trial.value for trial in study.trials] == values
@@ -67,7 +67,7 @@ def test_a_sweep_finds_the_best_settings_and_says_how_to_use_them(
     words = shlex.split(done["command"])
     again = mosaic.json(*words[1:])
     best = runs[done["best"]["runs"][0]]
-    assert again["metrics"]["episodic_return"] == best["metrics"]["episodic_return"]
+    assert again["metrics"]["episodic_return"] == best.metrics["episodic_return"]
     shown = mosaic("sweep", "--continue", done["sweep_id"][:18])
     assert done["command"] in shown
     assert len(_runs(warm)) == 4
@@ -81,9 +81,9 @@ def test_a_trial_that_falls_behind_is_cancelled(warm: Trainer, mosaic: Command) 
     states = {trial["number"]: trial["state"] for trial in done["trials"]}
     assert states == {0: "complete", 1: "pruned", 2: "complete"}
     pruned = warm.client.get(done["trials"][-1]["runs"][0])
-    assert pruned["outcome"] == "cancelled"
-    assert pruned["tags"][-1] == "pruned"
-    assert 20 <= pruned["progress"]["step"] < 100
+    assert pruned.outcome == "cancelled"
+    assert pruned.tags[-1] == "pruned"
+    assert 20 <= pruned.progress.step < 100
     assert done["best"]["params"] == {"slope": 3}
     assert warm.free_slots() == 2
 
@@ -104,19 +104,19 @@ def test_an_interrupted_sweep_goes_on_where_it_was(
     until(lambda: len(_runs(warm)) == 2, "two trials have begun")
     sweep.send_signal(number)
     printed = sweep.communicate(timeout=30)[0]
-    sweep_id = min(run["run_id"] for run in _runs(warm))
+    sweep_id = min(run.run_id for run in _runs(warm))
     if number == signal.SIGINT:
         assert sweep.returncode == 130
         assert f"mosaic sweep --continue {sweep_id}" in printed
         assert "the best again" not in printed
-    begun = {run["run_id"] for run in _runs(warm)}
+    begun = {run.run_id for run in _runs(warm)}
 
     done = mosaic.json("sweep", "--continue", "last", "--trials", "3")
     assert done["sweep_id"] == sweep_id
     assert [trial["state"] for trial in done["trials"]] == ["complete"] * 3
     used = {run_id for trial in done["trials"] for run_id in trial["runs"]}
     assert begun <= used
-    assert {run["run_id"] for run in _runs(warm)} == used
+    assert {run.run_id for run in _runs(warm)} == used
     assert len({str(trial["params"]) for trial in done["trials"]}) == 3
 
 
@@ -145,11 +145,11 @@ def test_seeds_are_averaged_and_policies_evaluated(warm: Trainer, mosaic: Comman
         "--episodes", "2",
     )  # fmt: skip
     runs = _runs(warm)
-    assert sorted(run["mode"] for run in runs) == ["policy_eval"] * 2 + ["train"] * 2
-    assert sorted(run["seed"] for run in runs if run["mode"] == "train") == [1, 2]
-    played = [run["metrics"]["episodic_return"] for run in runs if run["mode"] == "policy_eval"]
+    assert sorted(run.mode for run in runs) == ["policy_eval"] * 2 + ["train"] * 2
+    assert sorted(run.seed for run in runs if run.mode == "train") == [1, 2]
+    played = [run.metrics["episodic_return"] for run in runs if run.mode == "policy_eval"]
     assert done["best"]["value"] == pytest.approx(sum(played) / 2)
-    parents = {run["parent_run_id"] for run in runs if run["mode"] == "policy_eval"}
+    parents = {run.parent_run_id for run in runs if run.mode == "policy_eval"}
     assert parents == set(done["best"]["runs"])
 
 
@@ -190,7 +190,7 @@ def test_the_secrets_of_a_sweep_stay_in_their_store(warm: Trainer, mosaic: Comma
     runs = _runs(warm)
     assert len(runs) == 2
     kept = {path.stem for path in warm.home.secrets.iterdir() if canary in path.read_text()}
-    assert kept == {run["run_id"] for run in runs}
+    assert kept == {run.run_id for run in runs}
     holders = {
         path.parent
         for path in warm.home.root.rglob("*")

@@ -17,7 +17,7 @@ MakeTrainer = Callable[..., Trainer]
 
 def _answer(trainer: Trainer, run_id: str, after: int) -> str:
     def answer() -> str:
-        kinds = [event["kind"] for event in trainer.client.events(run_id, after=after)]
+        kinds = [event.kind for event in trainer.client.events(run_id, after=after)]
         return next((kind for kind in kinds if kind.startswith("checkpoint_c")), "") or next(
             (kind for kind in kinds if kind == "checkpoint_refused"), ""
         )
@@ -38,31 +38,31 @@ def _command(trainer: Trainer, *words: str) -> "subprocess.CompletedProcess[str]
 
 def test_the_command_prints_the_file_that_was_written(trainer: Trainer) -> None:
     """`mosaic checkpoint RUN` waits for the file and names it with its step."""
-    run_id = trainer.stepping("saves_on_request")["run_id"]
+    run_id = trainer.stepping("saves_on_request").run_id
     done = _command(trainer, "checkpoint", run_id[:12])
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == f"{run_id} checkpoints/asked.json at step 7"
     kinds = trainer.kinds(run_id)
     asked = kinds.index("checkpoint_requested")
     assert kinds[asked:] == ["checkpoint_requested", "checkpoint_saved", "checkpoint_confirmed"]
-    assert trainer.client.get(run_id)["state"] == "EXEC"
+    assert trainer.client.get(run_id).state == "EXEC"
 
 
 def test_a_refusal_is_recorded_and_told(trainer: Trainer) -> None:
     """A worker that cannot save says why; the run continues and the reason is kept."""
-    run_id = trainer.stepping("saves_on_request", extras={"refuse": "the disk is full"})["run_id"]
+    run_id = trainer.stepping("saves_on_request", extras={"refuse": "the disk is full"}).run_id
     done = _command(trainer, "checkpoint", run_id)
     assert done.returncode != 0
     assert "the disk is full" in done.stderr
-    refused = [e for e in trainer.client.events(run_id) if e["kind"] == "checkpoint_refused"]
-    assert [event["data"] for event in refused] == [{"reason": "the disk is full"}]
+    refused = [e for e in trainer.client.events(run_id) if e.kind == "checkpoint_refused"]
+    assert [event.data for event in refused] == [{"reason": "the disk is full"}]
     before = trainer.steps(run_id)
     until(lambda: trainer.steps(run_id) > before, "the run continues")
 
 
 def test_a_worker_that_never_answers_is_waited_for_a_bounded_time(trainer: Trainer) -> None:
     """The command ends by itself and says where to look."""
-    run_id = trainer.stepping("saves_on_request", extras={"mute": True})["run_id"]
+    run_id = trainer.stepping("saves_on_request", extras={"mute": True}).run_id
     done = _command(trainer, "checkpoint", run_id, "--timeout", "0.5")
     assert done.returncode != 0
     assert "has not answered within 0.5 s" in done.stderr
@@ -72,7 +72,7 @@ def test_a_worker_that_never_answers_is_waited_for_a_bounded_time(trainer: Train
 def test_whoever_cannot_save_is_refused_with_a_reason(make_trainer: MakeTrainer) -> None:
     """The sentence says what stands in the way: state, worker, end, or a signal."""
     trainer = make_trainer(cpu_slots="1").start()
-    plain = trainer.stepping("steady")["run_id"]
+    plain = trainer.stepping("steady").run_id
     queued = trainer.submit("steady")
     refusals = {plain: "worker (rogue, mode train) does not support that", queued: "is INIT"}
     for run_id, text in refusals.items():
@@ -83,7 +83,7 @@ def test_whoever_cannot_save_is_refused_with_a_reason(make_trainer: MakeTrainer)
     trainer.ended(plain)
     with pytest.raises(InvalidTransitionError, match=r"has ended \(cancelled\)"):
         trainer.client.checkpoint(plain)
-    stopped = trainer.stepping("saves_on_request")["run_id"]
+    stopped = trainer.stepping("saves_on_request").run_id
     trainer.client.pause(stopped)
     with pytest.raises(InvalidTransitionError, match=f"mosaic resume {stopped}"):
         trainer.client.checkpoint(stopped)
@@ -92,10 +92,10 @@ def test_whoever_cannot_save_is_refused_with_a_reason(make_trainer: MakeTrainer)
 
 def test_a_request_survives_the_daemon(trainer: Trainer) -> None:
     """A daemon that dies between question and answer: the next one asks again."""
-    run_id = trainer.stepping("saves_on_request")["run_id"]
+    run_id = trainer.stepping("saves_on_request").run_id
     worker = trainer.supervisor(run_id)["pid"]
     os.kill(worker, signal.SIGSTOP)
-    version = trainer.client.checkpoint(run_id)["version"]
+    version = trainer.client.checkpoint(run_id).version
     trainer.kill()
     os.kill(worker, signal.SIGCONT)
     trainer.start()

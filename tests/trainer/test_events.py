@@ -187,13 +187,13 @@ def test_a_damaged_log_is_one_runs_trouble(trainer: Trainer) -> None:
     sound, hurt = trainer.submit("short"), trainer.submit("short")
     trainer.ended(sound)
     trainer.ended(hurt)
-    running = trainer.stepping()["run_id"]
+    running = trainer.stepping().run_id
     trainer.kill()
     trainer.home.registry.unlink()
     path = trainer.directory(hurt).path / eventlog.FILE_NAME
     path.write_text(path.read_text().replace('"outcome": "completed"', '"outcome": "won"'))
     trainer.start()
-    assert trainer.client.get(sound)["outcome"] == "completed"
+    assert trainer.client.get(sound).outcome == "completed"
     assert trainer.wait_for(running, "EXEC")
     assert trainer.client.list_runs()[2] == 2
     assert f"run {hurt}: event" in trainer.log()

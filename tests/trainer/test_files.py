@@ -22,13 +22,13 @@ def test_the_config_is_the_stored_one_and_holds_no_secret(trainer: Trainer) -> N
     """What was submitted comes back whole and can be submitted again; a secret is a reference."""
     secret = "0123456789abcdef0123456789abcdef01234567"
     config = trainer.config("reads_secret", environment={"WANDB_API_KEY": secret})
-    run_id = trainer.client.submit(config)["run_id"]
+    run_id = trainer.client.submit(config).run_id
     trainer.ended(run_id)
     document = trainer.client.config(run_id)
     assert document["metadata"]["worker"]["config"]["algo"] == "reads_secret"
     assert secret not in json.dumps(document)
-    again = trainer.client.submit(document, parent_run_id=run_id)["run_id"]
-    assert trainer.ended(again)["outcome"] == "completed"
+    again = trainer.client.submit(document, parent_run_id=run_id).run_id
+    assert trainer.ended(again).outcome == "completed"
 
 
 def test_folders_are_listed_with_kind_size_and_time(trainer: Trainer, ended: str) -> None:
@@ -89,7 +89,7 @@ def test_an_empty_file_is_a_file(trainer: Trainer, ended: str) -> None:
 
 def test_a_growing_file_can_be_followed(trainer: Trainer, tmp_path: Path) -> None:
     """Each call brings what is new; a local copy is brought up to date the same way."""
-    run_id = trainer.stepping("steady")["run_id"]
+    run_id = trainer.stepping("steady").run_id
     first = trainer.client.read_file(run_id, "logs/stdout.log")
     until(
         lambda: trainer.client.read_file(run_id, "logs/stdout.log", offset=first.end).data,
@@ -156,7 +156,7 @@ def test_what_is_no_regular_file_is_refused_at_once(trainer: Trainer, ended: str
         trainer.client.read_file(ended, "nothing.json")
     with pytest.raises(RunFileError, match="the run has no 'nowhere'"):
         trainer.client.files(ended, "nowhere")
-    assert trainer.client.health()["pid"] == trainer.pid
+    assert trainer.client.health().pid == trainer.pid
 
 
 def test_a_file_too_large_for_memory_is_refused_but_not_lost(

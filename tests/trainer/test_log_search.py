@@ -40,7 +40,7 @@ def test_shortcuts_find_what_reading_every_line_finds(tmp_path: Path, pattern: s
 
 def test_a_hit_says_where_it_stands(trainer: Trainer) -> None:
     """Who searches learns the byte at which the line begins, and can read on from there."""
-    run_id = trainer.ended(trainer.submit("short"))["run_id"]
+    run_id = trainer.ended(trainer.submit("short")).run_id
     before = "filler\n" * 300_000
     path = trainer.directory(run_id).stdout
     path.write_text(before + "needle one\nnext line\nneedle two\n")

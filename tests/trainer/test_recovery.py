@@ -195,19 +195,19 @@ def test_a_launch_that_took_too_long_never_happens(tmp_path: Path) -> None:
 def test_an_adopted_worker_obeys(trainer: Trainer) -> None:
     """After a new daemon took over, a worker that can pause does, and goes on."""
     config = {"algo": "darts", "worker": "example", "total_timesteps": 100000}
-    run_id = trainer.client.submit({**config, "extras": {"step_ms": 10}})["run_id"]
-    pid = trainer.wait_for(run_id, "EXEC")["pid"]
+    run_id = trainer.client.submit({**config, "extras": {"step_ms": 10}}).run_id
+    pid = trainer.wait_for(run_id, "EXEC").pid
     trainer.restart()
     trainer.wait_for(run_id, "EXEC")
     trainer.client.pause(run_id)
-    assert trainer.wait_for(run_id, "PAUSE")["pid"] == pid
+    assert trainer.wait_for(run_id, "PAUSE").pid == pid
     trainer.restart()
-    assert trainer.client.get(run_id)["state"] == "PAUSE"
+    assert trainer.client.get(run_id).state == "PAUSE"
     trainer.client.resume(run_id)
-    assert trainer.wait_for(run_id, "EXEC")["pid"] == pid
+    assert trainer.wait_for(run_id, "EXEC").pid == pid
     assert trainer.kinds(run_id).count("worker_registered") == 1
     trainer.client.cancel(run_id)
-    assert trainer.ended(run_id)["outcome"] == "cancelled"
+    assert trainer.ended(run_id).outcome == "cancelled"
 
 
 def test_exec_failure_is_told(tmp_path: Path) -> None:

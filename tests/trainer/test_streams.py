@@ -17,29 +17,29 @@ from mosaic.runs.metrics import POINT, MetricReader
 
 def test_a_curve_keeps_its_ends_and_extremes(trainer: Trainer) -> None:
     """A long curve is thinned to what was asked for without losing its peak or its newest point."""
-    run_id = trainer.ended(trainer.submit("short"))["run_id"]
+    run_id = trainer.ended(trainer.submit("short")).run_id
     with MetricWriter(trainer.directory(run_id).path) as writer:
         for step in range(10_000):
             writer.add("charts/return", step, 99.0 if step == 4321 else 0.5, wall_time=1.0)
         writer.add("losses/value", 1, float("nan"), wall_time=1.0)
     (batch,) = trainer.client.metrics(run_id, tags=["charts/return"], max_points=100)
-    assert (batch["steps"][0], batch["steps"][-1]) == (0, 9999)
-    assert 99.0 in batch["values"]
-    assert len(batch["steps"]) <= 102
-    assert batch["total_points"] == 10_000
+    assert (batch.steps[0], batch.steps[-1]) == (0, 9999)
+    assert 99.0 in batch.values
+    assert len(batch.steps) <= 102
+    assert batch.total_points == 10_000
     whole = list(trainer.client.metrics(run_id))
-    assert {batch["tag"] for batch in whole} == {"charts/return", "losses/value"}
+    assert {batch.tag for batch in whole} == {"charts/return", "losses/value"}
 
 
 def test_curves_of_a_worker_that_writes_none_are_there_afterwards(trainer: Trainer) -> None:
     """What a worker only says is kept by the daemon: each point once, over a daemon's death too."""
-    run_id = trainer.stepping()["run_id"]
+    run_id = trainer.stepping().run_id
     until(lambda: len(_curve(trainer, run_id)) > 2, "the curve grows while nobody watches")
     trainer.restart()
     before = len(_curve(trainer, run_id))
     until(lambda: len(_curve(trainer, run_id)) > before + 1, "it grows under the next daemon")
     trainer.client.cancel(run_id)
-    newest = trainer.ended(run_id)["progress"]["step"]
+    newest = trainer.ended(run_id).progress.step
     curve = _curve(trainer, run_id)
     assert curve[-1] == newest
     assert curve == sorted(set(curve))
@@ -49,7 +49,7 @@ def test_curves_of_a_worker_that_writes_none_are_there_afterwards(trainer: Train
 
 def _curve(trainer: Trainer, run_id: str) -> list[int]:
     batches = trainer.client.metrics(run_id, tags=["value"])
-    return [step for batch in batches for step in batch["steps"]]
+    return [step for batch in batches for step in batch.steps]
 
 
 def _hear_more(trainer: Trainer, run_id: str) -> None:
@@ -57,7 +57,7 @@ def _hear_more(trainer: Trainer, run_id: str) -> None:
     said = _metrics_lines(trainer, run_id)[-1]["step"]
 
     def heard() -> bool:
-        return bool(trainer.client.get(run_id)["progress"]["step"] > said)
+        return bool(trainer.client.get(run_id).progress.step > said)
 
     until(heard, "the daemon hears more of the worker")
 
@@ -70,7 +70,7 @@ def _metrics_lines(trainer: Trainer, run_id: str) -> list[dict[str, Any]]:
 
 def test_a_worker_that_writes_its_own_curves_is_left_alone(trainer: Trainer) -> None:
     """The daemon stops at the moment a worker begins to write metric files itself."""
-    run_id = trainer.stepping()["run_id"]
+    run_id = trainer.stepping().run_id
     until(lambda: _curve(trainer, run_id), "the daemon writes")
     with MetricWriter(trainer.directory(run_id).path) as writer:
         writer.add("mine", 1, 1.0)
@@ -81,18 +81,18 @@ def test_a_worker_that_writes_its_own_curves_is_left_alone(trainer: Trainer) -> 
     trainer.restart()
     _hear_more(trainer, run_id)
     assert _curve(trainer, run_id) == before
-    assert {batch["tag"] for batch in trainer.client.metrics(run_id)} == {"mine", "value"}
+    assert {batch.tag for batch in trainer.client.metrics(run_id)} == {"mine", "value"}
 
 
 def test_a_live_curve_is_followed_to_its_end(trainer: Trainer) -> None:
     """A follower gets new points as they are written, and its stream ends with the run."""
-    run_id = trainer.stepping()["run_id"]
+    run_id = trainer.stepping().run_id
     writer = MetricWriter(trainer.directory(run_id).path)
     received: list[int] = []
 
     def follow() -> None:
         for batch in trainer.client.metrics(run_id, tags=["own"], follow=True):
-            received.extend(batch["steps"])
+            received.extend(batch.steps)
 
     follower = threading.Thread(target=follow)
     follower.start()
@@ -149,6 +149,6 @@ def test_tail_counts_the_lines_that_are_shown(tmp_path: Path) -> None:
 
 def test_a_wrong_pattern_is_refused(trainer: Trainer) -> None:
     """A search that is no regular expression is refused with what is wrong."""
-    run_id = trainer.ended(trainer.submit("short"))["run_id"]
+    run_id = trainer.ended(trainer.submit("short")).run_id
     with pytest.raises(MosaicError, match="is not a regular expression"):
         list(trainer.client.logs(run_id, grep="("))

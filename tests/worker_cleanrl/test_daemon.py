@@ -24,20 +24,20 @@ def _config(**fields: Any) -> dict[str, Any]:
 
 
 def _submit(trainer: Trainer, **fields: Any) -> str:
-    return str(trainer.client.submit(_config(**fields))["run_id"])
+    return str(trainer.client.submit(_config(**fields)).run_id)
 
 
 def _progress(trainer: Trainer, run_id: str, beyond: int = 0) -> int:
     def step() -> int:
-        reached = trainer.client.get(run_id)["progress"]["step"]
+        reached = trainer.client.get(run_id).progress.step
         return reached if reached > beyond else 0
 
     return int(until(step, "training goes on"))
 
 
 def _newest_checkpoint(trainer: Trainer, run_id: str) -> int:
-    saved = trainer.client.get(run_id)["checkpoints"]
-    return max((item["step"] for item in saved if item["kind"] == "full"), default=0)
+    saved = trainer.client.get(run_id).checkpoints
+    return max((item.step for item in saved if item.kind == "full"), default=0)
 
 
 def test_a_checkpoint_on_request_arrives_and_continues(
@@ -61,7 +61,7 @@ def test_a_checkpoint_on_request_arrives_and_continues(
     assert newest > saved
     trainer.kill()
     trainer.start()
-    assert trainer.client.get(run_id)["state"] == "PAUSE"
+    assert trainer.client.get(run_id).state == "PAUSE"
     trainer.client.cancel(run_id, grace_s=0)
     trainer.ended(run_id)
 
@@ -73,10 +73,10 @@ def test_a_checkpoint_on_request_arrives_and_continues(
 
 
 def _save(trainer: Trainer, run_id: str) -> None:
-    version = trainer.client.checkpoint(run_id)["version"]
+    version = trainer.client.checkpoint(run_id).version
 
     def answered() -> bool:
-        kinds = [event["kind"] for event in trainer.client.events(run_id, after=version)]
+        kinds = [event.kind for event in trainer.client.events(run_id, after=version)]
         assert "checkpoint_refused" not in kinds
         return "checkpoint_confirmed" in kinds
 
@@ -111,11 +111,11 @@ def _cancel(trainer: Trainer, run_id: str, saved_before: int) -> int:
     """A cancel saves once more; summaries and manifest are there. Returns the saved step."""
     trainer.client.cancel(run_id)
     ended = trainer.wait_for(run_id, "TERM")
-    assert ended["outcome"] == "cancelled"
+    assert ended.outcome == "cancelled"
     told = [item for batch in trainer.client.episodes(run_id) for item in batch.episodes]
     assert {item.outcome for item in told} == {"summary"}, "minimal telemetry is summaries"
-    assert saved_before < sum(item.length for item in told) <= ended["progress"]["step"]
-    run_dir = Path(ended["run_dir"])
+    assert saved_before < sum(item.length for item in told) <= ended.progress.step
+    run_dir = Path(ended.run_dir)
     saved = int(harness.newest_state(run_dir)["step"])
     assert saved > saved_before
     assert json.loads((run_dir / "analytics.json").read_text())["artifacts"]["checkpoints"]
@@ -126,7 +126,7 @@ def _continue_to_the_end(trainer: Trainer, parent: str, saved: int) -> str:
     """A run that resumes another completes the steps that were left."""
     extras = {"mode": "resume_training", "checkpoint_path": str(trainer.home.run_dir(parent))}
     run_id = _submit(trainer, total_timesteps=saved + 2048, extras=extras)
-    assert trainer.wait_for(run_id, "TERM")["outcome"] == "completed"
+    assert trainer.wait_for(run_id, "TERM").outcome == "completed"
     assert harness.newest_state(trainer.home.run_dir(run_id))["step"] > saved
     return run_id
 
@@ -137,12 +137,12 @@ def _judge(trainer: Trainer, trained: str) -> None:
     extras = {"mode": "policy_eval", "policy_path": policy, "eval_episodes": 5}
     worker = {"type": "cleanrl", "config": {"extras": extras}}
     submitted = trainer.client.submit({"artifacts": {}, "metadata": {"worker": worker}})
-    run_id = str(submitted["run_id"])
+    run_id = str(submitted.run_id)
     judged = trainer.wait_for(run_id, "TERM")
-    assert judged["outcome"] == "completed"
+    assert judged.outcome == "completed"
     summary = json.loads((trainer.home.run_dir(run_id) / "eval_summary.json").read_text())
-    assert judged["metrics"]["episodic_return"] == pytest.approx(summary["mean"])
-    assert judged["progress"]["step"] == judged["progress"]["total"] == 5
+    assert judged.metrics["episodic_return"] == pytest.approx(summary["mean"])
+    assert judged.progress.step == judged.progress.total == 5
 
 
 def _judge_until_cancelled(trainer: Trainer, trained: str) -> None:
@@ -156,7 +156,7 @@ def _judge_until_cancelled(trainer: Trainer, trained: str) -> None:
     trainer.client.resume(run_id)
     trainer.wait_for(run_id, "EXEC")
     trainer.client.cancel(run_id)
-    assert trainer.wait_for(run_id, "TERM")["outcome"] == "cancelled"
+    assert trainer.wait_for(run_id, "TERM").outcome == "cancelled"
 
 
 def test_p13_grace_is_honoured_while_a_checkpoint_is_being_saved(
@@ -171,12 +171,12 @@ def test_p13_grace_is_honoured_while_a_checkpoint_is_being_saved(
     cancelled_at = time.time()
     trainer.client.cancel(run_id)
     record = trainer.wait_for(run_id, "TERM")
-    assert record["outcome"] == "cancelled"
-    assert record["exit_code"] == 143
-    assert record["finished_at"] - cancelled_at >= 2.0, "the save was not slow: nothing was proven"
-    newest = harness.newest_state(Path(record["run_dir"]))
-    assert newest["step"] == record["checkpoints"][-1]["step"] > 0
-    assert not list(Path(record["run_dir"]).glob("checkpoints/.*"))
+    assert record.outcome == "cancelled"
+    assert record.exit_code == 143
+    assert record.finished_at - cancelled_at >= 2.0, "the save was not slow: nothing was proven"
+    newest = harness.newest_state(Path(record.run_dir))
+    assert newest["step"] == record.checkpoints[-1].step > 0
+    assert not list(Path(record.run_dir).glob("checkpoints/.*"))
 
 
 def test_a_script_is_paused_and_cancelled_as_a_whole(
@@ -195,12 +195,12 @@ def test_a_script_is_paused_and_cancelled_as_a_whole(
     _progress(trainer, run_id)
     trainer.client.pause(run_id)
     trainer.wait_for(run_id, "PAUSE")
-    stopped = trainer.client.get(run_id)["progress"]["step"]
+    stopped = trainer.client.get(run_id).progress.step
     trainer.client.resume(run_id)
     _progress(trainer, run_id, beyond=stopped)
     assert "phase_started" in str(trainer.client.events(run_id))
     trainer.client.cancel(run_id)
-    assert trainer.wait_for(run_id, "TERM")["outcome"] == "cancelled"
+    assert trainer.wait_for(run_id, "TERM").outcome == "cancelled"
     assert harness.newest_state(trainer.home.run_dir(run_id) / "one")["step"] > 0
 
 

@@ -69,29 +69,27 @@ def test_d01_a_full_disk_does_not_end_training(
     """Daemon and worker live through it; new runs are refused; the last checkpoint stays good."""
     trainer = make_trainer("disk/home", min_free_disk_mb="4", grace_s="20").start()
     run_id = _submit(trainer)
-    saved = until(lambda: trainer.client.get(run_id)["checkpoints"], "the first checkpoint")
+    saved = until(lambda: trainer.client.get(run_id).checkpoints, "the first checkpoint")
     disk.fill()
     _computes_without_a_word(trainer, run_id)
     with pytest.raises(StorageError, match="free"):
         _submit(trainer)
     record = trainer.client.get(run_id)
-    assert record["state"] == "EXEC"
-    assert harness.newest_state(Path(record["run_dir"]))["step"] >= saved[-1]["step"]
-    stuck = record["progress"]["step"]
+    assert record.state == "EXEC"
+    assert harness.newest_state(Path(record.run_dir))["step"] >= saved[-1].step
+    stuck = record.progress.step
 
     disk.empty()
-    until(lambda: trainer.client.get(run_id)["progress"]["step"] > stuck, "metrics come again")
+    until(lambda: trainer.client.get(run_id).progress.step > stuck, "metrics come again")
     until(lambda: "the disk was full" in _notes(trainer, run_id), "the gap is told")
-    newest = trainer.client.get(run_id)["checkpoints"][-1]["step"]
-    until(lambda: trainer.client.get(run_id)["checkpoints"][-1]["step"] > newest, "it saves again")
+    newest = trainer.client.get(run_id).checkpoints[-1].step
+    until(lambda: trainer.client.get(run_id).checkpoints[-1].step > newest, "it saves again")
     trainer.client.cancel(run_id)
     ended = trainer.ended(run_id)
-    assert (ended["outcome"], ended["pid"]) == ("cancelled", record["pid"])
-    assert harness.newest_state(Path(record["run_dir"]))["step"] == ended["checkpoints"][-1]["step"]
-    steps = [
-        step for b in trainer.client.metrics(run_id, tags=["charts/SPS"]) for step in b["steps"]
-    ]
-    assert any(saved[-1]["step"] < step <= stuck for step in steps) or stuck <= saved[-1]["step"]
+    assert (ended.outcome, ended.pid) == ("cancelled", record.pid)
+    assert harness.newest_state(Path(record.run_dir))["step"] == ended.checkpoints[-1].step
+    steps = [step for b in trainer.client.metrics(run_id, tags=["charts/SPS"]) for step in b.steps]
+    assert any(saved[-1].step < step <= stuck for step in steps) or stuck <= saved[-1].step
     assert steps == sorted(steps)
 
 
@@ -103,14 +101,14 @@ def _submit(trainer: Trainer) -> str:
         "extras": {"algo_params": {"checkpoint_interval_s": 0.5}, "fastlane_video_mode": "off"},
     }
     document = {"artifacts": {}, "metadata": {"worker": {"type": "cleanrl", "config": config}}}
-    return str(trainer.client.submit(document)["run_id"])
+    return str(trainer.client.submit(document).run_id)
 
 
 def _computes_without_a_word(trainer: Trainer, run_id: str) -> None:
     """Wait until it computes and nothing it says arrives; its last page on disk had room left."""
     record = trainer.client.get(run_id)
-    training = psutil.Process(record["pid"]).children()[0]
-    log = Path(record["run_dir"]) / "logs" / "stdout.log"
+    training = psutil.Process(record.pid).children()[0]
+    log = Path(record.run_dir) / "logs" / "stdout.log"
     size = -1
     while log.stat().st_size != size:
         size, used = log.stat().st_size, training.cpu_times().user
@@ -119,7 +117,7 @@ def _computes_without_a_word(trainer: Trainer, run_id: str) -> None:
 
 def _notes(trainer: Trainer, run_id: str) -> str:
     events = trainer.client.events(run_id)
-    return "\n".join(str(event["data"]) for event in events if event["kind"] == "worker_note")
+    return "\n".join(str(event.data) for event in events if event.kind == "worker_note")
 
 
 def test_d01_lifecycle_lines_wait_for_the_disk(disk: TinyDisk) -> None:

@@ -79,13 +79,13 @@ def test_through_the_daemon_it_shows_metrics_and_frames(
         },
     }
     config = {"artifacts": {}, "metadata": {"worker": worker}}
-    run_id = str(trainer.client.submit(config)["run_id"])
-    until(lambda: trainer.client.get(run_id)["state"] == "EXEC", "it runs")
+    run_id = str(trainer.client.submit(config).run_id)
+    until(lambda: trainer.client.get(run_id).state == "EXEC", "it runs")
     frame = next(iter(trainer.client.frames(run_id, max_fps=10.0)))
-    assert frame["jpeg"][:2] == b"\xff\xd8"
+    assert frame.jpeg[:2] == b"\xff\xd8"
     record = trainer.wait_for(run_id, "TERM")
-    assert (record["outcome"], record["exit_code"]) == ("completed", 0)
-    assert record["metrics"]["episodic_return"] > 0
+    assert (record.outcome, record.exit_code) == ("completed", 0)
+    assert record.metrics["episodic_return"] > 0
     summaries = [item for batch in trainer.client.episodes(run_id) for item in batch.episodes]
     assert {item.outcome for item in summaries} == {"summary"}
     assert sum(json.loads(item.info_json)["episodes"] for item in summaries) > 10

@@ -132,10 +132,10 @@ def test_the_daemon_reserves_and_refuses_by_what_is_declared(trainer: Trainer) -
     """A run holds its worker's memory; a variable that a worker keeps cannot be set."""
     fields = {"env_id": "FrozenLake-v1", "extras": {"episodes": 5, "frames": False}}
     job = {"artifacts": {}, "metadata": {"worker": {"type": "spade_bdi", "config": fields}}}
-    run_id = str(trainer.client.submit(job)["run_id"])
+    run_id = str(trainer.client.submit(job).run_id)
     first = json.loads((trainer.directory(run_id).path / "events.jsonl").read_text().split("\n")[0])
     assert first["data"]["request"]["memory_mb"] == 200
-    assert trainer.ended(run_id)["outcome"] == "completed"
+    assert trainer.ended(run_id).outcome == "completed"
     with pytest.raises(InvalidConfigError) as refused:
         trainer.client.submit({**job, "environment": {"CLEANRL_BRIDGE_FD": "3"}})
     assert [problem.code for problem in refused.value.problems] == ["CFG108"]
