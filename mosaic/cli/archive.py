@@ -15,15 +15,18 @@ from mosaic.records import ExportedRun, ImportedRun
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=complete_runs)
 @click.option(
     "--output", "-o", "target", type=click.Path(path_type=Path, dir_okay=False),
-    help=f"The file to write; RUN{SUFFIX} by default.",
+    help=f"File to write (default: RUN{SUFFIX}).",
 )  # fmt: skip
-@click.option("--checkpoints/--no-checkpoints", default=True, help="Take checkpoints along.")
-@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@click.option("--checkpoints/--no-checkpoints", default=True, help="Include checkpoints.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @json_option
 def export(
     runs: tuple[str, ...], target: Path | None, checkpoints: bool, force: bool, as_json: bool
 ) -> int:
-    """Write ended runs into one file with a checksum of everything in it. No secret leaves."""
+    """Export finished runs to one archive.
+
+    The archive has a checksum for every file. Secrets are removed.
+    """
     with TrainerClient.connect() as trainer:
         ids = list(dict.fromkeys(trainer.get(run).run_id for run in runs))
         path = target or Path(_name(ids))
@@ -39,10 +42,13 @@ def export(
 
 @click.command("import")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--as-new", is_flag=True, help="Give the runs new ids instead of their own.")
+@click.option("--as-new", is_flag=True, help="Import under new run ids.")
 @json_option
 def import_(file: Path, as_new: bool, as_json: bool) -> int:
-    """Check a file written by `mosaic export`, then take its runs into this home."""
+    """Import runs from an archive made by `mosaic export`.
+
+    The archive is checked first; if anything is wrong, nothing is imported.
+    """
     with TrainerClient.connect() as trainer:
         runs = trainer.import_runs(file, as_new=as_new)
     if as_json:

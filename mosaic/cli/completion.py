@@ -9,7 +9,10 @@ from mosaic.cli.main import cli
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> int:
-    """Print the completion script; for bash: eval "$(mosaic completion bash)"."""
+    """Print the completion script for your shell.
+
+    For bash: eval "$(mosaic completion bash)"
+    """
     kind = get_completion_class(shell)
     assert kind is not None
     print(kind(cli, {}, "mosaic", "_MOSAIC_COMPLETE").source())

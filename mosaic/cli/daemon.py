@@ -17,19 +17,22 @@ _GOODBYE_S = 15.0
 
 
 @click.command()
-@click.option("--port", type=int, help="Listen on this port; 0 takes a free one.")
+@click.option("--port", type=int, help="Port to listen on; 0 picks a free one.")
 @click.option("--listen", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--tls-cert",
     type=click.Path(exists=True),
     help="Certificate (PEM) for TLS.",
 )
-@click.option("--tls-key", type=click.Path(), help="Its private key (PEM).")
+@click.option("--tls-key", type=click.Path(), help="Private key (PEM) of the certificate.")
 @json_option
 def up(
     port: int | None, listen: str, tls_cert: str | None, tls_key: str | None, as_json: bool
 ) -> int:
-    """Start the trainer daemon of this home (MOSAIC_HOME). Fine to call when it runs."""
+    """Start the trainer daemon for this home (MOSAIC_HOME).
+
+    Does nothing if it is already running.
+    """
     home = Home.locate()
     try:
         endpoint = start_daemon(home, port, listen, tls_cert, tls_key)
@@ -49,11 +52,16 @@ def up(
 
 
 @click.command()
-@click.option("--stop-runs", is_flag=True, help="Stop the runs too; they end `interrupted`.")
-@click.option("--drain", is_flag=True, help="Start nothing new and wait for the running ones.")
+@click.option("--stop-runs", is_flag=True, help="Also stop all runs (outcome: interrupted).")
+@click.option(
+    "--drain", is_flag=True, help="Start no new runs; stop when the current ones have ended."
+)
 @json_option
 def down(stop_runs: bool, drain: bool, as_json: bool) -> int:
-    """Stop the daemon. Runs go on and the next daemon adopts them, unless asked otherwise."""
+    """Stop the daemon.
+
+    Runs keep running, and the next daemon takes them over, unless you choose otherwise.
+    """
     if stop_runs and drain:
         raise click.UsageError("choose one of --stop-runs and --drain")
     home = Home.locate()
@@ -79,7 +87,7 @@ def down(stop_runs: bool, drain: bool, as_json: bool) -> int:
 @click.command()
 @json_option
 def status(as_json: bool) -> int:
-    """Show the daemon, its slots and its runs."""
+    """Show the daemon, its slots and the number of runs."""
     home = Home.locate()
     try:
         trainer = TrainerClient.connect(home)

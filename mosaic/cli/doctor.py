@@ -33,7 +33,10 @@ class Finding:
 @click.command()
 @json_option
 def doctor(as_json: bool) -> int:
-    """Check this installation; exit 1 when something must be mended."""
+    """Check this installation.
+
+    Exits with 1 if something must be fixed.
+    """
     findings = list(examine(Home.locate()))
     if as_json:
         output.print_json([asdict(finding) for finding in findings])

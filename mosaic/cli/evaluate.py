@@ -16,17 +16,26 @@ from mosaic.runs.directory import read_json
 
 @click.command("eval")
 @run_argument
-@click.option("--episodes", type=click.IntRange(1), default=20, show_default=True)
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
-@click.option("--gamma", type=click.FloatRange(0, 1), help="Discount of the discounted return.")
-@click.option("--env-id", help="Another environment than it was trained in.")
-@click.option("--max-steps", type=click.IntRange(1), help="End longer episodes.")
-@click.option("--video", is_flag=True, help="Record the first environment.")
-@click.option("--repeat", is_flag=True, help="Go on until cancelled.")
-@click.option("--detach", is_flag=True, help="Answer with the evaluation's id and return.")
+@click.option(
+    "--episodes", type=click.IntRange(1), default=20, show_default=True, help="Number of episodes."
+)
+@click.option(
+    "--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the evaluation."
+)
+@click.option(
+    "--gamma", type=click.FloatRange(0, 1), help="Discount factor (default: the policy's)."
+)
+@click.option("--env-id", help="Environment (default: the one it was trained in).")
+@click.option("--max-steps", type=click.IntRange(1), help="Cut episodes after this many steps.")
+@click.option("--video", is_flag=True, help="Record a video of the first environment.")
+@click.option("--repeat", is_flag=True, help="Repeat until cancelled.")
+@click.option("--detach", is_flag=True, help="Print the id of the evaluation and return.")
 @json_option
 def evaluate(run: str, detach: bool, as_json: bool, **settings: Any) -> int:
-    """Evaluate the newest policy of RUN as a run of its own."""
+    """Evaluate the newest policy of RUN.
+
+    The evaluation is a run of its own.
+    """
     with TrainerClient.connect() as trainer:
         base = trainer.get(run)
         record = trainer.submit(build.evaluate(base, **settings), parent_run_id=base.run_id)

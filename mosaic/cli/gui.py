@@ -14,10 +14,13 @@ from mosaic.errors import MosaicError
     "--connect",
     type=click.Path(exists=True, dir_okay=False, resolve_path=True),
     metavar="FILE",
-    help="Use a daemon elsewhere, with the file that `mosaic invite FILE` made there.",
+    help="Connect to another daemon, using a file made by `mosaic invite`.",
 )
 def gui(connect: str | None) -> int:
-    """Open the workbench; closing it stops nothing."""
+    """Open the workbench.
+
+    Closing it does not stop any run.
+    """
     missing = [name for name in ("qtpy", "gym_gui") if importlib.util.find_spec(name) is None]
     if missing:
         raise MosaicError(f"the window's packages are missing ({missing[0]}); run: make setup-gui")

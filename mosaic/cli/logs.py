@@ -10,15 +10,20 @@ from mosaic.client import TrainerClient
 
 @click.command()
 @run_argument
-@click.option("-f", "--follow", is_flag=True, help="Go on until the run ends.")
-@click.option("--grep", default="", help="Only lines that match this regular expression.")
-@click.option("-n", "--tail", type=click.IntRange(1), help="Only the last lines.")
-@click.option("--stream", type=click.Choice(["stdout", "stderr"]), help="One stream only.")
-@click.option("--lifecycle", is_flag=True, help="Also the worker's lifecycle lines.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the log until the run ends.")
+@click.option("--grep", default="", help="Show only lines that match this regular expression.")
+@click.option("-n", "--tail", type=click.IntRange(1), help="Show only the last N lines.")
+@click.option("--stream", type=click.Choice(["stdout", "stderr"]), help="Show only this stream.")
+@click.option(
+    "--lifecycle", is_flag=True, help="Include the lines in which the worker reports to the daemon."
+)
 def logs(
     run: str, follow: bool, grep: str, tail: int | None, stream: str | None, lifecycle: bool
 ) -> int:
-    """Print what a run wrote; lines of stderr go to stderr."""
+    """Print the output of a run.
+
+    What the run wrote to stderr is printed to stderr.
+    """
     with TrainerClient.connect() as trainer:
         chunks = trainer.logs(
             run,

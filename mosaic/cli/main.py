@@ -28,35 +28,35 @@ EXIT_FAILED, EXIT_REFUSED, EXIT_NO_DAEMON, EXIT_INTERRUPTED = 1, 2, 3, 130
 
 # Command name, its module under mosaic.cli, its function, and one line for --help.
 COMMANDS: dict[str, tuple[str, str, str]] = {
-    "up": ("daemon", "up", "Start the trainer daemon of this home."),
-    "down": ("daemon", "down", "Stop the daemon; runs go on unless asked otherwise."),
-    "status": ("daemon", "status", "Show the daemon, its slots and its runs."),
+    "up": ("daemon", "up", "Start the trainer daemon."),
+    "down": ("daemon", "down", "Stop the daemon; runs keep running by default."),
+    "status": ("daemon", "status", "Show the daemon, its slots and the number of runs."),
     "invite": ("invite", "invite", "Let another user or machine use this daemon."),
     "train": ("train", "train", "Train an algorithm in an environment."),
     "submit": ("train", "submit", "Submit a JSON configuration."),
-    "script": ("train", "script", "Run a shell script of several training phases."),
-    "eval": ("evaluate", "evaluate", "Evaluate a run's newest policy."),
-    "sweep": ("sweep", "sweep", "Search for good settings with many runs."),
+    "script": ("train", "script", "Run a shell script with several training phases."),
+    "eval": ("evaluate", "evaluate", "Evaluate the newest policy of a run."),
+    "sweep": ("sweep", "sweep", "Search for good hyperparameters."),
     "runs": ("runs", "runs", "List runs."),
-    "show": ("runs", "show", "Show one run."),
-    "logs": ("logs", "logs", "Print a run's output."),
+    "show": ("runs", "show", "Show the details of a run."),
+    "logs": ("logs", "logs", "Print the output of a run."),
     "watch": ("watch", "watch", "Follow runs live."),
-    "pause": ("runs", "pause", "Stop a run at its next safe point."),
-    "resume": ("runs", "resume", "Let a paused run go on."),
-    "checkpoint": ("runs", "checkpoint", "Save a running run's state now."),
-    "cancel": ("runs", "cancel", "End a run."),
-    "clone": ("train", "clone", "Submit a run's configuration again."),
-    "delete": ("runs", "delete", "Move an ended run to the trash."),
-    "restore": ("runs", "restore", "Take a run back out of the trash."),
-    "export": ("archive", "export", "Write ended runs into one file."),
-    "import": ("archive", "import_", "Take the runs of such a file into this home."),
-    "play": ("play", "play", "Play an environment yourself; it is recorded."),
-    "replay": ("play", "replay", "Give a recorded episode back."),
+    "pause": ("runs", "pause", "Pause a run at its next safe point."),
+    "resume": ("runs", "resume", "Resume a paused run."),
+    "checkpoint": ("runs", "checkpoint", "Save a checkpoint of a running run now."),
+    "cancel": ("runs", "cancel", "Cancel a run."),
+    "clone": ("train", "clone", "Submit a copy of a run."),
+    "delete": ("runs", "delete", "Move a finished run to the trash."),
+    "restore": ("runs", "restore", "Restore a run from the trash."),
+    "export": ("archive", "export", "Export finished runs to an archive."),
+    "import": ("archive", "import_", "Import runs from an archive."),
+    "play": ("play", "play", "Play an environment yourself and record it."),
+    "replay": ("play", "replay", "Replay a recorded episode."),
     "workers": ("workers", "workers", "List workers and their algorithms."),
-    "check-worker": ("workers", "check_worker", "Prove a worker against the contract."),
-    "doctor": ("doctor", "doctor", "Check this installation and say what is missing."),
+    "check-worker": ("workers", "check_worker", "Check that a worker follows the contract."),
+    "doctor": ("doctor", "doctor", "Check this installation for problems."),
     "gui": ("gui", "gui", "Open the workbench."),
-    "completion": ("completion", "completion", "Print the shell completion script."),
+    "completion": ("completion", "completion", "Print the completion script for your shell."),
 }
 
 
@@ -95,7 +95,7 @@ def cli() -> None:
 
     \b
     Exit codes: 0 done, 1 the run failed, 2 refused, 3 no daemon,
-    130 interrupted while following (the run goes on).
+    130 interrupted while following (the run keeps running).
     """
 
 

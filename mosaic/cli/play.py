@@ -30,18 +30,21 @@ _LEAVE = (b"\x1b", b"q", b"\x03")
 @click.command()
 @click.argument("env_id")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
-@click.option("--fps", type=float, help="Steps a second; the environment's own when left out.")
+@click.option("--fps", type=float, help="Steps per second (default: the environment's).")
 @click.option(
     "--script",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Play from a file of keys instead of the keyboard.",
+    help="Read keys from a file instead of the keyboard.",
 )
-@click.option("--worker", default="", help="Which worker holds the environment, if several can.")
+@click.option("--worker", default="", help="Worker to use, if several offer the environment.")
 @json_option
 def play(
     env_id: str, seed: int, fps: float | None, script: Path | None, worker: str, as_json: bool
 ) -> int:
-    """Play ENV_ID from this terminal; every episode is recorded and can be replayed."""
+    """Play ENV_ID in this terminal.
+
+    Every episode is recorded and can be replayed with `mosaic replay`.
+    """
     from mosaic.config import build
     from mosaic.workers.algorithms import worker_for
 
@@ -62,12 +65,14 @@ def play(
 
 @click.command()
 @run_argument
-@click.option("--episode", type=click.IntRange(0), help="Which one; the first when left out.")
-@click.option("--video", type=click.Path(path_type=Path), help="Write it as an MP4 file.")
-@click.option("--fps", type=float, default=10.0, show_default=True, help="Of the video.")
+@click.option("--episode", type=click.IntRange(0), help="Episode number (default: the first).")
+@click.option("--video", type=click.Path(path_type=Path), help="Write the episode to an MP4 file.")
+@click.option(
+    "--fps", type=float, default=10.0, show_default=True, help="Frames per second of the video."
+)
 @json_option
 def replay(run: str, episode: int | None, video: Path | None, fps: float, as_json: bool) -> int:
-    """Give a recorded episode back step by step, or as a video."""
+    """Replay a recorded episode step by step, or save it as a video."""
     from mosaic.telemetry.replay import fetch_episode
     from mosaic.telemetry.video import write_video
 

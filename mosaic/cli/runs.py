@@ -16,16 +16,27 @@ _COLUMNS = ("RUN", "NAME", "ALGO", "ENV", "STATE", "PROGRESS", "RETURN", "SPS", 
 
 
 @click.command()
-@click.option("--state", "states", multiple=True, help="Only runs in this state; may be repeated.")
-@click.option("--outcome", "outcomes", multiple=True, help="Only runs that ended so.")
-@click.option("--algo", default="", help="Only this algorithm.")
-@click.option("--env-id", default="", help="Only this environment.")
-@click.option("--worker", default="", help="Only this worker.")
-@click.option("--text", default="", help="Search name, id, algorithm, environment, tags, notes.")
-@click.option("--sort", default="-created_at", show_default=True, help="Column; - reverses.")
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 500))
-@click.option("--page", default="", help="Token of the page to show.")
-@click.option("--deleted", is_flag=True, help="List the trash.")
+@click.option("--state", "states", multiple=True, help="Show only runs in this state (repeatable).")
+@click.option(
+    "--outcome", "outcomes", multiple=True, help="Show only runs with this outcome (repeatable)."
+)
+@click.option("--algo", default="", help="Show only runs of this algorithm.")
+@click.option("--env-id", default="", help="Show only runs in this environment.")
+@click.option("--worker", default="", help="Show only runs of this worker.")
+@click.option(
+    "--text", default="", help="Search in name, id, algorithm, environment, tags and notes."
+)
+@click.option(
+    "--sort",
+    default="-created_at",
+    show_default=True,
+    help="Column to sort by; a leading - reverses.",
+)
+@click.option(
+    "--limit", default=20, show_default=True, type=click.IntRange(1, 500), help="Runs per page."
+)
+@click.option("--page", default="", help="Show the page with this token.")
+@click.option("--deleted", is_flag=True, help="List the trash instead.")
 @json_option
 def runs(
     states: tuple[str, ...],
@@ -85,10 +96,10 @@ def _row(record: RunRecord) -> list[str]:
 
 @click.command()
 @run_argument
-@click.option("--events", is_flag=True, help="Also list what happened to it.")
+@click.option("--events", is_flag=True, help="Also list its events.")
 @json_option
 def show(run: str, events: bool, as_json: bool) -> int:
-    """Show one run."""
+    """Show the details of a run."""
     with TrainerClient.connect() as trainer:
         record = trainer.get(run)
         history = trainer.events(record.run_id) if events else []
@@ -134,11 +145,11 @@ def _facts(record: RunRecord) -> list[tuple[str, str]]:
 
 @click.command()
 @run_argument
-@click.option("--release", is_flag=True, help="Give its slots back while it is paused.")
-@click.option("--wait/--no-wait", default=True, help="Wait until it stands still.")
+@click.option("--release", is_flag=True, help="Free its slots while it is paused.")
+@click.option("--wait/--no-wait", default=True, help="Wait until the run is paused.")
 @json_option
 def pause(run: str, release: bool, wait: bool, as_json: bool) -> int:
-    """Stop a run at its next safe point."""
+    """Pause a run at its next safe point."""
     with TrainerClient.connect() as trainer:
         record = trainer.pause(run, release)
         if wait:
@@ -148,10 +159,13 @@ def pause(run: str, release: bool, wait: bool, as_json: bool) -> int:
 
 @click.command()
 @run_argument
-@click.option("--wait/--no-wait", default=True, help="Wait until it goes on.")
+@click.option("--wait/--no-wait", default=True, help="Wait until the run continues.")
 @json_option
 def resume(run: str, wait: bool, as_json: bool) -> int:
-    """Let a paused run go on. (To continue an ended run: mosaic train ALGO --resume RUN.)"""
+    """Resume a paused run.
+
+    To continue a run that has ended, use: mosaic train ALGO --resume RUN
+    """
     with TrainerClient.connect() as trainer:
         record = trainer.resume(run)
         if wait:
@@ -167,13 +181,13 @@ def resume(run: str, wait: bool, as_json: bool) -> int:
     default=120.0,
     show_default=True,
     type=click.FloatRange(min=0.1),
-    help="Seconds to wait for the worker's answer.",
+    help="Seconds to wait for the worker.",
 )
 @json_option
 def checkpoint(run: str, timeout: float, as_json: bool) -> int:
-    """Save a running run's state now and print the file and its step.
+    """Save a checkpoint of a running run now; print its file and step.
 
-    The run continues. Continue from the file later with: mosaic train ALGO --resume RUN.
+    The run keeps running. To continue from the file later: mosaic train ALGO --resume RUN
     """
     with TrainerClient.connect() as trainer:
         asked = trainer.checkpoint(run)
@@ -218,10 +232,13 @@ def _wait_for_checkpoint(trainer: TrainerClient, asked: RunRecord, limit_s: floa
 @click.command()
 @run_argument
 @click.option("--grace", type=float, help="Seconds between SIGTERM and SIGKILL.")
-@click.option("--wait/--no-wait", default=True, help="Wait until every process of it is dead.")
+@click.option("--wait/--no-wait", default=True, help="Wait until all its processes have ended.")
 @json_option
 def cancel(run: str, grace: float | None, wait: bool, as_json: bool) -> int:
-    """End a run: SIGTERM, a grace period in which it may save, then SIGKILL."""
+    """Cancel a run.
+
+    The run gets SIGTERM and some time to save its state, then SIGKILL.
+    """
     with TrainerClient.connect() as trainer:
         record = trainer.cancel(run, grace)
         if wait:
@@ -231,9 +248,12 @@ def cancel(run: str, grace: float | None, wait: bool, as_json: bool) -> int:
 
 @click.command()
 @run_argument
-@click.option("--purge", is_flag=True, help="Remove it for good instead.")
+@click.option("--purge", is_flag=True, help="Delete permanently instead.")
 def delete(run: str, purge: bool) -> int:
-    """Move an ended run to the trash, where it stays for seven days."""
+    """Move a finished run to the trash.
+
+    It can be restored for seven days (setting: trash_days).
+    """
     with TrainerClient.connect() as trainer:
         record = trainer.get(run)
         trainer.delete(record.run_id, purge)
@@ -246,7 +266,7 @@ def delete(run: str, purge: bool) -> int:
 @run_argument
 @json_option
 def restore(run: str, as_json: bool) -> int:
-    """Take a run back out of the trash."""
+    """Restore a run from the trash."""
     with TrainerClient.connect() as trainer:
         return _told(trainer.restore(run), as_json)
 

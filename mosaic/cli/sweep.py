@@ -29,43 +29,49 @@ _TAG = "sweep="
 )
 @click.argument("algo", required=False, shell_complete=complete_algorithms)
 @click.option("--param", "params", multiple=True, metavar="NAME=VALUES", help=f"{SYNTAX}.")
-@click.option("--trials", type=click.IntRange(1), help="How many trials in all.  [default: 20]")
-@click.option("--parallel", type=click.IntRange(1), help="Trials at the same time.  [default: 1]")
+@click.option("--trials", type=click.IntRange(1), help="Number of trials.  [default: 20]")
+@click.option(
+    "--parallel", type=click.IntRange(1), help="Trials to run at the same time.  [default: 1]"
+)
 @click.option("--sampler", type=click.Choice(SAMPLERS), default="tpe", show_default=True)
 @click.option("--pruner", type=click.Choice(PRUNERS), default="median", show_default=True)
 @click.option(
     "--prune-after", type=click.IntRange(1), default=5, show_default=True,
-    help="Trials that must have ended before one is pruned.",
+    help="Number of finished trials before any trial is pruned.",
 )  # fmt: skip
 @click.option(
     "--objective", default=DEFAULT_TAG, show_default=True,
-    help="A scalar (TAG, TAG:last, TAG:mean, TAG:max), or eval: play the final policy.",
+    help="Scalar to optimise (TAG, TAG:last, TAG:mean, TAG:max), or eval for the final policy.",
 )  # fmt: skip
-@click.option("--minimize", is_flag=True, help="Less is better.")
+@click.option("--minimize", is_flag=True, help="Minimise the objective.")
 @click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True,
-              help="Runs with different seeds in each trial; their mean counts.")  # fmt: skip
+              help="Runs with different seeds per trial; their mean counts.")  # fmt: skip
 @click.option("--episodes", type=click.IntRange(1), default=20, show_default=True,
-              help="Of an evaluation.")  # fmt: skip
-@click.option("--continue", "sweep_id", metavar="ID", help="Go on with an interrupted sweep.")
-@click.option("--dry-run", is_flag=True, help="Print the first proposals and start nothing.")
-@click.option("--worker", default="", help="Which worker's ALGO, if several have it.")
-@click.option("--env-id", help="The environment; the script's own default when left out.")
-@click.option("--total-timesteps", type=float, help="How long each run trains.")
-@click.option("--seed", type=click.IntRange(0), help="Of the first run of each trial.")
-@click.option("--name", default="", help="A name for people.")
-@click.option("--tag", "tags", multiple=True, help="A tag of all runs; may be repeated.")
-@click.option("--notes", default="", help="What you want to remember about it.")
-@click.option("--cpus", type=click.IntRange(1), default=1, show_default=True, help="CPU slots.")
-@click.option("--gpus", type=click.IntRange(0), default=0, show_default=True, help="GPUs.")
-@click.option("--memory-mb", type=click.IntRange(1), help="Memory to reserve.")
-@click.option("--max-minutes", type=float, help="Wall-clock limit of a run.")
+              help="Episodes per evaluation.")  # fmt: skip
+@click.option("--continue", "sweep_id", metavar="ID", help="Continue an interrupted sweep.")
+@click.option(
+    "--dry-run", is_flag=True, help="Print the first proposals without starting anything."
+)
+@click.option("--worker", default="", help="Worker to use, if several have ALGO.")
+@click.option("--env-id", help="Environment (default: the algorithm's).")
+@click.option("--total-timesteps", type=float, help="Steps to train each run, e.g. 1e6.")
+@click.option("--seed", type=click.IntRange(0), help="Seed of the first run of each trial.")
+@click.option("--name", default="", help="Name of the runs.")
+@click.option("--tag", "tags", multiple=True, help="Tag for all runs (repeatable).")
+@click.option("--notes", default="", help="Notes.")
+@click.option(
+    "--cpus", type=click.IntRange(1), default=1, show_default=True, help="CPU slots per run."
+)
+@click.option("--gpus", type=click.IntRange(0), default=0, show_default=True, help="GPUs per run.")
+@click.option("--memory-mb", type=click.IntRange(1), help="Memory to reserve per run.")
+@click.option("--max-minutes", type=float, help="Stop a run after this many minutes.")
 @click.option("--wandb", is_flag=True, help="Track with Weights & Biases.")
 @json_option
 @click.pass_context
 def sweep(
     ctx: click.Context, /, algo: str | None, sweep_id: str | None, as_json: bool, **settings: Any
 ) -> int:
-    """Search good settings of ALGO; every trial is a run of the daemon.
+    """Search for good hyperparameters of ALGO. Every trial is a run.
 
     \b
     mosaic sweep ppo --env-id CartPole-v1 --total-timesteps 50000 \\

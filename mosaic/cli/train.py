@@ -21,30 +21,42 @@ from mosaic.workers.discovery import load_hook
 
 @click.command(
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-    epilog="Any other flag is the script's own: --num-envs 8 --learning-rate 1e-3",
+    epilog="Any other flag goes to the algorithm: --num-envs 8 --learning-rate 1e-3",
 )
 @click.argument("algo", shell_complete=complete_algorithms)
-@click.option("--worker", default="", help="Which worker's ALGO, if several have it.")
-@click.option("--env-id", help="The environment; the script's own default when left out.")
-@click.option("--total-timesteps", type=float, help="How long to train, e.g. 1e6.")
+@click.option("--worker", default="", help="Worker to use, if several have ALGO.")
+@click.option("--env-id", help="Environment (default: the algorithm's).")
+@click.option("--total-timesteps", type=float, help="Environment steps to train, e.g. 1e6.")
 @click.option("--seed", type=click.IntRange(0), help="Random seed.")
-@click.option("--name", default="", help="A name for people.")
-@click.option("--tag", "tags", multiple=True, help="A tag; may be repeated.")
-@click.option("--notes", default="", help="What you want to remember about it.")
-@click.option("--cpus", type=click.IntRange(1), default=1, show_default=True, help="CPU slots.")
-@click.option("--gpus", type=click.IntRange(0), default=0, show_default=True, help="GPUs.")
+@click.option("--name", default="", help="Name of the run.")
+@click.option("--tag", "tags", multiple=True, help="Tag (repeatable).")
+@click.option("--notes", default="", help="Notes.")
+@click.option(
+    "--cpus", type=click.IntRange(1), default=1, show_default=True, help="CPU slots to use."
+)
+@click.option("--gpus", type=click.IntRange(0), default=0, show_default=True, help="GPUs to use.")
 @click.option("--memory-mb", type=click.IntRange(1), help="Memory to reserve.")
-@click.option("--max-minutes", type=float, help="Wall-clock limit.")
-@click.option("--priority", type=int, default=0, show_default=True, help="Higher goes first.")
+@click.option("--max-minutes", type=float, help="Stop after this many minutes.")
+@click.option(
+    "--priority",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Runs with a higher priority start first.",
+)
 @click.option("--wandb", is_flag=True, help="Track with Weights & Biases.")
 @click.option("--capture-video", is_flag=True, help="Record videos of the first environment.")
 @click.option("--curriculum", help="A preset's name, or a JSON file with a list of stages.")
-@click.option("--resume", "parent", help="Continue from this run's newest checkpoint.")
-@click.option("--stop-at", type=int, help="Checkpoint and end cleanly at this step.")
-@click.option("--smoke", is_flag=True, help="Take the short settings that the script declares.")
-@click.option("--cold", is_flag=True, help="Start a fresh interpreter instead of a warm fork.")
-@click.option("--dry-run", is_flag=True, help="Check everything, show the command, start nothing.")
-@click.option("--detach", is_flag=True, help="Answer with the run's id and return.")
+@click.option("--resume", "parent", help="Continue from the newest checkpoint of this run.")
+@click.option("--stop-at", type=int, help="Save a checkpoint and end at this step.")
+@click.option("--smoke", is_flag=True, help="Use the algorithm's smoke-test settings.")
+@click.option("--cold", is_flag=True, help="Start a new interpreter instead of forking a warm one.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Check the configuration and show the command without starting it.",
+)
+@click.option("--detach", is_flag=True, help="Print the run's id and return.")
 @json_option
 @click.pass_context
 def train(
@@ -60,7 +72,7 @@ def train(
     as_json: bool,
     **settings: Any,
 ) -> int:
-    """Train ALGO and follow the run; its exit status is the run's.
+    """Train ALGO and follow the run until it ends.
 
     ALGO is an algorithm's name (`mosaic workers --algos WORKER` lists them), WORKER:NAME, or a
     worker's type.
@@ -95,13 +107,29 @@ def train(
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--priority", type=int, default=0, show_default=True, help="Higher goes first.")
-@click.option("--key", default="", help="Idempotency key: the same key gives the same run.")
-@click.option("--cold", is_flag=True, help="Start a fresh interpreter instead of a warm fork.")
-@click.option("--follow/--detach", "following", default=False, help="Follow the run.")
+@click.option(
+    "--priority",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Runs with a higher priority start first.",
+)
+@click.option(
+    "--key", default="", help="Idempotency key: submitting twice with the same key creates one run."
+)
+@click.option("--cold", is_flag=True, help="Start a new interpreter instead of forking a warm one.")
+@click.option(
+    "--follow/--detach",
+    "following",
+    default=False,
+    help="Follow the run, or print its id and return.",
+)
 @json_option
 def submit(file: Path, priority: int, key: str, cold: bool, following: bool, as_json: bool) -> int:
-    """Submit a JSON configuration, nested or flat. All its problems are listed at once."""
+    """Submit a JSON configuration, nested or flat.
+
+    If it has problems, all of them are listed.
+    """
     with TrainerClient.connect() as trainer:
         # Bytes that are not UTF-8 are for the daemon to refuse, with a code like anything else.
         text = file.read_text(errors="replace")
@@ -111,15 +139,26 @@ def submit(file: Path, priority: int, key: str, cold: bool, following: bool, as_
 
 @click.command()
 @run_argument
-@click.option("--seed", type=click.IntRange(0), help="Another seed.")
-@click.option("--name", default="", help="Another name.")
-@click.option("--priority", type=int, default=0, show_default=True, help="Higher goes first.")
-@click.option("--follow/--detach", "following", default=False, help="Follow the run.")
+@click.option("--seed", type=click.IntRange(0), help="Seed of the copy.")
+@click.option("--name", default="", help="Name of the copy.")
+@click.option(
+    "--priority",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Runs with a higher priority start first.",
+)
+@click.option(
+    "--follow/--detach",
+    "following",
+    default=False,
+    help="Follow the run, or print its id and return.",
+)
 @json_option
 def clone(
     run: str, seed: int | None, name: str, priority: int, following: bool, as_json: bool
 ) -> int:
-    """Submit a run's configuration again."""
+    """Submit a copy of a run."""
     with TrainerClient.connect() as trainer:
         base = trainer.get(run)
         config = build.clone(build.read_config(trainer.config(base.run_id)), seed=seed, name=name)
@@ -129,12 +168,19 @@ def clone(
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--name", default="", help="A name for people.")
+@click.option("--name", default="", help="Name of the run.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
-@click.option("--cpus", type=click.IntRange(1), default=1, show_default=True, help="CPU slots.")
-@click.option("--max-minutes", type=float, help="Wall-clock limit.")
-@click.option("--worker", default="", help="Which worker runs it, if several can.")
-@click.option("--follow/--detach", "following", default=True, help="Follow the run.")
+@click.option(
+    "--cpus", type=click.IntRange(1), default=1, show_default=True, help="CPU slots to use."
+)
+@click.option("--max-minutes", type=float, help="Stop after this many minutes.")
+@click.option("--worker", default="", help="Worker to use, if several can run scripts.")
+@click.option(
+    "--follow/--detach",
+    "following",
+    default=True,
+    help="Follow the run, or print its id and return.",
+)
 @json_option
 def script(
     file: Path,
@@ -146,7 +192,7 @@ def script(
     following: bool,
     as_json: bool,
 ) -> int:
-    """Run a shell script of several training phases as one run."""
+    """Run a shell script with several training phases as one run."""
     wishes = build.Wishes(name=name, cpus=cpus, max_minutes=max_minutes)
     config = build.script(worker_for("script", worker).worker_type, file, seed=seed, wishes=wishes)
     with TrainerClient.connect() as trainer:

@@ -18,10 +18,10 @@ from mosaic.records import RunUpdated, SnapshotEnd
 @click.command()
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=complete_runs)
 @click.option("--json", "as_json", is_flag=True, help="Print each change as a line of JSON.")
-@click.option("--frames", type=click.Path(path_type=Path), help="Record live frames to a GIF.")
+@click.option("--frames", type=click.Path(path_type=Path), help="Record live frames to a GIF file.")
 @click.option("--preview", is_flag=True, help="Show live frames in this terminal.")
-@click.option("--seconds", type=float, help="How long to record or show (a GIF: 5).")
-@click.option("--fps", type=float, default=15.0, show_default=True, help="Frames a second.")
+@click.option("--seconds", type=float, help="How long to record or show (default for a GIF: 5).")
+@click.option("--fps", type=float, default=15.0, show_default=True, help="Frames per second.")
 def watch(
     run: str | None,
     as_json: bool,
@@ -30,7 +30,10 @@ def watch(
     seconds: float | None,
     fps: float,
 ) -> int:
-    """Follow RUN to its end, or every change of every run; or look at RUN's frames."""
+    """Follow a run until it ends, or all runs if none is given.
+
+    With --frames or --preview, record or show the live frames of a run.
+    """
     with TrainerClient.connect() as trainer:
         if frames or preview:
             record = trainer.get(run or "last")

@@ -12,10 +12,10 @@ from mosaic.workers.discovery import discover, load_hook
 
 
 @click.command()
-@click.option("--algos", metavar="WORKER", help="Print a worker's algorithms, one a line.")
+@click.option("--algos", metavar="WORKER", help="Print the algorithms of a worker, one per line.")
 @json_option
 def workers(algos: str | None, as_json: bool) -> int:
-    """List every worker, installed or not."""
+    """List workers, installed or not."""
     found = discover()
     if algos:
         return _print_algorithms(algos, as_json)
@@ -64,7 +64,10 @@ def _print_algorithms(worker_type: str, as_json: bool) -> int:
 @click.argument("name")
 @json_option
 def check_worker(name: str, as_json: bool) -> int:
-    """Prove a worker against the contract: handshake, event order, cancel, pause, exit codes."""
+    """Check that a worker follows the contract.
+
+    Checks handshake, order of events, pause, cancel and exit codes.
+    """
     from mosaic.workers.check import check_worker as check
 
     results = []
