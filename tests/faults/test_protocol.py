@@ -350,7 +350,7 @@ def test_a_broken_worker_is_its_own_problem(trainer: Trainer) -> None:
         assert (problem.pointer, problem.code) == ("/metadata/worker/type", "CFG105")
         assert words in problem.message
     listed = {worker.type: worker for worker in trainer.client.workers()}
-    assert "no_such_package" in listed.broken_package.problem
+    assert "no_such_package" in listed["broken_package"].problem
     assert trainer.ended(trainer.submit("short")).outcome == "completed"
 
 
