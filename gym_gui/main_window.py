@@ -75,6 +75,7 @@ class MainWindow(QMainWindow):
         services = self.services
         self.runs_panel = RunsPanel(services)
         self.launch = LaunchPanel(services)
+        # Large: made here, it does not delay the first press of a button.
         self.launch.form(TRAIN)  # made before the window lives, because it is large
         self.run_panel = RunPanel(services, self._presenters)
         self.compare = ComparePanel(services)
@@ -195,6 +196,7 @@ class MainWindow(QMainWindow):
                 self.launch.set_workers,
                 lambda error: self.services.notices.error("Workers not listed", error),
             )
+            # Streams of the old connection are dead; what is on screen is asked for again.
             self.services.feeds.reconnect()
             self.run_panel.reopen()
         self._refresh_context()

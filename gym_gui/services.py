@@ -37,6 +37,7 @@ class Selection(QObject):
     def select(self, ids: tuple[str, ...], current: str = "") -> None:
         """Select runs."""
         chosen = current or (ids[0] if ids else "")
+        # Listeners redraw; the same selection again must not make them.
         if ids != self.ids:
             self.ids = ids
             self.changed.emit()

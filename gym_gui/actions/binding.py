@@ -11,6 +11,7 @@ from gym_gui.resources.theming import ThemeManager
 from gym_gui.widgets.qt_types import sure
 
 MENUS = ("Run", "View", "Analyse", "Play", "Daemon", "Help")
+# What fits above the fold of the palette.
 _KEEP_RECENT = 8
 
 

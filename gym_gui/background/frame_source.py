@@ -84,5 +84,6 @@ class FrameSource(QObject):
     def _close_remote(self) -> None:
         if self._remote is not None:
             self._remote.stop()
+            # Its thread has ended, but signals that it sent may still be in the queue.
             self._remote.deleteLater()
             self._remote = None

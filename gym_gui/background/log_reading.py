@@ -9,10 +9,13 @@ from dataclasses import dataclass, replace
 from mosaic.client import TrainerClient
 from mosaic.records import LogChunk
 
+# Several screens; the rest is a search or a scroll away.
 TAIL_LINES = 3000
 _PAGE_LINES = 3000
 _PAGE_BYTES = 65_536
+# Some lines before an error often name its cause.
 _CONTEXT_BYTES = 8192
+# Nobody reads more hits; a better search is the answer.
 _MAX_HITS = 5000
 
 

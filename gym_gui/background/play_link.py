@@ -72,6 +72,7 @@ class PlayLink(QObject):
         self._timer.stop()
         if self._asking is not None:
             self._asking.cancel()
+        # Hanging up is no news: without this the panel would hear that the game is over.
         self._socket.blockSignals(True)
         self._socket.abort()
 

@@ -11,7 +11,9 @@ from mosaic.client.files import RunFile
 from mosaic.config.redaction import redact, redact_text
 from mosaic.errors import RunFileError
 
+# Enough for the last lines, however long they are; a log may have gigabytes.
 _TAIL_BYTES = 24_000
+# A bundle has to fit into a mail.
 _BUNDLED_BYTES = 512 * 1024
 _DOCUMENTS = ("config.json", "provenance.json", "supervisor.json", "exit.json", MANIFEST)
 _TEXTS = ("events.jsonl", "logs/stdout.log", "logs/stderr.log")
@@ -40,6 +42,7 @@ def read_failure(client: TrainerClient, run_id: str, good_run_id: str) -> Failur
         run_id: The run.
         good_run_id: The last run that worked, to compare with; empty when there is none.
     """
+    # Python's tracebacks go to standard error; a worker that is no Python may use the other.
     words = _tail(client, run_id, "logs/stderr.log") or _tail(client, run_id, "logs/stdout.log")
     good = _document(client, good_run_id, "provenance.json") if good_run_id else {}
     return explain(

@@ -66,11 +66,13 @@ class TensorBoardServer(QObject):
         self.address, self._said = "", ""
         if process is None:
             return
+        # The last words of the old server must not be read as the address of the new one.
         process.readyRead.disconnect()
         process.finished.connect(lambda *_: self._leaving.discard(process))
         self._leaving.add(process)
         # Not waited for: the window must not stand still until the server has gone.
         process.terminate()
+        # A server that ignores the request would keep its port and memory.
         QTimer.singleShot(_STOP_MS, process.kill)
 
     def wait(self) -> None:
@@ -90,6 +92,7 @@ class TensorBoardServer(QObject):
     def _on_output(self) -> None:
         if self._process is None:
             return
+        # The address may arrive in two pieces; the tail bounds what a chatty server adds.
         self._said = (self._said + self._process.readAll().data().decode(errors="replace"))[-4000:]
         match = _ADDRESS.search(self._said)
         if match and not self.address:

@@ -68,6 +68,7 @@ class RunSource(QWidget):
             return
         # Signals are blocked while the list is rebuilt, or every row would count as a choice.
         before = self.run_id
+        # Refilling passes through other runs; the form would follow each of them.
         self.runs.blockSignals(True)
         self.runs.clear()
         for run in usable[:500]:

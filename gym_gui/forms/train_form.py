@@ -187,6 +187,7 @@ class TrainForm(WorkerForm):
 
     def load(self, draft: TrainDraft) -> None:
         """Show a draft."""
+        # Each field that is set would check and store the half-filled form.
         self._filling = self.choice.keep_env = True
         self._waiting_params = dict(draft.params)
         self._other_extras = dict(draft.other_extras)

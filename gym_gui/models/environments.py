@@ -19,6 +19,7 @@ _TITLES = {
     "procgen": "Procgen",
     "envpool": "EnvPool",
 }
+# From what trains in a minute to what needs a day.
 _ORDER = tuple(_TITLES)
 
 

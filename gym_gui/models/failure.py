@@ -8,6 +8,7 @@ from gym_gui.models.config_diff import flatten
 from gym_gui.models.log_folding import TracebackFolder
 
 Document = Mapping[str, object]
+# A traceback and what came before it, without scrolling far.
 _TAIL_LINES = 60
 
 

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import numpy as np
 
+# A table widget with more rows becomes slow; the best ones are kept.
 MOST_TRIALS = 5000
 _LOG_STATES = {0: "running", 1: "complete", 2: "pruned", 3: "fail", 4: "waiting"}
 

@@ -32,6 +32,7 @@ def score(query: str, title: str) -> int | None:
         if place < 0:
             if not _in_order(word, given):
                 return None
+            # Letters in order but not together: a guess, so it comes after every real match.
             total += 200
         elif place == 0 or given[place - 1] in " ·-_/.":
             total += place

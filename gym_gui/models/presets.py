@@ -9,6 +9,7 @@ from gym_gui.models.train_draft import TrainDraft
 _VERSION = 1
 # What a run is called and why it was made belong to one run, not to a way of training.
 _OF_ONE_RUN = ("run_name", "notes", "worker", "module", "algo")
+# The fewest with which papers commonly report a spread.
 _REPORT_SEEDS = 5
 
 

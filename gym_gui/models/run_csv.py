@@ -15,6 +15,7 @@ def table_csv(columns: Sequence[Column], runs: Iterable[RunRecord]) -> str:
     """Rows and columns as CSV, with the run's id first so that every row can be found again."""
     text = io.StringIO()
     writer = csv.writer(text)
+    # The id comes first in every row, whether its column is shown or not.
     rest = [column for column in columns if column.key != "id"]
     writer.writerow(["run_id", *(column.key.partition(":")[2] or column.key for column in rest)])
     for run in runs:

@@ -71,6 +71,7 @@ class RunStore(QObject):
 
     def close(self) -> None:
         """Announce nothing more."""
+        # Threads may still deliver a last batch while the widgets are being destroyed.
         self._timer.stop()
         self.blockSignals(True)
 

@@ -38,5 +38,6 @@ def may_be_shown(address: str) -> bool:
     parts = urlsplit(address)
     if parts.scheme == "https":
         return bool(parts.hostname)
+    # A self-hosted server is trusted because the user named it in the environment.
     own = urlsplit(os.environ.get("WANDB_BASE_URL") or "")
     return parts.scheme == "http" == own.scheme and parts.netloc == own.netloc and bool(own.netloc)

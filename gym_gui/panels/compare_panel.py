@@ -161,6 +161,7 @@ class ComparePanel(QWidget):
         return self._colours[run_id]
 
     def _fill_legend(self) -> None:
+        # Filling the list would report every tick as one that a person made.
         self.legend.blockSignals(True)
         self.legend.clear()
         for run_id in self._ids:

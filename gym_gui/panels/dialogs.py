@@ -84,6 +84,7 @@ class Dialogs:
         tags = QLineEdit(", ".join(run.tags))
         tags.setPlaceholderText("baseline, paper")
         notes = QPlainTextEdit(run.notes or "")
+        # In a form the Tab key moves on; a tab character in a note helps no one.
         notes.setTabChangesFocus(True)
         form = form_layout()
         form.addRow("Name", name)
@@ -207,6 +208,7 @@ class Dialogs:
 
 
 def _open(dialog: QDialog) -> None:
+    # Opened and not executed: an event loop of its own would stop everything around it.
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     dialog.open()
 

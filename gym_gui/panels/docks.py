@@ -37,6 +37,7 @@ class DockManager:
 
     def show_layout(self, name: str) -> bool:
         """Switch to a layout; False when its stored form could not be used."""
+        # The layout is left as it was arranged, so that coming back finds it so.
         self._states[self.current] = self._window.saveState(STATE_VERSION).data()
         self.current = name
         size = self._window.size()

@@ -79,6 +79,7 @@ class LaunchPanel(QWidget):
     def set_workers(self, workers: Sequence[WorkerInfo]) -> None:
         """The daemon's list of workers."""
         actors = roster(workers)
+        # A reconnection brings the same list; building the roster again would reset the forms.
         if actors == self.actors:
             return
         self.actors = actors
@@ -87,6 +88,7 @@ class LaunchPanel(QWidget):
             if actor is not None and actor.available:
                 form.set_actor(actor)
         before = self.current.worker_type if self.current else self._kept.get("actor")
+        # Refilling would choose the first actor, and build its forms, on the way.
         self.choice.blockSignals(True)
         self.choice.clear()
         for actor in actors:
@@ -144,8 +146,10 @@ class LaunchPanel(QWidget):
         self._save_timer.start()
 
     def _show_forms(self, actor: Actor) -> None:
+        # Each tab that is added would be filled at once; only the one in front is needed.
         self._tabs.blockSignals(True)
         for form in self._forms.values():
+            # Forms outlive the tabs they are shown in: half-filled ones come back as they were.
             form.setParent(None)
         self._tabs.clear()
         self._kinds = forms_for(actor)

@@ -183,6 +183,7 @@ class RunPanel(QWidget):
             return
         front = self._front()
         for name, tab in self._made.items():
+            # Tabs hold streams and processes; those that cannot be seen must not.
             if name != front or not self.isVisible():
                 tab.deactivate()
         if self.isVisible() and front and self._run is not None:

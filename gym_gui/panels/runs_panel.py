@@ -206,6 +206,7 @@ class RunsPanel(QWidget):
 
     def _follow(self, run_id: str) -> None:
         """Something else chose a run: select its row, now or when it appears."""
+        # A run that was just submitted is selected before its row exists.
         self._wanted = ""
         if not run_id or self._table_ids() == self._services.selection.ids:
             return

@@ -251,6 +251,7 @@ class FormCommands:
         form = self._launch.show_form(TRAIN, draft.worker)
         actor = self._launch.actor_of(draft.worker)
         if actor is not None and actor.trains_algorithms:
+            # The way a stored form comes back, so that a clone shows exactly what would be stored.
             form.restore(draft.to_json())
         else:
             self._services.notices.problem(f"There is no form for runs of {draft.worker}")

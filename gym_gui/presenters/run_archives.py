@@ -60,6 +60,7 @@ class RunArchives:
     def _imported(self, path: Path, found: Sequence[ImportedRun]) -> None:
         new = [item.run for item in found if item.created]
         for item in found:
+            # Before the watch stream brings them, so that the selection below finds its rows.
             self._services.store.put(item.run)
         if not new:
             self._services.notices.info(f"All runs in {path.name} are already here")

@@ -18,6 +18,7 @@ from gym_gui.panels.runs_panel import RunsPanel
 from gym_gui.services import Services
 from gym_gui.widgets.command_palette import CommandPalette
 
+# Ranking more at every letter would be felt; older runs are found with the table's filter.
 _MOST_RUNS = 2000
 _LAYOUT_ICONS = {"train": "layout", "watch": "eye", "analyse": "chart", "play": "gamepad"}
 

@@ -10,6 +10,7 @@ from qtpy.QtSvg import QSvgRenderer
 _FOLDER = Path(__file__).parent / "icons"
 
 
+# Cells ask for their icon at every repaint; drawing the SVG each time would be felt.
 @lru_cache(maxsize=512)
 def pixmap(name: str, colour: str, size: int = 16, ratio: float = 1.0) -> QPixmap:
     """An icon in one colour, as a picture."""

@@ -67,6 +67,7 @@ class ThemeManager(QObject):
             self.apply(self._choice, self._points)
 
     def _picture(self, name: str, colour: str) -> str:
+        # Style sheets take pictures only from files.
         path = Path(self._pictures.name) / f"{name}-{colour.lstrip('#')}.png"
         if not path.exists():
             icons.pixmap(name, colour, 24).save(str(path))

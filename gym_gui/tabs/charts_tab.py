@@ -28,6 +28,7 @@ class ChartsTab(RunTab):
     def on_close(self) -> None:
         self.services.feeds.give_back(self.run_id)
 
+    # Curves of the run before must not be taken for those of this one, even for a moment.
     def on_other_run(self) -> None:
         self.grid.show_curves({})
 

@@ -86,6 +86,7 @@ class LiveTab(RunTab):
     def _look_away(self) -> None:
         if self.feed is not None:
             self.feed.stop()
+            # Not at once: a frame that is already queued still names this object.
             self.feed.deleteLater()
             self.feed = None
 

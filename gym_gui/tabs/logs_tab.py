@@ -29,6 +29,7 @@ from gym_gui.widgets.qt_types import sure
 from mosaic.client import TrainerClient
 from mosaic.records import LogChunk
 
+# Appending more in one turn of the event loop would be felt while scrolling.
 _LINES_A_TURN = 250
 # A traceback is written in one go; one that has not ended by then is shown as it is.
 _HOLD_MS = 400

@@ -25,6 +25,7 @@ from mosaic.client import TrainerClient
 # An episode that was recorded, or the path of a video.
 Recording = EpisodeEntry | str
 Recordings = tuple[tuple[EpisodeEntry, ...], tuple[str, ...]]
+# Steps have no rate of their own; most environments are made to be watched at about this.
 _EPISODE_RATE = 15.0
 
 

@@ -60,6 +60,7 @@ class CommandPalette(QFrame):
         self.line = QLineEdit()
         self.line.setAccessibleName("Command palette")
         self.line.textChanged.connect(self._fill)
+        # The arrow keys move in the list while the cursor stays in the line.
         self.line.installEventFilter(self)
         self.list = QListWidget()
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -144,5 +145,6 @@ class CommandPalette(QFrame):
         item: PaletteItem = current.data(_ITEM_ROLE)
         if not item.enabled:
             return
+        # Closed first: what is chosen may open a dialog, which would be below the palette.
         self.dismiss()
         self._chosen(item.key)

@@ -37,6 +37,7 @@ class ThemedDelegate(QStyledItemDelegate):
         super().initStyleOption(option, index)
         if option is None:
             return
+        # Qt's dotted frame; ours is drawn in `paint`.
         option.state &= ~QStyle.StateFlag.State_HasFocus
         if isinstance(index.data(ROW_ROLE), Group):
             option.font.setBold(True)

@@ -137,6 +137,7 @@ class FieldEditor(QObject):
             self.problem = f"{self.field.label} {error}"
         restyle(self.editor, "problem", "true" if self.problem else "false")
         self._error.setText(self.problem)
+        # A field that the search hides must not leave its error behind.
         self._error.setVisible(bool(self.problem) and self.editor.isVisible())
         self._mark.setText("●" if self.is_changed else "")
         self._mark.setToolTip("Changed from the default" if self.is_changed else "")

@@ -26,6 +26,7 @@ class FrameView(QWidget):
         self._hint = "Waiting for the first frame …"
         self.setMinimumSize(200, 150)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
+        # Every pixel is painted, so Qt need not clear the ground 30 times a second.
         self.setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
         self.setAccessibleName("Live view")
 

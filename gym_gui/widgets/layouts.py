@@ -97,6 +97,7 @@ def clear(layout: QLayout) -> None:
     """Remove and delete everything in a layout."""
     while (item := layout.takeAt(0)) is not None:
         if (widget := item.widget()) is not None:
+            # Hidden at once; the deletion itself waits for the event loop.
             widget.setParent(None)
             widget.deleteLater()
         elif (inner := item.layout()) is not None:

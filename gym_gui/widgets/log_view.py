@@ -42,6 +42,7 @@ class LogView(QPlainTextEdit):
         self._themes = themes
         self.setReadOnly(True)
         self.setMaximumBlockCount(KEEP_LINES)
+        # Every line would be kept a second time for undoing.
         self.setUndoRedoEnabled(False)
         self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
         self.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))

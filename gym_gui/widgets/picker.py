@@ -33,11 +33,13 @@ class Picker(QWidget):
         self._items = QStandardItemModel(self)
         self.combo = QComboBox()
         self.combo.setEditable(True)
+        # What is typed is checked, never added to the list.
         self.combo.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
         self.combo.setModel(self._items)
         self.combo.setMaxVisibleItems(24)
         self.combo.setAccessibleName(noun)
         modest(self.combo)
+        # Headings are in the list but must not be completed to.
         self._choices = QSortFilterProxyModel(self)
         self._choices.setSourceModel(self._items)
         self._choices.setFilterRole(_CHOICE_ROLE)

@@ -51,6 +51,7 @@ class RunTableView(QTableView):
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        # Tab leaves the table; the arrow keys move inside it.
         self.setTabKeyNavigation(False)
         self.setShowGrid(False)
         self.setWordWrap(False)
@@ -86,6 +87,7 @@ class RunTableView(QTableView):
     def show_columns(self, columns: Sequence[tuple[str, int]]) -> None:
         """Show these columns, in this order, each with its width, and no others."""
         header = sure(self.horizontalHeader())
+        # While columns move, stretching would change the widths that are being restored.
         header.setStretchLastSection(False)
         if all(key != "name" for key, _ in columns):  # without names it would be of no use
             columns = [("name", COLUMNS[BY_KEY["name"]].width), *columns]

@@ -89,6 +89,7 @@ class ToastStack(QWidget):
         self._later.setSingleShot(True)
         self._later.setInterval(0)
         self._later.timeout.connect(self._place)
+        # The stack is in no layout; it has to follow the window's size itself.
         parent.installEventFilter(self)
         self.hide()
 
