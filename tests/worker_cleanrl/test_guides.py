@@ -136,11 +136,11 @@ def test_trainings_that_are_shown_pass_their_dry_run(
 ) -> None:
     """A user who copies a training from a guide gets one."""
     _, _, *arguments = shown.words
+    monkeypatch.setenv("CLEANRL_HOME", str(workplace / "upstream"))
     if not arguments or not find_algorithm(arguments[0]).worker.dry_run:
         return
     monkeypatch.chdir(workplace)
     monkeypatch.setenv("MOSAIC_HOME", str(workplace / "home"))
-    monkeypatch.setenv("CLEANRL_HOME", str(workplace / "upstream"))
     with pytest.raises(SystemExit) as end:
         main(["train", *(word for word in arguments if word != "--detach"), "--dry-run"])
     assert end.value.code == 0, capsys.readouterr()
