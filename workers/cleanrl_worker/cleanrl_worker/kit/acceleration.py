@@ -127,6 +127,7 @@ class _Recording:
             if self._calls <= _CALLS_BEFORE_RECORDING:
                 return self._run()
             self._record()
+        assert self._graph is not None
         self._graph.replay()
         # The next replay writes over what this one gave.
         return tree_map(_copy, self._outputs)

@@ -75,7 +75,7 @@ class FrameReplayBuffer:
             self._push(env, obs[env, -1], actions[env], rewards[env], terminated[env])
         self._new_game[:] = False
         if info:
-            for env in np.flatnonzero(info["ended"]):
+            for env in np.flatnonzero(info["ended"]).tolist():
                 self._push(env, info["final_obs"][env, -1])
                 self._new_game[env] = True
 
@@ -140,7 +140,8 @@ class FrameReplayBuffer:
 
     def _rows(self, envs: np.ndarray, ages: np.ndarray) -> np.ndarray:
         oldest = self._next[envs] - self._count[envs]
-        return (oldest + ages) % self.size
+        rows: np.ndarray = (oldest + ages) % self.size
+        return rows
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.from_numpy(array).to(self._device)

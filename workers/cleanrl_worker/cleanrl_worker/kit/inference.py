@@ -46,7 +46,7 @@ def numpy_forward(network: nn.Module, accelerate: Accelerate | None = None) -> F
 
 
 def _chain(layers: list[nn.Module]) -> Forward:
-    steps: list[tuple[np.ndarray, np.ndarray] | Callable] = []
+    steps: list[tuple[np.ndarray, np.ndarray] | Callable[..., np.ndarray]] = []
 
     def forward(rows: np.ndarray) -> np.ndarray:
         if not steps:
@@ -64,7 +64,7 @@ def _chain(layers: list[nn.Module]) -> Forward:
     return forward
 
 
-def _step(layer: nn.Module) -> tuple[np.ndarray, np.ndarray] | Callable:
+def _step(layer: nn.Module) -> tuple[np.ndarray, np.ndarray] | Callable[..., np.ndarray]:
     if isinstance(layer, nn.Linear):
         return layer.weight.detach().numpy().T, layer.bias.detach().numpy()
     if isinstance(layer, nn.LayerNorm):
@@ -72,7 +72,7 @@ def _step(layer: nn.Module) -> tuple[np.ndarray, np.ndarray] | Callable:
     return np.tanh if isinstance(layer, nn.Tanh) else _relu
 
 
-def _layer_norm(layer: nn.LayerNorm) -> Callable:
+def _layer_norm(layer: nn.LayerNorm) -> Callable[..., np.ndarray]:
     weight, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
     # A product with this column is the mean of each row, in a fraction of what mean() takes.
     average = np.full((len(weight), 1), 1 / len(weight), np.float32)
@@ -90,7 +90,8 @@ def _layer_norm(layer: nn.LayerNorm) -> Callable:
 
 
 def _relu(rows: np.ndarray, out: np.ndarray) -> np.ndarray:
-    return np.maximum(rows, 0.0, out=out)
+    np.maximum(rows, 0.0, out=out)
+    return out
 
 
 def _in_torch(network: nn.Module, accelerate: Accelerate | None = None) -> Forward:
@@ -98,7 +99,8 @@ def _in_torch(network: nn.Module, accelerate: Accelerate | None = None) -> Forwa
 
     @torch.no_grad()
     def infer(rows: Tensor) -> Tensor:
-        return network(rows)
+        output: Tensor = network(rows)
+        return output
 
     quick = infer if accelerate is None else accelerate(infer)
 
@@ -170,7 +172,7 @@ def greedy_policy(values: Forward, epsilon: float) -> Policy:
 
     def act(obs: np.ndarray, rng: Random, deterministic: bool) -> np.ndarray:
         q_values = values(obs)
-        best = q_values.argmax(axis=-1)
+        best: np.ndarray = q_values.argmax(axis=-1)
         if deterministic:
             return best
         random = rng.integers(q_values.shape[-1], size=len(best))
@@ -209,6 +211,7 @@ def gaussian_policy(mean: Forward, logstd: nn.Parameter) -> Policy:
         if deterministic:
             return centre
         std = np.exp(logstd.detach().cpu().numpy())
-        return centre + std * rng.standard_normal(centre.shape, np.float32)
+        sampled: np.ndarray = centre + std * rng.standard_normal(centre.shape, np.float32)
+        return sampled
 
     return act

@@ -21,7 +21,8 @@ def follow(target: nn.Module, source: nn.Module) -> Callable[[float], None]:
     """
     target.load_state_dict(source.state_dict())
     target.requires_grad_(False)
-    behind, ahead = list(target.parameters()), list(source.parameters())
+    behind: list[torch.Tensor] = list(target.parameters())
+    ahead: list[torch.Tensor] = list(source.parameters())
 
     @torch.no_grad()
     def update(tau: float) -> None:
