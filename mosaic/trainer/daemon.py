@@ -87,6 +87,11 @@ class Daemon:
                 ("grpc.so_reuseport", 0),
                 ("grpc.max_receive_message_length", MAX_MESSAGE),
                 ("grpc.keepalive_time_ms", 60_000),
+                # Anyone local may connect, and every connection costs a descriptor. One that
+                # says nothing is closed soon; ours speak within milliseconds. One that makes no
+                # calls is closed later; a client notices nothing, its next call reconnects.
+                ("grpc.server_handshake_timeout_ms", 10_000),
+                ("grpc.max_connection_idle_ms", 300_000),
             ],
         )
         service.register(server)

@@ -123,7 +123,7 @@ def decide(run: Run, stimulus: Stimulus, now: Now) -> Decision:
         case SlotsGranted():
             return _slots_granted(run, stimulus)
         case LaunchUndone():
-            return Decision((LaunchTakenBack(),)) if run.launching else NOTHING
+            return _taken_back(run, stimulus, now)
         case LaunchFailed():
             return _not_launched(run, stimulus, now)
         case Spawned():
@@ -196,6 +196,15 @@ def _slots_granted(run: Run, stimulus: SlotsGranted) -> Decision:
     if run.state is State.PAUSE and run.queued:
         return _continue(run, (SlotsRegained(stimulus.slots),))
     return NOTHING
+
+
+def _taken_back(run: Run, stimulus: LaunchUndone, now: Now) -> Decision:
+    if not run.launching:
+        return NOTHING
+    # Cancelled while it was being launched: in the queue nothing would ever look at it again.
+    if run.stopping:
+        return _settle(run, Outcome(run.stopping), run.stop_reason, now.wall)
+    return Decision((LaunchTakenBack(stimulus.reason),))
 
 
 def _not_launched(run: Run, stimulus: LaunchFailed, now: Now) -> Decision:

@@ -62,6 +62,7 @@ class LaunchTakenBack:
     """No supervisor was started; the slots are free again."""
 
     kind: ClassVar = "launch_undone"
+    reason: str = ""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,9 @@ class SlotsGranted:
 
 @dataclass(frozen=True)
 class LaunchUndone:
-    """The daemon died between reserving and spawning, and no supervisor was started."""
+    """No supervisor was started: the daemon died before that, or the machine was short of room."""
+
+    reason: str = ""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from mosaic.config.settings import Settings
 from mosaic.errors import MosaicError
 from mosaic.runs.directory import RunDirectory
 from mosaic.system import processes
+from mosaic.system.shortage import shortage
 from mosaic.trainer import failpoints
 from mosaic.trainer.core.instructions import (
     Archive,
@@ -22,7 +23,7 @@ from mosaic.trainer.core.instructions import (
     SignalGroup,
 )
 from mosaic.trainer.core.states import Run
-from mosaic.trainer.core.stimuli import LaunchFailed, Stimulus
+from mosaic.trainer.core.stimuli import LaunchFailed, LaunchUndone, Stimulus
 from mosaic.trainer.launch import spec as launch
 from mosaic.trainer.launch.controls import ControlStreams
 from mosaic.trainer.launch.environments import RunEnvironments
@@ -30,6 +31,7 @@ from mosaic.trainer.launch.executor import Executor
 from mosaic.trainer.loop.background import BackgroundTasks
 from mosaic.trainer.loop.endings import Endings
 from mosaic.trainer.loop.observer import Watch
+from mosaic.trainer.loop.patience import LaunchPatience
 from mosaic.trainer.loop.trash import move
 from mosaic.workers.discovery import DiscoveredWorker, own_variables
 
@@ -55,6 +57,7 @@ class Effects:
         environments: RunEnvironments,
         endings: Endings,
         tasks: BackgroundTasks,
+        patience: LaunchPatience,
     ) -> None:
         self.target = ""
         self._home = home
@@ -67,6 +70,7 @@ class Effects:
         self._endings = endings
         self._tasks = tasks
         self._environments = environments
+        self._patience = patience
 
     def carry_out(self, run: Run, watch: Watch | None, instruction: Instruction) -> None:
         """Do one thing to a run's processes or files."""
@@ -120,10 +124,16 @@ class Effects:
             )
             await self._executor.launch(spec, modules)
         except (OSError, MosaicError) as error:
+            lacking = shortage(error)
+            if lacking:
+                # Nothing was started and nothing is wrong with the run: it waits for room.
+                self._report(run.run_id, LaunchUndone(self._patience.short_of(lacking)))
+                return
             problem = error.strerror if isinstance(error, OSError) else str(error)
             reason = f"cannot start `python -m {run.module}`: {problem}; run: mosaic doctor"
             self._report(run.run_id, LaunchFailed(reason))
             return
+        self._patience.started()
         failpoints.point("after_spawn")
 
     def _variables(self, run: Run) -> dict[str, str]:

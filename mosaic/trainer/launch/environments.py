@@ -5,6 +5,7 @@ from pathlib import Path
 
 from mosaic.config.paths import Home
 from mosaic.runs.directory import RunDirectory, read_json
+from mosaic.system.shortage import shortage
 
 _Mark = tuple[int, int, int]
 
@@ -25,13 +26,18 @@ class RunEnvironments:
         self._known[run_id] = (self._mark(run_id), environment)
 
     def find(self, run_id: str) -> Mapping[str, str] | None:
-        """The environment of a run; None when its configuration is gone or damaged."""
+        """The environment of a run; None when its configuration is gone or damaged.
+
+        Raises:
+            OSError: It could not be read for want of descriptors or memory.
+        """
         mark = self._mark(run_id)
         if mark is None:
             return None
         if run_id not in self._known or self._known[run_id][0] != mark:
             document = read_json(self._path(run_id))
             if document is None:
+                _raise_if_short(self._path(run_id))
                 return None
             self._known[run_id] = (mark, document.get("environment", {}))
         return self._known[run_id][1]
@@ -56,3 +62,12 @@ class RunEnvironments:
 
     def _path(self, run_id: str) -> Path:
         return RunDirectory(self._home.run_dir(run_id)).config
+
+
+def _raise_if_short(path: Path) -> None:
+    """A file that could not be read for want of room is not damaged: its run has to wait."""
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        if shortage(error):
+            raise

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import os
-import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,10 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from mosaic.trainer.launch import supervisor, zygote
-
-# Importing torch takes seconds, on a cold disk a minute; after that the cold way is quicker.
-_WARM_UP_LIMIT_S = 60.0
+from mosaic.trainer.launch import supervisor
+from mosaic.trainer.launch.warm import WarmProcesses
 
 
 @dataclass(frozen=True)
@@ -58,17 +54,15 @@ class LocalExecutor:
 
     def __init__(self) -> None:
         self._children: list[subprocess.Popen[bytes]] = []
-        self._zygotes: dict[tuple[str, ...], _Zygote] = {}
+        self._warm = WarmProcesses()
 
     def warm_up(self, modules: Sequence[str]) -> None:
         """Begin importing a worker's modules, so that its first run starts at once."""
-        self._zygote(tuple(modules))
+        self._warm.warm_up(tuple(modules))
 
     async def launch(self, spec: LaunchSpec, warm_modules: Sequence[str]) -> None:
-        if warm_modules:
-            forked = await self._zygote(tuple(warm_modules)).fork(spec)
-            if forked:
-                return
+        if warm_modules and await self._warm.fork(tuple(warm_modules), spec.to_dict()):
+            return
         await asyncio.to_thread(self._launch_cold, spec)
 
     def _launch_cold(self, spec: LaunchSpec) -> None:
@@ -90,98 +84,7 @@ class LocalExecutor:
 
     def reap(self) -> None:
         self._children = [child for child in self._children if child.poll() is None]
-        dead = [modules for modules, helper in self._zygotes.items() if helper.ended()]
-        for modules in dead:
-            self._zygotes.pop(modules).close()
+        self._warm.reap()
 
     async def close(self) -> None:
-        for helper in self._zygotes.values():
-            helper.close()
-        self._zygotes.clear()
-
-    def _zygote(self, modules: tuple[str, ...]) -> "_Zygote":
-        if modules not in self._zygotes or self._zygotes[modules].ended():
-            self._zygotes[modules] = _Zygote(modules)
-        return self._zygotes[modules]
-
-
-class _Zygote:
-    """The daemon's side of one warm process."""
-
-    def __init__(self, modules: tuple[str, ...]) -> None:
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        with theirs:
-            self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    zygote.__name__,
-                    f"--socket-fd={theirs.fileno()}",
-                    f"--modules={','.join(modules)}",
-                    zygote.TITLE_PADDING,
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env=_zygote_environment(),
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
-        self._channel = ours
-        self._lock = asyncio.Lock()
-        self._ready = False
-
-    async def fork(self, spec: LaunchSpec) -> bool:
-        """Fork one run; False when this zygote cannot (the cold way remains)."""
-        # One conversation at a time: request and answer have no number to match them.
-        async with self._lock:
-            try:
-                if not self._ready:
-                    hello = await asyncio.wait_for(self._receive(), _WARM_UP_LIMIT_S)
-                    self._ready = hello["threads"] == 1
-                if not self._ready:
-                    return False
-                await self._send(spec.to_dict())
-                await self._receive()
-            except (OSError, EOFError, TimeoutError):
-                return False
-            return True
-
-    def ended(self) -> bool:
-        return self._process.poll() is not None
-
-    def close(self) -> None:
-        """Close the socket, on which the zygote ends, and collect it."""
-        self._channel.close()
-        try:
-            self._process.wait(timeout=2.0)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
-    async def _send(self, message: dict[str, Any]) -> None:
-        content = json.dumps(message).encode()
-        loop = asyncio.get_running_loop()
-        await loop.sock_sendall(self._channel, len(content).to_bytes(4, "big") + content)
-
-    async def _receive(self) -> dict[str, Any]:
-        size = int.from_bytes(await self._read_exactly(4), "big")
-        message: dict[str, Any] = json.loads(await self._read_exactly(size))
-        return message
-
-    async def _read_exactly(self, size: int) -> bytes:
-        loop, parts = asyncio.get_running_loop(), b""
-        while len(parts) < size:
-            part = await loop.sock_recv(self._channel, size - len(parts))
-            if not part:
-                raise EOFError("the warm process ended")
-            parts += part
-        return parts
-
-
-def _zygote_environment() -> dict[str, str]:
-    """One thread for every numeric library: a process with threads must not be forked."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("MOSAIC_")}
-    single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    return {**kept, **single, "MOSAIC_RUN_ID": zygote.BLANK_RUN_ID}
+        self._warm.close()

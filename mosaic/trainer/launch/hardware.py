@@ -69,6 +69,12 @@ def disk_free_mb(path: Path) -> int:
     return shutil.disk_usage(path).free // 2**20
 
 
+def files_free(path: Path) -> int | None:
+    """How many files can still be created at `path`; None where that is not counted."""
+    counted = os.statvfs(path)
+    return counted.f_favail if counted.f_files else None
+
+
 def cpu_percent() -> float:
     """Use of the whole machine since the last call."""
     return float(psutil.cpu_percent(interval=None))

@@ -10,6 +10,7 @@ The worker's environment arrives on standard input and is never written anywhere
 """
 
 import ctypes
+import errno
 import fcntl
 import json
 import os
@@ -18,7 +19,8 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, NoReturn
+from functools import partial
+from typing import Any, NoReturn, TypeVar
 
 ALREADY_SUPERVISED = 75
 EXEC_FAILED = 127
@@ -28,7 +30,15 @@ _NATURAL_END_S = 0.5
 _FULL_DISK_RETRY_S = 1.0
 _IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
+_LOGS = ("stdout.log", "stderr.log")
+_LOG_MODE = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+# As in `mosaic.system.shortage`: what passes by itself. Nothing of MOSAIC can be imported here.
+_TRANSIENT = frozenset(
+    {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT}
+)
+
 Spec = dict[str, Any]
+Result = TypeVar("Result")
 
 
 def supervise(spec: Spec, become_worker: Callable[[Spec], NoReturn]) -> int:
@@ -42,7 +52,8 @@ def supervise(spec: Spec, become_worker: Callable[[Spec], NoReturn]) -> int:
         The exit status of the supervisor itself.
     """
     run_dir = spec["run_dir"]
-    lock = os.open(os.path.join(run_dir, "supervisor.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+    lock_path = os.path.join(run_dir, "supervisor.lock")
+    lock = _patiently(lambda: os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC))
     # The lock says that no other supervisor lives, the files that none has lived. A daemon that
     # gave this run up has written `exit.json` under the same lock: then nothing is started.
     if not _take(lock) or _has_begun_or_ended(run_dir):
@@ -98,9 +109,10 @@ def _start(
     spec: Spec, become_worker: Callable[[Spec], NoReturn], lock: int
 ) -> tuple[int, Callable[[], str]]:
     """Fork the worker, held back until `supervisor.json` is on disk."""
-    go_read, go_write = os.pipe()
-    error_read, error_write = os.pipe()
-    pid = os.fork()
+    _create_logs(spec["run_dir"])
+    go_read, go_write = _patiently(os.pipe)
+    error_read, error_write = _patiently(os.pipe)
+    pid = _patiently(os.fork)
     if pid == 0:
         os.close(lock)
         os.close(go_write)
@@ -122,7 +134,9 @@ def _start(
         "started_at": time.time(),
     }
     # Before the worker's first instruction: from here on a daemon can always find the process.
-    _write_json(os.path.join(spec["run_dir"], "supervisor.json"), identity)
+    # A worker that is held back for want of room has not begun, so its run only waits.
+    record = os.path.join(spec["run_dir"], "supervisor.json")
+    _patiently(lambda: _write_json(record, identity))
     try:
         os.write(go_write, b"go")
     except BrokenPipeError:  # killed before it began; its status is waited for as any other
@@ -134,6 +148,19 @@ def _start(
             return report.read().decode(errors="replace")
 
     return pid, failure
+
+
+def _create_logs(run_dir: str) -> None:
+    """Make the worker's logs while it can still wait for an inode.
+
+    Any other problem is met again by the worker itself, which reports it.
+    """
+    for name in _LOGS:
+        path = os.path.join(run_dir, "logs", name)
+        try:
+            os.close(_patiently(partial(os.open, path, _LOG_MODE, 0o644)))
+        except OSError:
+            pass
 
 
 def _become_child(
@@ -150,8 +177,8 @@ def _become_child(
             os._exit(EXEC_FAILED)
         os.close(go_read)
         logs = os.path.join(spec["run_dir"], "logs")
-        for target, name in ((1, "stdout.log"), (2, "stderr.log")):
-            log = os.open(os.path.join(logs, name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        for target, name in enumerate(_LOGS, start=1):
+            log = os.open(os.path.join(logs, name), _LOG_MODE, 0o644)
             os.dup2(log, target)
             os.close(log)
         null = os.open(os.devnull, os.O_RDONLY)
@@ -245,6 +272,17 @@ def _memory_kills() -> int:
             return next((int(line.split()[1]) for line in handle if line[:8] == "oom_kill"), 0)
     except OSError:
         return 0
+
+
+def _patiently(action: Callable[[], Result]) -> Result:
+    """Do something as soon as the machine has room for it; other errors are raised."""
+    while True:
+        try:
+            return action()
+        except OSError as error:
+            if error.errno not in _TRANSIENT:
+                raise
+            time.sleep(_FULL_DISK_RETRY_S)
 
 
 def _write_patiently(path: str, document: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from mosaic.fastlane.ownership import sweep_leftovers
 from mosaic.records.run import Outcome
 from mosaic.runs import ids
 from mosaic.system import processes
+from mosaic.system.shortage import shortage
 from mosaic.trainer.core.decisions import Now, decide
 from mosaic.trainer.core.scheduler import Claim, Machine, plan
 from mosaic.trainer.core.states import Run, State
@@ -32,6 +33,7 @@ from mosaic.trainer.loop.background import BackgroundTasks
 from mosaic.trainer.loop.endings import Endings, Retries
 from mosaic.trainer.loop.live import LiveRuns
 from mosaic.trainer.loop.observer import Watch, observe
+from mosaic.trainer.loop.patience import LaunchPatience
 from mosaic.trainer.loop.slots import SlotTable
 from mosaic.trainer.loop.submissions import Submissions
 from mosaic.trainer.loop.trash import Trash
@@ -95,6 +97,7 @@ class Engine:
         self._executor = executor
         self._tasks = BackgroundTasks()
         environments = RunEnvironments(home)
+        self._patience = LaunchPatience()
         self._unscheduled = True
         self._wake = asyncio.Event()
         self._housekept = -_HOUSEKEEPING_S
@@ -134,6 +137,7 @@ class Engine:
             environments,
             endings,
             self._tasks,
+            self._patience,
         )
 
     def machine(self) -> Machine:
@@ -295,7 +299,7 @@ class Engine:
         self._wake.set()
 
     def _schedule(self) -> None:
-        if not self._unscheduled:
+        if not self._patience.take_due() and not self._unscheduled:
             return
         self._unscheduled = False
         claims = [
@@ -306,7 +310,7 @@ class Engine:
         if not claims:
             return
         draining = "the daemon is draining: it starts nothing new"
-        hold = draining if self.draining else self.disk.notice
+        hold = draining if self.draining else self.disk.notice or self._patience.hold()
         outcome = plan(claims, self.machine(), hold)
         for run_id, reason in outcome.waits.items():
             self._set_wait_reason(run_id, reason)
@@ -318,9 +322,17 @@ class Engine:
         run = self.live.get(run_id)
         if run is None:
             return
-        problem = self.effects.preflight(run) if run.state is State.INIT else ""
-        granted = SlotsGranted(slots, self.epoch, processes.boot_id())
-        self._try_apply(run_id, LaunchFailed(problem) if problem else granted)
+        try:
+            problem = self.effects.preflight(run) if run.state is State.INIT else ""
+            granted = SlotsGranted(slots, self.epoch, processes.boot_id())
+            self.apply(run_id, LaunchFailed(problem) if problem else granted)
+        except (OSError, MosaicError) as error:
+            # A full disk takes no event, and without descriptors not even `/proc` can be read.
+            # The run has not left the queue yet, so there is nothing to undo.
+            lacking = shortage(error) or shortage(error.__cause__)
+            log.error("run %s was not started: %s", run_id, error)
+            if lacking:
+                self._set_wait_reason(run_id, self._patience.short_of(lacking))
 
     def _set_wait_reason(self, run_id: str, reason: str) -> None:
         watch = self.live.watch(run_id)

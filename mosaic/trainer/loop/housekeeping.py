@@ -14,6 +14,9 @@ from mosaic.runs.directory import RunDirectory, remove_tree
 from mosaic.trainer.launch import hardware
 from mosaic.trainer.loop.tailer import cap_log
 
+# A run makes some tens of files, and those that are running need room for theirs too.
+_FILES_KEPT = 200
+
 log = logging.getLogger(__name__)
 
 
@@ -31,13 +34,17 @@ class DiskWatch:
 
     def look(self) -> None:
         """Measure now."""
-        free, kept = hardware.disk_free_mb(self._home.root), self._settings.min_free_disk_mb
-        self.notice = (
-            f"disk almost full: {free} MB free, {kept} MB are kept; free some under "
-            f"{self._home.root}"
-            if free < kept
-            else ""
-        )
+        root = self._home.root
+        free, kept = hardware.disk_free_mb(root), self._settings.min_free_disk_mb
+        files = hardware.files_free(root)
+        if free < kept:
+            left = f"{free} MB free, {kept} MB are kept"
+        elif files is not None and files < _FILES_KEPT:
+            left = f"only {files} more files can be created, {_FILES_KEPT} are kept"
+        else:
+            self.notice = ""
+            return
+        self.notice = f"disk almost full: {left}; free some under {root}"
 
 
 def keep_logs(home: Home, run_id: str, directory: RunDirectory) -> None:

@@ -1,0 +1,118 @@
+"""F7 of the reliability review: a machine that is short of something makes runs wait, not fail."""
+
+import errno
+import os
+import resource
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from support.trainer import Trainer, until
+
+from mosaic.connect.endpoint import find_endpoint
+from mosaic.system.shortage import shortage
+from mosaic.trainer.core.decisions import Now, decide
+from mosaic.trainer.core.events import LaunchTakenBack, Settled
+from mosaic.trainer.core.states import Run, State
+from mosaic.trainer.core.stimuli import LaunchUndone
+from mosaic.trainer.loop.patience import LaunchPatience
+
+MakeTrainer = Callable[..., Trainer]
+
+
+@contextmanager
+def _few_descriptors(pid: int, left: int) -> Iterator[None]:
+    """Let a process open only `left` more files until the block ends."""
+    soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    used = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+    limit = 0
+    while left > 0:
+        left -= limit not in used
+        limit += 1
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_f07_short_of_descriptors_a_run_waits_with_the_reason(trainer: Trainer) -> None:
+    """A run whose process cannot be started for want of descriptors waits and starts later."""
+    trainer.ended(trainer.submit("short"))
+    # Enough to take a run in and to look at files, too few for the pipes of a new process.
+    with _few_descriptors(trainer.pid, left=4):
+        run_id = trainer.submit("short")
+        waiting = until(
+            lambda: _waits_for(trainer, run_id, "descriptors"), "the run says what it waits for"
+        )
+        assert (waiting.state, waiting.outcome) == ("INIT", None)
+    assert trainer.ended(run_id).outcome == "completed"
+    assert trainer.kinds(run_id).count("spawned") == 1
+
+
+def _waits_for(trainer: Trainer, run_id: str, what: str) -> Any:
+    record = trainer.client.get(run_id)
+    return record if what in (record.wait_reason or "") else None
+
+
+def test_f07_a_silent_stranger_is_shown_the_door(trainer: Trainer) -> None:
+    """A connection that says nothing does not keep a descriptor of the daemon for ever."""
+    address = find_endpoint(trainer.home).address.target
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host, int(port))) as stranger:
+        stranger.settimeout(40.0)
+        received = b""
+        while part := stranger.recv(4096):
+            received += part
+    assert trainer.client.health().pid == trainer.pid
+
+
+@pytest.mark.parametrize(
+    ("number", "passes"),
+    [
+        (errno.EMFILE, True),
+        (errno.ENFILE, True),
+        (errno.ENOMEM, True),
+        (errno.EAGAIN, True),
+        (errno.ENOSPC, True),
+        (errno.EDQUOT, True),
+        (errno.ENOENT, False),
+        (errno.EACCES, False),
+        (errno.E2BIG, False),
+    ],
+)
+def test_f07_only_what_passes_by_itself_is_waited_for(number: int, passes: bool) -> None:
+    """A missing program is a failure at once; a full process table is not."""
+    assert bool(shortage(OSError(number, os.strerror(number)))) is passes
+
+
+def test_f07_the_waits_grow_and_one_start_ends_them() -> None:
+    """The queue is held for longer each time, at most half a minute, and freed by a success."""
+    now, waits = [0.0], []
+    patience = LaunchPatience(lambda: now[0])
+    for _ in range(9):
+        # Runs that were granted their slots together fail together: that counts once.
+        patience.short_of("memory")
+        patience.short_of("memory")
+        began = now[0]
+        while patience.hold():
+            now[0] += 0.25
+        waits.append(now[0] - began)
+        assert patience.take_due()
+        assert not patience.take_due()
+    assert waits == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
+    patience.short_of("memory")
+    patience.started()
+    assert not patience.hold()
+
+
+def test_f07_a_cancelled_run_does_not_go_back_to_the_queue() -> None:
+    """Cancelled while its launch was failing, a run ends: nothing in the queue would end it."""
+    launching = Run("01ARZ3NDEKTSV4RRFFQ69G5FAV", State.INIT, slots=("cpu:0",))
+    back = decide(launching, LaunchUndone("short of memory"), Now(1.0, 1.0))
+    assert back.events == (LaunchTakenBack("short of memory"),)
+    stopping = Run("01ARZ3NDEKTSV4RRFFQ69G5FAV", State.INIT, slots=("cpu:0",), stopping="cancelled")
+    (settled,) = decide(stopping, LaunchUndone("short of memory"), Now(1.0, 1.0)).events
+    assert isinstance(settled, Settled)
