@@ -18,7 +18,7 @@ help:
 	@echo "make gui          open the workbench"
 	@echo "make lint         ruff, mypy, import walls"
 	@echo "make bench        measure; results go to benchmarks/results/"
-	@echo "make screenshots  pictures of the workbench into docs/screenshots/"
+	@echo "make screenshots  pictures of the workbench, for docs/gallery.md"
 	@echo "make setup        install only (setup-gui, setup-spade, setup-all for more)"
 	@echo "make clean        remove everything built; var/ with your runs stays"
 

@@ -6,6 +6,7 @@ drives the window through everything there is to see, and writes PNG files.
 
 import argparse
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -209,7 +210,7 @@ def _stop_daemon(home: Home) -> None:
 def main() -> int:
     """Take all pictures; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=project_root() / "docs" / "screenshots")
+    parser.add_argument("--out", type=Path, default=project_root() / "build" / "screenshots")
     options = parser.parse_args()
     status = on_stage(__file__)
     if status is not None:
@@ -241,7 +242,14 @@ def main() -> int:
         _stop_daemon(home)
         window.close()
         camera.spin(1)
+    _publish(options.out)
     return 0
+
+
+def _publish(taken: Path) -> None:
+    """Copy the pictures that a page shows; the others are for people who change the window."""
+    for picture in sorted((project_root() / "docs" / "screenshots").glob("*.png")):
+        shutil.copyfile(taken / picture.name, picture)
 
 
 if __name__ == "__main__":
