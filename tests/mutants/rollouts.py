@@ -91,6 +91,34 @@ class PlainAgent(nn.Module):
         return self.critic(obs).squeeze(-1)
 
 
+class AsPlain(nn.Module):
+    """A file's own network behind the distribution and the losses of `PlainAgent`.
+
+    For networks that are not what is in question, such as convolutions.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def distribution(self, obs: Tensor, shift: Tensor | None = None) -> Distribution:
+        """The policy."""
+        return Categorical(logits=self.network(obs)[0])
+
+    def log_prob(self, distribution: Distribution, actions: Tensor) -> Tensor:
+        """One number for each row."""
+        return distribution.log_prob(actions)
+
+    def entropy(self, distribution: Distribution) -> Tensor:
+        """One number for each row."""
+        return distribution.entropy()
+
+    def value(self, obs: Tensor) -> Tensor:
+        """One number for each state; `obs` may have an axis for steps before that of rows."""
+        rows = obs.reshape(-1, *obs.shape[-3:])
+        return self.network(rows)[1].reshape(obs.shape[:-3])
+
+
 def advantages(
     rollout: Rollout, value: Callable[[Tensor], Tensor], gamma: float, gae_lambda: float
 ) -> Tensor:
@@ -171,7 +199,9 @@ def plain_adam(
     return plain
 
 
-def replay(turn: Turn, args: Any, agent: PlainAgent, lr: float, alpha: float = 0.0) -> Replayed:
+def replay(
+    turn: Turn, args: Any, agent: PlainAgent | AsPlain, lr: float, alpha: float = 0.0
+) -> Replayed:
     """One turn of PPO or RPO.
 
     Args:
@@ -181,7 +211,7 @@ def replay(turn: Turn, args: Any, agent: PlainAgent, lr: float, alpha: float = 0
         lr: the learning rate of this turn.
         alpha: how far RPO shifts the mean.
     """
-    load_state(agent, turn.before["agent"])
+    load_state(agent.network if isinstance(agent, AsPlain) else agent, turn.before["agent"])
     rollout = Rollout.of(turn)
     with torch.no_grad():
         gae = advantages(rollout, agent.value, args.gamma, args.gae_lambda).flatten()

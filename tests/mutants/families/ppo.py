@@ -125,7 +125,7 @@ OPTIONS = (options_do_what_they_say,)
 ALL = (a_turn_is_that_of_the_paper, options_do_what_they_say)
 
 # Each edit fits every file of the family: they share these lines.
-_SHARED: list[SimpleNamespace] = [
+SHARED: list[SimpleNamespace] = [
     SimpleNamespace(old=old, new=new, why=why, checks=checks)
     for old, new, why, checks in (
         ("pg_loss = -torch.min(", "pg_loss = torch.min(", "the policy gets worse on purpose", TURN),
@@ -224,7 +224,7 @@ MUTANTS = [
     *(
         Mutant(file, edit.old, edit.new, edit.why, edit.checks)
         for file in (PPO, PPO_CONTINUOUS, RPO)
-        for edit in _SHARED
+        for edit in SHARED
     ),
     Mutant(
         PPO,

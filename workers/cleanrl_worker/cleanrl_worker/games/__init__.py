@@ -1,4 +1,4 @@
-"""Games of our own, for learning from pixels without a ROM: registers `mosaic/Catch-v0`."""
+"""Games of our own: `mosaic/Catch-v0` with pixels and lives, `mosaic/Recall-v0` for memories."""
 
 from gymnasium import register
 
@@ -9,4 +9,10 @@ register(
     "mosaic/Catch-v0",
     entry_point="cleanrl_worker.games.catch:Catch",
     max_episode_steps=1000,
+)
+# A walk takes nine steps; a player who wanders to and fro is stopped.
+register(
+    "mosaic/Recall-v0",
+    entry_point="cleanrl_worker.games.recall:Recall",
+    max_episode_steps=40,
 )
