@@ -26,9 +26,9 @@ def as_python(draft: TrainDraft, home: str = "") -> str:
         lines.append('        config["metadata"]["worker"]["config"]["seed"] = seed')
         if draft.run_name:
             lines.append(f'        config["run_name"] = {draft.run_name!r} + f"-s{{seed}}"')
-        lines.append('        print(trainer.submit(config).run_id)')
+        lines.append("        print(trainer.submit(config).run_id)")
     else:
-        lines.append('    print(trainer.submit(config).run_id)')
+        lines.append("    print(trainer.submit(config).run_id)")
     return "\n".join(lines) + "\n"
 
 
