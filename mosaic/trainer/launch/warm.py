@@ -90,7 +90,10 @@ class WarmProcesses:
         for record in self._records.values():
             if record.current is not None:
                 record.current.close()
+        for process in self._ending:
+            process.wait()
         self._records.clear()
+        self._ending.clear()
 
     def _retire(self, record: _Record, problem: str) -> None:
         assert record.current is not None
