@@ -3,6 +3,7 @@
 These generators run on a stream's thread.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -37,10 +38,14 @@ class Place:
 
 
 def newest_or_fitting(
-    run_id: str, pattern: str, lifecycle: bool, client: TrainerClient
+    run_id: str, typed: str, level: str, lifecycle: bool, client: TrainerClient
 ) -> Iterator[LogChunk]:
-    """The last lines and then new ones; with a pattern, all lines that match it."""
+    """The last lines and then new ones; with a search or a level, all lines that fit both."""
     hits = 0
+    pattern = typed or level
+    # One pattern cannot ask for both, wherever they are in the line. The daemon looks for what
+    # was typed, which is the rarer, and the level is our own.
+    on_level = re.compile(level).search if typed and level else None
     chunks = client.logs(
         run_id,
         follow=True,
@@ -50,6 +55,9 @@ def newest_or_fitting(
         tail_lines=0 if pattern else TAIL_LINES,
     )
     for chunk in chunks:
+        if on_level is not None:
+            fitting = [line for line in chunk.text.splitlines(keepends=True) if on_level(line)]
+            chunk = replace(chunk, text="".join(fitting))
         hits += chunk.text.count("\n")
         yield chunk
         if pattern and hits >= _MAX_HITS:

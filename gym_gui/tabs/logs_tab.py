@@ -1,11 +1,11 @@
 """A run's logs: followed, searched on the daemon's side, fluid at any size."""
 
-import re
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 
+import re2
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QCheckBox, QComboBox, QLineEdit
 
@@ -121,7 +121,8 @@ class LogsTab(RunTab):
         self._begin(note)
         pattern = self._pattern()
         if pattern is not None:
-            self._read(partial(newest_or_fitting, self.run_id, pattern, self._lifecycle))
+            level = _LEVELS[self.level.currentText()]
+            self._read(partial(newest_or_fitting, self.run_id, pattern, level, self._lifecycle))
 
     def show_beginning(self) -> None:
         """Show the first lines of what the run printed."""
@@ -186,17 +187,19 @@ class LogsTab(RunTab):
 
     def _pattern(self) -> str | None:
         typed = self.search.text().strip()
+        # The daemon's own engine: what it would refuse is said here, before anything is asked.
+        options = re2.Options()
+        options.log_errors = False
         try:
-            re.compile(typed)
-        except re.error as error:
-            self._status.setText(f"Not a regular expression: {error}")
+            re2.compile(typed, options)
+        except re2.error as error:
+            reason = error.args[0]
+            text = reason.decode(errors="replace") if isinstance(reason, bytes) else reason
+            self._status.setText(f"Not a regular expression for logs: {text}")
             restyle(self.search, "problem", "true")
             return None
         restyle(self.search, "problem", "false")
-        level = _LEVELS[self.level.currentText()]
-        if typed and level:
-            return f"(?=.*{level})(?=.*{typed})"
-        return typed or level
+        return typed
 
     # ------------------------------------------------------------ showing
 

@@ -1,11 +1,25 @@
-"""Which lines of a log are wanted, decided quickly enough for gigabytes."""
+"""Which lines of a log are wanted, decided quickly enough for gigabytes.
+
+Patterns come from clients and logs from workers. An engine that backtracks can need years for one
+line of forty letters, and no thread can be stopped. RE2's time grows with the length of the text
+alone; for that it knows neither lookaround nor back references.
+"""
 
 import re
+from collections.abc import Iterator
 
-_EDGE = r"(\\b|\(\?<!\w+\))*"
+import re2
+
+from mosaic.errors import InvalidArgumentError
+
+_EDGE = r"(\\b)*"
+# Not after an underscore: `error`, but not `td_error`. It takes part in no word.
+_NOT_JOINED = "(^|[^_])"
 _WORDS = re.compile(
     rf"(?P<case>\(\?i\))?{_EDGE}(?P<group>\()?(?P<words>[\w =:/,|-]+)(?(group)\)){_EDGE}"
 )
+# What means something else in a block of lines than in a single one.
+_ONLY_BY_LINE = re.compile(r"\\[AzZC]|\(\?(?!i\)|:)")
 
 
 class LineFilter:
@@ -15,21 +29,22 @@ class LineFilter:
     of its lines needs to be looked at.
 
     Args:
-        pattern: A regular expression; empty takes every line.
+        pattern: A regular expression as RE2 knows it; empty takes every line.
         hidden: Lines with this in them are never taken.
 
     Raises:
-        re.error: The pattern cannot be read.
+        InvalidArgumentError: The pattern cannot be read.
     """
 
     def __init__(self, pattern: str, hidden: str = "") -> None:
-        self._search = re.compile(pattern).search if pattern else None
+        self._pattern = _compile(pattern) if pattern else None
+        self._in_block = _compile(f"(?m){pattern}".encode()) if _fits_blocks(pattern) else None
         self._hidden = hidden
-        self._words, self._fold_case = _required_words(pattern)
+        self._words, self._fold_case = _required_words(pattern.replace(_NOT_JOINED, ""))
 
     def takes(self, line: str) -> bool:
         """Whether a line is wanted."""
-        if self._search is not None and self._search(line) is None:
+        if self._pattern is not None and self._pattern.search(line) is None:
             return False
         return not self._hidden or self._hidden not in line
 
@@ -41,6 +56,48 @@ class LineFilter:
             return True
         haystack = content.lower() if self._fold_case else content
         return any(word in haystack for word in self._words)
+
+    def spans(self, content: bytes) -> Iterator[tuple[int, int]]:
+        """Where the wanted lines of some plain ASCII text begin and end.
+
+        One search over the block finds where to look: a call for each line would cost more than
+        the search itself.
+        """
+        at = 0
+        while at < len(content):
+            stop = begin = at
+            if self._in_block is not None:
+                hit = self._in_block.search(content, at)
+                if hit is None:
+                    return
+                begin, stop = max(at, content.rfind(b"\n", at, hit.start()) + 1), hit.end()
+            stop = content.find(b"\n", stop)
+            stop = len(content) if stop < 0 else stop
+            # A hit may reach over several lines, which need not fit by themselves.
+            for line in content[begin:stop].split(b"\n"):
+                if self.takes(line.decode("ascii")):
+                    yield begin, begin + len(line)
+                begin += len(line) + 1
+            at = stop + 1
+
+
+def _compile(pattern: str | bytes) -> "re2._Regexp":
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        reason = error.args[0] if error.args else error
+        text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        raise InvalidArgumentError(
+            f"{pattern!r} is not a regular expression that logs can be searched with: {text} "
+            "(RE2 syntax: no lookaround, no back references)"
+        ) from None
+
+
+def _fits_blocks(pattern: str) -> bool:
+    """Whether a search over many lines finds at least what a search in each of them does."""
+    return bool(pattern) and pattern.isascii() and not _ONLY_BY_LINE.search(pattern)
 
 
 def _required_words(pattern: str) -> tuple[tuple[bytes, ...], bool]:

@@ -135,11 +135,13 @@ def _select(content: bytes, wanted: LineFilter | None) -> tuple[tuple[str, ...],
         return tuple(map(show, _split(content))), 0
     if not content or not wanted.may_be_in(content):
         return (), 0
+    # Nearly every log is plain text; it is searched at once and not line by line.
+    if not content.translate(None, delete=_PLAIN):
+        spans = list(wanted.spans(content.removesuffix(b"\n")))
+        first = spans[0][0] if spans else 0
+        return tuple(show(content[begin:end]) for begin, end in spans), first
     raw = list(_split(content))
-    # Nearly every log is plain text; it is made readable at once and not line by line.
-    plain = not content.translate(None, delete=_PLAIN)
-    lines = content.decode("ascii").removesuffix("\n").split("\n") if plain else map(show, raw)
-    places = [place for place, line in enumerate(lines) if wanted.takes(line)]
+    places = [place for place, line in enumerate(map(show, raw)) if wanted.takes(line)]
     first = sum(len(line) + 1 for line in raw[: places[0]]) if places else 0
     return tuple(show(raw[place]) for place in places), first
 

@@ -2,13 +2,11 @@
 
 import asyncio
 import importlib
-import re
 import time
 from collections.abc import AsyncIterator
 
 import grpc
 
-from mosaic.errors import InvalidArgumentError
 from mosaic.runs import logs
 from mosaic.runs.log_filter import LineFilter
 from mosaic.trainer.api.resolve import resolve_run
@@ -35,12 +33,7 @@ class StreamHandlers:
     ) -> AsyncIterator[pb.LogChunk]:
         stored = await resolve_run(self._engine, request.run_id)
         hidden = "" if request.lifecycle else MARK.decode()
-        try:
-            wanted = LineFilter(request.grep, hidden)
-        except re.error as error:
-            raise InvalidArgumentError(
-                f"{request.grep!r} is not a regular expression: {error}"
-            ) from None
+        wanted = LineFilter(request.grep, hidden)
         directory = self._engine.live.run_dir(stored)
         paths = {"stdout": directory.stdout, "stderr": directory.stderr}
         names = [request.stream] if request.stream in paths else list(paths)

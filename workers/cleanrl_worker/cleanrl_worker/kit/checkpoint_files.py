@@ -13,11 +13,13 @@ import zipfile
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, cast
 
 from cleanrl_worker.kit import checked_files
 from cleanrl_worker.kit.errors import CheckpointError
+from mosaic.system import fenced
 
 if TYPE_CHECKING:
     from mosaic.config.json_types import JsonValue
@@ -154,21 +156,55 @@ def _newest_first(where: Path, suffix: str) -> list[Path]:
 def describe(path: Path) -> CheckpointInfo:
     """Read what a checkpoint says about itself.
 
+    The file may come from anywhere, and some hundred bytes of pickle can compute for years. So it
+    is read in a process of its own, with limits on time and memory.
+
     Raises:
         CheckpointError: It is damaged, or holds more than plain data.
     """
     try:
-        content = _read_index(path)
+        answer = _described(str(path.absolute()), _mark(path))
+    except (OSError, fenced.FenceError) as error:
+        raise CheckpointError(f"{path} is not a checkpoint that can be read: {error}.") from None
+    if isinstance(answer, str):
+        raise CheckpointError(answer)
+    return CheckpointInfo(path=path, **answer)
+
+
+def _mark(path: Path) -> tuple[int, int, int]:
+    """What changes when a file is written."""
+    info = path.stat()
+    return info.st_ino, info.st_size, info.st_mtime_ns
+
+
+# The same file is looked at several times in a row: to complete a config, and to check it.
+@lru_cache(maxsize=64)
+def _described(path: str, mark: tuple[int, int, int]) -> _Description | str:
+    """What the helper process answers: a description, or why there is none."""
+    try:
+        answer: object = fenced.call(f"{__name__}:read_description", path)
+    except fenced.FenceError as error:
+        if not error.final:
+            raise
+        answer = f"{path} is not a checkpoint that can be read: {error}."
+    return cast("_Description | str", answer)
+
+
+def read_description(path: object) -> JsonValue:
+    """Behind the fence: the fields of a `CheckpointInfo`, or a sentence that says what is wrong."""
+    try:
+        content = _read_index(Path(str(path)))
     except CheckpointError as error:
-        raise CheckpointError(f"{path} cannot be loaded safely: {error}") from None
+        return f"{path} cannot be loaded safely: {error}"
     except (OSError, zipfile.BadZipFile, StopIteration) as error:
         reason = str(error) or "it has no index"
-        raise CheckpointError(f"{path} is not a checkpoint that can be read: {reason}.") from None
+        return f"{path} is not a checkpoint that can be read: {reason}."
     except Exception as error:
         # A hostile or damaged pickle may raise anything at all.
         text = f"{type(error).__name__}: {error}"
-        raise CheckpointError(f"{path} is not a checkpoint that can be read: {text}.") from None
-    return _info(path, content if isinstance(content, dict) else {})
+        return f"{path} is not a checkpoint that can be read: {text}."
+    description = _description(Path(str(path)), content if isinstance(content, dict) else {})
+    return cast("JsonValue", description)
 
 
 def _read_index(path: Path) -> object:
@@ -181,11 +217,20 @@ def _read_index(path: Path) -> object:
     return content
 
 
-def _info(path: Path, content: Mapping[object, object]) -> CheckpointInfo:
+class _Description(TypedDict):
+    """What a `CheckpointInfo` has beside its path."""
+
+    algorithm: str
+    env_id: str
+    step: int
+    args: dict[str, JsonValue]
+    full: bool
+
+
+def _description(path: Path, content: Mapping[object, object]) -> _Description:
     args = content.get("args")
     step = content.get("step")
-    return CheckpointInfo(
-        path=path,
+    return _Description(
         algorithm=str(content.get("algorithm") or ""),
         env_id=str(content.get("env_id") or ""),
         step=step if isinstance(step, int) else max(step_of(path), 0),

@@ -1,0 +1,154 @@
+"""F4 and F10 of the reliability review: nothing foreign is computed in the daemon."""
+
+import os
+import re
+import threading
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.trainer import Trainer
+
+from mosaic.config.json_types import JsonValue
+from mosaic.errors import InvalidArgumentError, InvalidConfigError
+from mosaic.runs import logs
+from mosaic.runs.log_filter import LineFilter
+from mosaic.system import fenced
+
+_HERE = "fenced_examples"
+_EXAMPLES = """
+import time
+
+def double(value):
+    return [value, value]
+
+def spin(value):
+    while True:
+        pass
+
+def wait(value):
+    time.sleep(3600)
+
+def eat(value):
+    return len([bytes(2**20) for _ in range(2**20)])
+
+def fail(value):
+    raise ValueError("no")
+
+def babble(value):
+    return "x" * 10_000_000
+"""
+
+
+@pytest.fixture
+def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / f"{_HERE}.py").write_text(_EXAMPLES)
+    old = os.environ.get("PYTHONPATH", "")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{old}")
+    return _HERE
+
+
+def test_f04_the_helper_answers_with_plain_data(examples: str) -> None:
+    """What is done behind the fence comes back as JSON."""
+    asked: JsonValue = {"a": [1, None, "ä"]}
+    assert fenced.call(f"{examples}:double", asked) == [asked, asked]
+
+
+@pytest.mark.parametrize(
+    ("name", "limits", "says", "final"),
+    [
+        ("spin", fenced.Limits(cpu_s=1), "1 s of computing", True),
+        ("wait", fenced.Limits(wall_s=0.5), "longer than 0.5 s", False),
+        ("eat", fenced.Limits(memory_mb=300), "300 MB", True),
+        ("fail", fenced.Limits(), "damaged", True),
+        ("babble", fenced.Limits(), "bytes", True),
+    ],
+)
+def test_f04_the_helper_is_stopped(
+    examples: str, name: str, limits: fenced.Limits, says: str, final: bool
+) -> None:
+    """Time, memory and length are limited, and the refusal says which limit it was."""
+    with pytest.raises(fenced.FenceError, match=says) as refused:
+        fenced.call(f"{examples}:{name}", None, limits)
+    assert refused.value.final is final
+
+
+def _bomb(path: Path) -> Path:
+    """Some hundred bytes whose key needs 2^44 steps to be hashed."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("policy/data.pkl", b"}N" + b"2\x86" * 44 + b"Ns.")
+    return path
+
+
+def test_f04_a_checkpoint_cannot_hold_the_daemon(trainer: Trainer, tmp_path: Path) -> None:
+    """While a hostile checkpoint is looked at the daemon answers, and then the run is refused."""
+    policy = _bomb(tmp_path / "hostile.cleanrl_model")
+    worker = {
+        "type": "cleanrl",
+        "config": {"extras": {"mode": "policy_eval", "policy_path": str(policy)}},
+    }
+    refused: list[InvalidConfigError] = []
+
+    def submit() -> None:
+        with pytest.raises(InvalidConfigError) as problem:
+            trainer.client.submit({"artifacts": {}, "metadata": {"worker": worker}})
+        refused.append(problem.value)
+
+    asking = threading.Thread(target=submit)
+    asking.start()
+    answers = 0
+    while asking.is_alive():
+        assert trainer.client.health().pid == trainer.pid
+        answers += 1
+    asking.join()
+    assert "computing" in str(refused[0])
+    assert answers > 1
+
+
+def test_f10_a_pattern_cannot_hold_the_daemon(trainer: Trainer) -> None:
+    """A pattern that backtracks for years elsewhere is searched in time that no one notices."""
+    run_id = trainer.ended(trainer.submit("short")).run_id
+    lines = "".join("a" * length + "!\n" for length in range(24, 2000))
+    trainer.directory(run_id).stderr.write_text(lines + "aaaa\n")
+    (chunk,) = trainer.client.logs(run_id, grep="^(a+)+$", stream="stderr")
+    assert chunk.text == "aaaa\n"
+
+
+@pytest.mark.parametrize("pattern", [r"(a)\1", "(?<!x)y", "(?=a)", "("])
+def test_f10_what_needs_backtracking_is_refused_in_words(pattern: str) -> None:
+    """Lookaround and back references are named as what cannot be searched for."""
+    with pytest.raises(InvalidArgumentError, match="no lookaround, no back references"):
+        LineFilter(pattern)
+
+
+_SHAPES: list[Any] = [
+    "b",
+    "^b",
+    "b$",
+    r"\Ab",
+    r"b\z",
+    "[^a]b",
+    r"\sb",
+    "(?i)B|C",
+    "x*",
+    "^$",
+    "a[^c]*c",
+    "(?s)a.*c",
+    "(^|[^_])b",
+]
+
+
+@pytest.mark.parametrize("pattern", _SHAPES)
+def test_f10_searching_a_block_finds_what_searching_each_line_finds(
+    tmp_path: Path, pattern: str
+) -> None:
+    """No line is lost or added because many are searched at once."""
+    content = ["b", "ab", "ba", "a b", "", "a", "c", "_b", "xx_b b", "abc", "a", "", "c b", "b"]
+    path = tmp_path / "stdout.log"
+    path.write_text("\n".join(content) + "\n")
+    found = logs.read_lines(path, 0, final=True, wanted=LineFilter(pattern))
+    wanted = [line for line in content if re.search(pattern.replace(r"\z", r"\Z"), line)]
+    assert list(found.lines) == wanted
+    where = content.index(wanted[0])
+    assert found.first == sum(len(line) + 1 for line in content[:where])
