@@ -85,7 +85,8 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "job.json").write_text(_block("curriculum.md", '"run_name"'))
     (folder / "my.asl").write_text(_block("bdi-plans.md", "@trust"))
     (folder / "keys.txt").write_text(_block("play.md", "idle"))
-    (folder / "both.mosaic.tar.gz").write_bytes(b"")
+    for name in ("both.mosaic.tar.gz", "FILE", "laptop.json", "cert.pem", "cert.key"):
+        (folder / name).write_bytes(b"")
     return folder
 
 
