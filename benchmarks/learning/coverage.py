@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from benchmarks.learning.fingerprint import fingerprint
 from benchmarks.learning.settings import Published
 from benchmarks.learning.verdict import is_current, published_figure, verdict
 from cleanrl_worker.kit.schema import SCRIPTS, read_schema, script_names
@@ -17,7 +18,19 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "coverage.md"
 LEARNING = ROOT / "benchmarks" / "results" / "learning"
 SPEED = ROOT / "benchmarks" / "results" / "speed"
+PROOF = ROOT / "benchmarks" / "results" / "proof.json"
 _NOT_YET = "no record"
+
+_PROOF_INTRODUCTION = """
+## Mutants noticed, and short runs that learn
+
+Made by `make prove`. A mutant is a small edit that breaks an algorithm, such as max for min, or a
+target network that never moves; a check that computes the update independently must notice it. The
+last column is the average return of the untrained policy and of the one after a short run.
+
+| algorithm | mutants noticed | learns |
+|---|---|---|
+"""
 
 _INTRODUCTION = """# What each algorithm does, proven
 
@@ -44,7 +57,7 @@ def main() -> None:
     rows = [row(name) for name in script_names()]
     PAGE.parent.mkdir(parents=True, exist_ok=True)
     sources = sorted({line for name in script_names() for line in source_lines(name)})
-    text = _INTRODUCTION + "\n".join(rows) + "\n" + gpu_section()
+    text = _INTRODUCTION + "\n".join(rows) + "\n" + proof_section() + gpu_section()
     text += "\n## Sources\n\n" + "\n".join(sources) + "\n"
     PAGE.write_text(text, encoding="utf-8")
     print(f"{PAGE.relative_to(ROOT)}: {len(rows)} algorithms")
@@ -85,6 +98,32 @@ def row(name: str) -> str:
         speed,
     ]
     return "| " + " | ".join(cells) + " |"
+
+
+def proof_section() -> str:
+    """What `make prove` found: mutants that were noticed, and short runs that learned."""
+    proof = _read(PROOF)
+    if proof is None:
+        return ""
+    names = sorted({*proof["mutants"], *(run["algorithm"] for run in proof["learning"].values())})
+    rows = []
+    for name in names:
+        tried = proof["mutants"].get(name, [])
+        survivors = [mutant["why"] for mutant in tried if not mutant["killed_by"]]
+        runs = [run for run in proof["learning"].values() if run["algorithm"] == name]
+        killed = f"{len(tried) - len(survivors)} of {len(tried)}" if tried else _NOT_YET
+        if survivors:
+            killed += f"; survived: {', '.join(survivors)}"
+        rows.append(f"| {name} | {killed} | {'; '.join(map(_learned, runs)) or _NOT_YET} |")
+    return _PROOF_INTRODUCTION + "\n".join(rows) + "\n"
+
+
+def _learned(run: dict[str, Any]) -> str:
+    verdict = "" if run["learned"] else " (not learned)"
+    age = "" if run["code"] == fingerprint(run["algorithm"]) else ", by older code"
+    words = run["flags"].split()
+    env_id = words[words.index("--env-id") + 1] if "--env-id" in words else "CartPole-v1"
+    return f"{env_id}: {run['untrained']:g} → {run['trained']:g}{verdict}{age}"
 
 
 def gpu_section() -> str:

@@ -195,47 +195,46 @@ def test_sums_are_searched_as_a_plain_running_sum_is() -> None:
     np.testing.assert_array_equal(tree.find(sums), expected)
 
 
-def _rainbow_memory(**options: float) -> tuple[PrioritizedFrameReplay, AtariEnvs]:
+def _rainbow_memory() -> tuple[PrioritizedFrameReplay, AtariEnvs]:
     envs = AtariEnvs("BreakoutNoFrameskip-v4", 1)
-    settings = {"n_step": 3, "gamma": 0.9, "alpha": 1.0, "eps": 1e-6, **options}
-    return PrioritizedFrameReplay(300, envs, CPU, **settings), envs
+    return PrioritizedFrameReplay(300, envs, CPU, n_step=3), envs
 
 
 def test_transitions_are_drawn_in_proportion_to_their_priority() -> None:
-    """A surprising transition comes as much more often as it is more surprising, and weighs as
-    much less."""
+    """A surprising transition comes as much more often as it is more surprising, and its batch
+    says how likely it was."""
     memory, envs = _rainbow_memory()
     _play(memory, envs, 200)
     rows = np.flatnonzero(memory._tree.values)
     memory.update_priorities(rows, np.ones(len(rows)))
     memory.update_priorities(rows[:5], np.full(5, 9.0))
     rng = Random(0)
-    batches = [memory.sample_prioritized(32, rng, beta=1.0) for _ in range(300)]
+    batches = [memory.sample(32, rng) for _ in range(300)]
     drawn = np.concatenate([batch.rows for batch in batches])
     share = np.isin(drawn, rows[:5]).mean()
     assert share == pytest.approx(45 / (45 + len(rows) - 5), abs=0.02)
     mixed = next(b for b in batches if 0 < np.isin(b.rows, rows[:5]).sum() < 32)
     often = np.isin(mixed.rows, rows[:5])
-    weights = mixed.weights.numpy()
-    np.testing.assert_allclose(weights[often] / weights[~often].max(), 1 / 9, rtol=1e-3)
+    chances = mixed.chances.numpy()
+    np.testing.assert_allclose(chances[often], 9 / (45 + len(rows) - 5), rtol=1e-3)
+    np.testing.assert_allclose(chances[~often], 1 / (45 + len(rows) - 5), rtol=1e-3)
 
 
-def test_rewards_are_summed_over_steps_until_the_episode_ends() -> None:
-    """n-step returns equal a step-by-step sum over what was stored."""
+def test_rewards_are_gathered_over_steps_until_the_episode_ends() -> None:
+    """The rewards of n steps are those of a walk, step by step, through what was stored."""
     memory, envs = _rainbow_memory()
     _play(memory, envs, 280)
     arrays = {name: array[0] for name, array in memory._arrays.items()}
-    batch = memory.sample_prioritized(64, Random(0), beta=0.4)
+    batch = memory.sample(64, Random(0))
     for row, start in enumerate(batch.rows):
-        total, factor, position, done = 0.0, 1.0, start, 0.0
+        rewards, position, done = [], start, 0.0
         for _ in range(3):
-            total += factor * arrays["rewards"][position]
-            factor *= 0.9
+            rewards.append(arrays["rewards"][position])
             done = arrays["dones"][position]
             position = (position + 1) % 300
             if done or not arrays["begins"][position]:
                 break
-        assert batch.rewards[row].item() == pytest.approx(total, abs=1e-6)
-        assert batch.discounts[row].item() == pytest.approx(factor, rel=1e-5)
+        assert batch.rewards[row].tolist() == rewards + [0.0] * (3 - len(rewards))
+        assert batch.steps[row].item() == len(rewards)
         assert batch.dones[row].item() == done
         np.testing.assert_array_equal(batch.next_obs[row, -1].numpy(), arrays["frames"][position])

@@ -24,6 +24,9 @@ REFUSALS = [
     ("ppo", "--anneal-lr perhaps", ["'perhaps' is not a flag"]),
     ("ppo", "--total-timesteps 100", ["--total-timesteps 512"]),
     ("c51", "--v-min 5 --v-max 5", ["--v-min", "--v-max"]),
+    ("sac_continuous_action", "--no-autotune --alpha 0", ["--alpha", "above 0"]),
+    ("sac_atari", "--no-autotune --alpha 0", ["--alpha", "above 0"]),
+    ("dqn_atari", "--buffer-size 8", ["--buffer-size 8", "at least 9"]),
     ("ppo", "--resume nowhere", ["no valid checkpoint", "nowhere"]),
 ]
 

@@ -21,6 +21,8 @@ PAIRS = [
     ("ppo_atari", "ppo_procgen"),
     ("ppo_atari", "ppo_pettingzoo_ma_atari"),
     ("pqn", "pqn_atari_envpool"),
+    ("dqn", "dqn_atari"),
+    ("td3_continuous_action", "ddpg_continuous_action"),
 ]
 
 
@@ -44,12 +46,7 @@ def test_siblings_can_be_read_side_by_side(one: str, other: str) -> None:
     assert share <= AT_MOST, f"{share:.1%}\n" + "\n".join(differing)
 
 
-# QDagger plays with a policy of DQN's as its teacher, and rebuilds it with DQN's own network.
-_BORROWS = ("qdagger", "rainbow")
-ALONE = [name for name in script_names() if not name.startswith(_BORROWS)]
-
-
-@pytest.mark.parametrize("algorithm", ALONE)
+@pytest.mark.parametrize("algorithm", script_names())
 def test_no_algorithm_needs_another_one(algorithm: str) -> None:
     """A file can be read, copied and changed alone: it imports nothing of another algorithm."""
     text = (SCRIPTS / f"{algorithm}.py").read_text(encoding="utf-8")

@@ -1,6 +1,6 @@
 """`make prove`: every mutant and every learning run, the long ones too, in one table.
 
-    PYTHONPATH=tests:. python -m mutants.prove [ALGORITHM ...]
+    PYTHONPATH=tests:. python -m mutants.prove [--only mutants|learning] [ALGORITHM ...]
 
 Prints the table and keeps it in `benchmarks/results/proof.json`, from where
 `python -m benchmarks.learning.coverage` takes it into `docs/coverage.md`. Algorithms that are not
@@ -9,6 +9,7 @@ named keep their rows. The exit status is 1 when a mutant survived or an algorit
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
@@ -28,19 +29,28 @@ RESULT = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "proof
 
 def main() -> int:
     """Prove the algorithms named on the command line, or all of them."""
-    named = sys.argv[1:]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=("mutants", "learning"), help="the other half stays")
+    parser.add_argument("algorithms", nargs="*", help="by default all")
+    options = parser.parse_args()
+    named = options.algorithms
     record = _read()
     mutants = [mutant for mutant in all_mutants() if not named or _stem(mutant.file) in named]
-    _hold_for_originals(mutants)
-    for name in sorted({_stem(mutant.file) for mutant in mutants}):
-        own = [mutant for mutant in mutants if _stem(mutant.file) == name]
-        record["mutants"][name] = [_try(mutant) for mutant in own]
-    # A run computes in one thread: as many side by side as there are cores.
+    if options.only != "learning":
+        _hold_for_originals(mutants)
+        for name in sorted({_stem(mutant.file) for mutant in mutants}):
+            own = [mutant for mutant in mutants if _stem(mutant.file) == name]
+            record["mutants"][name] = [_try(mutant) for mutant in own]
+            # Hours may follow, so nothing that was found is lost.
+            _write(record)
     cases = [case for case in all_learning() if not named or case.algorithm in named]
+    if options.only == "mutants":
+        cases = []
+    # A run computes in one thread: as many side by side as there are cores.
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for case, result in zip(cases, pool.map(_learn, cases), strict=True):
             record["learning"][str(case)] = result
-    RESULT.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+            _write(record)
     return int(_print(record))
 
 
@@ -91,6 +101,10 @@ def _print(record: dict[str, Any]) -> bool:
                 print(f"{'':34} SURVIVED: {item['why']}")
         failed |= len(dead) < len(tried) or not all(item["learned"] for item in runs)
     return failed
+
+
+def _write(record: dict[str, Any]) -> None:
+    RESULT.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def _read() -> dict[str, Any]:

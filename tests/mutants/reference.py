@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from mutants.trial import State, Step, Turn
 
 _ADAM_BETA = 0.9
+_ALL_KINDS = frozenset({"terminated", "truncated", "ordinary"})
 
 
 def mlp(sizes: Sequence[int], *, last: nn.Module | None = None) -> nn.Sequential:
@@ -42,7 +43,74 @@ def learned_gradient(turn: Turn, optimizer: str = "optimizer") -> Tensor:
 
 def updated(turn: Turn, optimizer: str = "optimizer") -> int:
     """How many steps an optimiser took in a turn."""
-    return int(turn.after[optimizer]["step"] - turn.before[optimizer]["step"])
+    before, after = turn.before[optimizer], turn.after[optimizer]
+    if isinstance(after, tuple):  # of optax
+        return int(after[0].count - before[0].count)
+    return int(after["step"] - before["step"])
+
+
+def learned_tree(turn: Turn, optimizer: str = "optimizer") -> Any:
+    """The gradient that optax's Adam was given in a turn, as a tree of arrays."""
+    import jax
+
+    before, after = turn.before[optimizer][0].mu, turn.after[optimizer][0].mu
+    return jax.tree.map(
+        lambda one, other: (other - _ADAM_BETA * one) / (1 - _ADAM_BETA), before, after
+    )
+
+
+def assert_same_tree(actual: Any, expected: Any) -> None:
+    """All arrays are equal up to rounding, measured against the largest number."""
+    import jax
+
+    leaves = jax.tree.leaves(expected)
+    tolerance = 1e-4 * max(float(abs(leaf).max()) for leaf in leaves) + 1e-8
+    for one, other in zip(jax.tree.leaves(actual), leaves, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=tolerance)
+
+
+def assert_tree_follows(turn: Turn, target: str, source: str, tau: float) -> None:
+    """Like `assert_target_follows`, for trees of arrays."""
+    import jax
+
+    before, after, ahead = turn.before[target], turn.after[target], turn.after[source]
+    expected = jax.tree.map(lambda slow, fast: (1 - tau) * slow + tau * fast, before, ahead)
+    for one, other in zip(jax.tree.leaves(after), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
+
+
+def nature_cnn(outputs: int) -> nn.Sequential:
+    """The network of Mnih et al. (2015) in plain torch, from frames between 0 and 1."""
+    return nn.Sequential(
+        nn.Conv2d(4, 32, 8, 4),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, 4, 2),
+        nn.ReLU(),
+        nn.Conv2d(64, 64, 3, 1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(3136, 512),
+        nn.ReLU(),
+        nn.Linear(512, outputs),
+    )
+
+
+def projected(
+    pmfs: np.ndarray, rewards: np.ndarray, discounts: np.ndarray, atoms: np.ndarray
+) -> np.ndarray:
+    """C51's projection, one atom of one row at a time."""
+    result = np.zeros_like(pmfs, dtype=np.float64)
+    low, high, gap = atoms[0], atoms[-1], atoms[1] - atoms[0]
+    for row, (pmf, reward, discount) in enumerate(zip(pmfs, rewards, discounts, strict=True)):
+        for atom, mass in zip(atoms, pmf, strict=True):
+            position = min(
+                (min(max(reward + discount * atom, low), high) - low) / gap, len(atoms) - 1
+            )
+            lower = min(int(np.floor(position + 1e-6)), len(atoms) - 1)
+            result[row, lower] += mass * (1 - (position - lower))
+            if position - lower > 1e-6:
+                result[row, lower + 1] += mass * (position - lower)
+    return result
 
 
 def gradient_of(loss: Tensor, *networks: nn.Module) -> Tensor:
@@ -69,11 +137,14 @@ def assert_target_follows(turn: Turn, target: str, source: str, tau: float) -> N
     torch.testing.assert_close(after, expected, rtol=1e-5, atol=1e-7)
 
 
-def assert_true_transitions(turns: Sequence[Turn]) -> None:
+def assert_true_transitions(
+    turns: Sequence[Turn],
+    kinds: frozenset[str] = frozenset({"terminated", "truncated", "ordinary"}),
+) -> None:
     """Each drawn transition happened: its next state is the one that followed, also where an
     episode ended there, and it counts as an end only where the episode terminated.
 
-    Truncated and terminated transitions are both among those drawn.
+    All the kinds of transitions are among those drawn.
     """
     happened = {
         _key(step.obs[i], step.actions[i]): (step, i)
@@ -81,7 +152,7 @@ def assert_true_transitions(turns: Sequence[Turn]) -> None:
         for step in turn.steps
         for i in range(len(step.rewards))
     }
-    kinds = set()
+    seen = set()
     for batch in (draw.batch for turn in turns for draw in turn.draws):
         rows = zip(
             batch.obs, batch.actions, batch.next_obs, batch.rewards, batch.dones, strict=True
@@ -91,8 +162,8 @@ def assert_true_transitions(turns: Sequence[Turn]) -> None:
             np.testing.assert_array_equal(next_obs.numpy(), step.following[i])
             assert float(reward) == step.rewards[i]
             assert bool(done) == bool(step.terminated[i])
-            kinds.add(_kind(step, i))
-    assert kinds == {"terminated", "truncated", "ordinary"}
+            seen.add(_kind(step, i))
+    assert seen >= kinds
 
 
 def _key(obs: np.ndarray, action: Any) -> bytes:

@@ -102,12 +102,12 @@ class Trial:
 
     def steps(self, stride: int) -> Iterator[int]:
         """The loop, as `Run.steps` yields it; copies all states between two turns."""
-        state = self._copies()
+        state = self._copies({})
         while self.step + stride <= self.args.total_timesteps:
             turn = Turn(self.step, state)
             self.turns.append(turn)
             yield self.step
-            state = turn.after = self._copies()
+            state = turn.after = self._copies(state)
             self.step += stride
 
     def log(self, step: int, values: dict[str, Any]) -> None:
@@ -119,9 +119,9 @@ class Trial:
         for total, _ in info["episodes"]:
             self.turns[-1].logged["charts/episodic_return"] = float(total)
 
-    def _copies(self) -> State:
+    def _copies(self, before: State) -> State:
         return {
-            name: copy.deepcopy(dict(item.state_dict()))
+            name: _copy(item, before.get(name))
             for name, item in self.remembered.items()
             if name != "envs" and "memory" not in name
         }
@@ -161,6 +161,22 @@ class Trial:
             return result
 
         envs.step = watched
+
+
+def _copy(item: Any, before: Any) -> Any:
+    """A copy of the state; the one made before where nothing has changed, to save memory."""
+    if hasattr(item, "value") and not isinstance(item, torch.nn.Module):
+        # JAX's arrays never change, so its trees can be kept as they are.
+        return item.value
+    state = dict(item.state_dict())
+    return before if before is not None and _same(state, before) else copy.deepcopy(state)
+
+
+def _same(state: State, before: State) -> bool:
+    return all(
+        torch.equal(value, before[name]) if torch.is_tensor(value) else value == before[name]
+        for name, value in state.items()
+    )
 
 
 def rehearse(

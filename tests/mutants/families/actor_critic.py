@@ -351,6 +351,8 @@ MUTANTS = [
 
 _PENDULUM = "--env-id Pendulum-v1 --buffer-size 10000 --gamma 0.98 --batch-size 64"
 _NOISY = f"{_PENDULUM} --learning-starts 1000 --exploration-noise 0.3 --learning-rate 1e-3"
+# It terminates as soon as the pole falls, which Pendulum never does.
+_POLE = "--env-id InvertedPendulum-v5 --buffer-size 10000 --batch-size 64 --learning-starts 500"
 _NOTHING = "--total-timesteps 400"
 LEARNING = [
     Learning("ddpg_continuous_action", f"--total-timesteps 7000 {_NOISY}", _NOTHING, 2.5),
@@ -361,4 +363,19 @@ LEARNING = [
         _NOTHING,
         2.5,
     ),
+    Learning(
+        "ddpg_continuous_action",
+        f"--total-timesteps 4000 {_POLE} --learning-rate 1e-3",
+        _NOTHING,
+        5,
+        slow=True,
+    ),
+    Learning(
+        "td3_continuous_action",
+        f"--total-timesteps 4000 {_POLE} --learning-rate 1e-3",
+        _NOTHING,
+        5,
+        slow=True,
+    ),
+    Learning("sac_continuous_action", f"--total-timesteps 4000 {_POLE}", _NOTHING, 5, slow=True),
 ]

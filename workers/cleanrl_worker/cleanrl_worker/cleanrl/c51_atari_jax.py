@@ -182,7 +182,7 @@ def train(args: Args, run: Run) -> None:
         memory.add(obs, actions, rewards, terminated, info)
         obs = next_obs
 
-        if global_step < args.learning_starts:
+        if global_step < args.learning_starts or not memory.ready:
             continue
         if global_step % args.train_frequency < args.num_envs:
             data = arrays(memory.sample(args.batch_size, run.rng))

@@ -174,8 +174,8 @@ def train(args: Args, run: Run) -> None:
             qf1.value, targets.value, q_optimizer.value, data
         )
 
-        # Actor, and the targets with it
-        if global_step % args.policy_frequency < args.num_envs:
+        # Actor, and the targets with it; turns of this loop count, not steps of the environments
+        if (global_step // args.num_envs) % args.policy_frequency == 0:
             actor.value, targets.value, actor_optimizer.value, actor_loss = update_actor(
                 actor.value, qf1.value, targets.value, actor_optimizer.value, data["obs"]
             )

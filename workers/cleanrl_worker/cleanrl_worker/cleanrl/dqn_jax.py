@@ -129,7 +129,7 @@ def train(args: Args, run: Run) -> None:
         memory.add(obs, info.get("final_obs", next_obs), actions, rewards, terminated)
         obs = next_obs
 
-        if global_step < args.learning_starts:
+        if global_step < args.learning_starts or not memory.ready:
             continue
         if global_step % args.train_frequency < args.num_envs:
             data = arrays(memory.sample(args.batch_size, run.rng))

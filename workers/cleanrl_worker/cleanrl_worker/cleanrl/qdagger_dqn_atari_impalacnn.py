@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from cleanrl_worker.agents.impala import impala_cnn
-from cleanrl_worker.cleanrl import dqn_atari
+from cleanrl_worker.agents.pixels import ScaledPixels
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
@@ -29,8 +29,8 @@ from cleanrl_worker.kit.replay import Batch
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schedules import linear_schedule
 from cleanrl_worker.kit.script import main
-from cleanrl_worker.kit.targets import follow
 from cleanrl_worker.kit.teacher import find_teacher, load_recording, load_teacher, teacher_memory
+from cleanrl_worker.kit.weights import load_weights
 
 TEACHER = "dqn_atari"
 ALGORITHM = {
@@ -99,11 +99,34 @@ class Args(RunArgs):
     teacher_eval_episodes: int = 10
     """games by which the teacher's score is judged [>=1]"""
     teacher_steps: int = 500000
-    """steps that the teacher plays to fill its memory [>=1]"""
+    """steps that the teacher plays to fill its memory, ever less at random [>=1]"""
     offline_steps: int = 500000
     """updates of the student on the teacher's memory [>=1]"""
     temperature: float = 1.0
     """how sharply the teacher's preferences are imitated; smaller is sharper [>0]"""
+
+
+class TeacherNetwork(nn.Module):
+    """The network of dqn_atari, which the teacher was trained with."""
+
+    def __init__(self, envs: AtariEnvs) -> None:
+        super().__init__()
+        self.network = nn.Sequential(
+            ScaledPixels(),
+            nn.Conv2d(envs.single_observation_space.shape[0], 32, 8, stride=4),
+            nn.ReLU(),
+            nn.Conv2d(32, 64, 4, stride=2),
+            nn.ReLU(),
+            nn.Conv2d(64, 64, 3, stride=1),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(64 * 7 * 7, 512),
+            nn.ReLU(),
+            nn.Linear(512, int(envs.single_action_space.n)),
+        )
+
+    def forward(self, obs: Tensor) -> Tensor:
+        return self.network(obs)
 
 
 class QNetwork(nn.Module):
@@ -151,7 +174,7 @@ def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> AtariEnv
 def make_policy(envs: AtariEnvs, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     q_network = QNetwork(envs)
-    q_network.load_state_dict(model["q_network"])
+    load_weights(q_network, model["q_network"])
     return greedy_policy(numpy_forward(q_network.network), epsilon=args.end_e)
 
 
@@ -159,7 +182,7 @@ def train(args: Args, run: Run) -> None:
     envs = AtariEnvs(args.env_id, args.num_envs, video_dir=run.video_dir)
     run.check_spaces(envs)
     recorded = args.teacher_trajectories is not None
-    teacher, progress = dqn_atari.QNetwork(envs), Progress(0.0)
+    teacher, progress = TeacherNetwork(envs), Progress(0.0)
     taught = teacher_memory(args, envs, run.device)
     if recorded and not run.resumed:
         # The recording is the first phase, played already
@@ -169,12 +192,12 @@ def train(args: Args, run: Run) -> None:
         model, progress.teacher_return = load_teacher(
             find_teacher(args, run, TEACHER), args, TEACHER
         )
-        teacher.load_state_dict(model["q_network"])
+        load_weights(teacher, model["q_network"])
     teacher = teacher.to(run.device).requires_grad_(False)
     q_network = QNetwork(envs).to(run.device)
-    target_network = QNetwork(envs).to(run.device)
-    optimizer = Adam(q_network.parameters(), args.learning_rate, eps=1.5e-4)
-    update_target = follow(target_network, q_network)
+    optimizer = Adam(q_network.parameters(), args.learning_rate)
+    target_network = QNetwork(envs).to(run.device).requires_grad_(False)
+    target_network.load_state_dict(q_network.state_dict())
     memory = FrameReplayBuffer(args.buffer_size, envs, run.device)
     n_actions = int(envs.single_action_space.n)
     act, teacher_act = numpy_forward(q_network.network), numpy_forward(teacher.network)
@@ -185,7 +208,7 @@ def train(args: Args, run: Run) -> None:
             return nn.functional.one_hot(data.actions.squeeze(1), n_actions).float()
         return (teacher(data.obs) / args.temperature).softmax(dim=1)
 
-    def update(data: Batch, shown: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    def update(data: Batch, shown: Batch) -> tuple[Tensor, ...]:
         """One step of Q-learning from ``data`` and of imitation in the states of ``shown``."""
         with torch.no_grad():
             target_max = target_network(data.next_obs).amax(dim=1)
@@ -197,10 +220,11 @@ def train(args: Args, run: Run) -> None:
         imitating = student_values if shown is data else q_network(shown.obs)
         student_log_pi = (imitating / args.temperature).log_softmax(dim=1)
         distill_loss = -(teacher_pi * student_log_pi).sum(dim=1).mean()
+        loss = q_loss + progress.distill_coeff() * distill_loss
         optimizer.zero_grad()
-        (q_loss + progress.distill_coeff() * distill_loss).backward()
+        loss.backward()
         optimizer.step()
-        return q_loss, distill_loss, old_value
+        return loss, q_loss, distill_loss, old_value.mean()
 
     envs.reset(seed=args.seed)
     run.remember(
@@ -216,24 +240,23 @@ def train(args: Args, run: Run) -> None:
     obs = envs.obs
     online_from = args.teacher_steps + args.offline_steps
     for global_step in run.steps(args.num_envs):
-        if args.teacher_steps <= global_step < online_from:
-            # Offline: learn from what the teacher did
-            data = taught.sample(args.batch_size, run.rng)
-            results = update(data, data)
-        else:
-            # Play: first the teacher, later the student, both with some exploration
-            teaching = global_step < args.teacher_steps
-            duration = args.exploration_fraction * args.total_timesteps
-            epsilon = linear_schedule(
-                args.start_e, args.end_e, duration, max(global_step - online_from, 0)
-            )
-            if run.rng.random() < (args.end_e if teaching else epsilon):
+        teaching, offline = global_step < args.teacher_steps, global_step < online_from
+        if teaching or not offline:
+            # Play: first the teacher, later the student, both at random less and less often
+            if teaching:
+                epsilon = linear_schedule(args.start_e, args.end_e, args.teacher_steps, global_step)
+            else:
+                duration = args.exploration_fraction * args.total_timesteps
+                since = global_step - online_from
+                epsilon = linear_schedule(args.start_e, args.end_e, duration, since)
+            if run.rng.random() < epsilon:
                 actions = envs.sample_actions(run.rng)
             else:
                 actions = (teacher_act if teaching else act)(obs).argmax(axis=1)
             next_obs, rewards, terminated, _, info = envs.step(actions)
             if info:
                 run.log_episodes(global_step, info)
+                run.log(global_step, {"charts/epsilon": epsilon})
                 if not teaching:
                     progress.student_returns.extend(score for score, _ in info["episodes"])
             played = taught if teaching else memory
@@ -241,25 +264,37 @@ def train(args: Args, run: Run) -> None:
             obs = next_obs
             if teaching or global_step < args.learning_starts:
                 continue
-            if global_step % args.train_frequency >= args.num_envs:
-                continue
-            data = memory.sample(args.batch_size, run.rng)
-            shown = taught.sample(args.batch_size, run.rng) if recorded else data
-            results = update(data, shown)
 
-        if global_step % args.target_network_frequency < args.num_envs:
-            update_target(args.tau)
-        if global_step % 100 < args.num_envs:
-            q_loss, distill_loss, old_value = results
-            run.log(
-                global_step,
-                {
+        # Learn: offline from what the teacher did, in every turn; later from the student's own play
+        source = taught if offline else memory
+        if source.ready and (offline or global_step % args.train_frequency < args.num_envs):
+            data = source.sample(args.batch_size, run.rng)
+            shown = taught.sample(args.batch_size, run.rng) if recorded and not offline else data
+            loss, q_loss, distill_loss, q_value = update(data, shown)
+            if global_step % 100 < args.num_envs:
+                numbers = {
+                    "losses/loss": loss.item(),
                     "losses/td_loss": q_loss.item(),
                     "losses/distill_loss": distill_loss.item(),
-                    "losses/q_values": old_value.mean().item(),
+                    "losses/q_values": q_value.item(),
                     "charts/distill_coeff": progress.distill_coeff(),
-                },
-            )
+                    "charts/teacher/avg_episodic_return": progress.teacher_return,
+                }
+                if offline:
+                    numbers |= {
+                        "charts/offline/loss": loss.item(),
+                        "charts/offline/q_loss": q_loss.item(),
+                        "charts/offline/distill_loss": distill_loss.item(),
+                    }
+                run.log(global_step, numbers)
+
+        # The target network follows: target <- tau * network + (1 - tau) * target
+        if global_step % args.target_network_frequency < args.num_envs:
+            with torch.no_grad():
+                for target, network in zip(
+                    target_network.parameters(), q_network.parameters(), strict=True
+                ):
+                    target.lerp_(network, args.tau)
     envs.close()
 
 

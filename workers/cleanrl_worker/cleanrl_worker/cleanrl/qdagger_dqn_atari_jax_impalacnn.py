@@ -18,8 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from cleanrl_worker.agents.jax_cnn import Params, dense, impala_cnn, init_impala_cnn, linear
-from cleanrl_worker.cleanrl import dqn_atari_jax
+from cleanrl_worker.agents.jax_cnn import (
+    Params,
+    dense,
+    impala_cnn,
+    init_impala_cnn,
+    init_nature_cnn,
+    linear,
+    nature_cnn,
+)
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
@@ -97,7 +104,7 @@ class Args(RunArgs):
     teacher_eval_episodes: int = 10
     """games by which the teacher's score is judged [>=1]"""
     teacher_steps: int = 500000
-    """steps that the teacher plays to fill its memory [>=1]"""
+    """steps that the teacher plays to fill its memory, ever less at random [>=1]"""
     offline_steps: int = 500000
     """updates of the student on the teacher's memory [>=1]"""
     temperature: float = 1.0
@@ -111,6 +118,21 @@ def init_q_network(envs: AtariEnvs, key: Any) -> Params:
         "trunk": init_impala_cnn(trunk_key, envs.single_observation_space.shape),
         "head": dense(head_key, 256, int(envs.single_action_space.n)),
     }
+
+
+def init_teacher(envs: AtariEnvs, key: Any) -> Params:
+    """Parameters of the network of dqn_atari_jax, which the teacher was trained with."""
+    trunk_key, head_key = jax.random.split(key)
+    return {
+        "trunk": init_nature_cnn(trunk_key, envs.single_observation_space.shape[0]),
+        "head": dense(head_key, 512, int(envs.single_action_space.n)),
+    }
+
+
+@jax.jit
+def teacher_values(params: Params, obs: Any) -> Any:
+    """The value of each action, as the teacher sees it."""
+    return linear(params["head"], nature_cnn(params["trunk"], obs))
 
 
 @jax.jit
@@ -158,7 +180,7 @@ def train(args: Args, run: Run) -> None:
     envs = AtariEnvs(args.env_id, args.num_envs, video_dir=run.video_dir)
     run.check_spaces(envs)
     recorded = args.teacher_trajectories is not None
-    teacher, progress = Tree(dqn_atari_jax.init_q_network(envs, teacher_key)), Progress(0.0)
+    teacher, progress = Tree(init_teacher(envs, teacher_key)), Progress(0.0)
     taught = teacher_memory(args, envs, HOST)
     if recorded and not run.resumed:
         # The recording is the first phase, played already
@@ -169,7 +191,7 @@ def train(args: Args, run: Run) -> None:
             find_teacher(args, run, TEACHER), args, TEACHER
         )
         teacher.load_state_dict(model["q_network"])
-    adam = optax.adam(args.learning_rate, eps=1.5e-4)
+    adam = optax.adam(args.learning_rate)
     q_network = Tree(init_q_network(envs, student_key))
     target_network = Tree(q_network.value)
     optimizer = Tree(adam.init(q_network.value))
@@ -179,9 +201,7 @@ def train(args: Args, run: Run) -> None:
         """How likely the teacher takes each action; certain of what it was recorded to do."""
         if recorded:
             return jax.nn.one_hot(data["actions"].squeeze(1), int(envs.single_action_space.n))
-        return jax.nn.softmax(
-            dqn_atari_jax.q_values(teacher_params, data["obs"]) / args.temperature
-        )
+        return jax.nn.softmax(teacher_values(teacher_params, data["obs"]) / args.temperature)
 
     @jax.jit
     def update(
@@ -205,12 +225,14 @@ def train(args: Args, run: Run) -> None:
             imitating = q_values(params, shown["obs"]) if shown else student_values
             student_log_pi = jax.nn.log_softmax(imitating / args.temperature)
             distill_loss = -(teacher_pi * student_log_pi).sum(axis=1).mean()
+            loss = q_loss + distill_coeff * distill_loss
             losses = {
+                "losses/loss": loss,
                 "losses/td_loss": q_loss,
                 "losses/distill_loss": distill_loss,
                 "losses/q_values": old_value.mean(),
             }
-            return q_loss + distill_coeff * distill_loss, losses
+            return loss, losses
 
         (_, losses), gradient = jax.value_and_grad(qdagger_loss, has_aux=True)(params)
         step, moments = adam.update(gradient, moments)
@@ -245,28 +267,25 @@ def train(args: Args, run: Run) -> None:
     obs = envs.obs
     online_from = args.teacher_steps + args.offline_steps
     for global_step in run.steps(args.num_envs):
-        if args.teacher_steps <= global_step < online_from:
-            # Offline: learn from what the teacher did
-            losses = learn(taught)
-        else:
-            # Play: first the teacher, later the student, both with some exploration
-            teaching = global_step < args.teacher_steps
-            duration = args.exploration_fraction * args.total_timesteps
-            epsilon = linear_schedule(
-                args.start_e, args.end_e, duration, max(global_step - online_from, 0)
-            )
-            if run.rng.random() < (args.end_e if teaching else epsilon):
-                actions = envs.sample_actions(run.rng)
+        teaching, offline = global_step < args.teacher_steps, global_step < online_from
+        if teaching or not offline:
+            # Play: first the teacher, later the student, both at random less and less often
+            if teaching:
+                epsilon = linear_schedule(args.start_e, args.end_e, args.teacher_steps, global_step)
             else:
-                values = (
-                    dqn_atari_jax.q_values(teacher.value, obs)
-                    if teaching
-                    else q_values(q_network.value, obs)
-                )
-                actions = np.asarray(values).argmax(axis=1)
+                duration = args.exploration_fraction * args.total_timesteps
+                since = global_step - online_from
+                epsilon = linear_schedule(args.start_e, args.end_e, duration, since)
+            if run.rng.random() < epsilon:
+                actions = envs.sample_actions(run.rng)
+            elif teaching:
+                actions = np.asarray(teacher_values(teacher.value, obs)).argmax(axis=1)
+            else:
+                actions = np.asarray(q_values(q_network.value, obs)).argmax(axis=1)
             next_obs, rewards, terminated, _, info = envs.step(actions)
             if info:
                 run.log_episodes(global_step, info)
+                run.log(global_step, {"charts/epsilon": epsilon})
                 if not teaching:
                     progress.student_returns.extend(score for score, _ in info["episodes"])
             played = taught if teaching else memory
@@ -274,16 +293,30 @@ def train(args: Args, run: Run) -> None:
             obs = next_obs
             if teaching or global_step < args.learning_starts:
                 continue
-            if global_step % args.train_frequency >= args.num_envs:
-                continue
-            losses = learn(memory)
 
+        # Learn: offline from what the teacher did, in every turn; later from the student's own play
+        source = taught if offline else memory
+        if source.ready and (offline or global_step % args.train_frequency < args.num_envs):
+            losses = learn(source)
+            if global_step % 100 < args.num_envs:
+                numbers = {
+                    **losses,
+                    "charts/distill_coeff": progress.distill_coeff(),
+                    "charts/teacher/avg_episodic_return": progress.teacher_return,
+                }
+                if offline:
+                    numbers |= {
+                        "charts/offline/loss": losses["losses/loss"],
+                        "charts/offline/q_loss": losses["losses/td_loss"],
+                        "charts/offline/distill_loss": losses["losses/distill_loss"],
+                    }
+                run.log(global_step, numbers)
+
+        # The target network follows: target <- tau * network + (1 - tau) * target
         if global_step % args.target_network_frequency < args.num_envs:
             target_network.value = optax.incremental_update(
                 q_network.value, target_network.value, args.tau
             )
-        if global_step % 100 < args.num_envs:
-            run.log(global_step, {"charts/distill_coeff": progress.distill_coeff(), **losses})
     envs.close()
 
 

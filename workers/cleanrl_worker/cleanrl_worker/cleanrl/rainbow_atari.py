@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from cleanrl_worker.agents.nature_cnn import ScaledPixels
-from cleanrl_worker.cleanrl.c51_atari import project
-from cleanrl_worker.kit.acceleration import accelerated
+from cleanrl_worker.agents.pixels import ScaledPixels
+from cleanrl_worker.kit.acceleration import accelerator
 from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.errors import UsageError
@@ -23,7 +22,7 @@ from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.prioritized import PrioritizedFrameReplay
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
-from cleanrl_worker.kit.targets import follow
+from cleanrl_worker.kit.weights import load_weights
 
 ALGORITHM = {
     "title": "Rainbow, Atari",
@@ -111,7 +110,7 @@ class NoisyLinear(nn.Module):
         return steady + noisy + self.bias_sigma * self.noise_out
 
 
-class DuelingNetwork(nn.Module):
+class QNetwork(nn.Module):
     """A distribution over returns for each action: a common value plus an advantage."""
 
     def __init__(self, envs: AtariEnvs, args: Args) -> None:
@@ -153,12 +152,29 @@ class DuelingNetwork(nn.Module):
 class ActionValues(nn.Module):
     """The expected return of each action."""
 
-    def __init__(self, network: DuelingNetwork) -> None:
+    def __init__(self, q_network: QNetwork) -> None:
         super().__init__()
-        self.network = network
+        self.q_network = q_network
 
     def forward(self, obs: Tensor) -> Tensor:
-        return self.network(obs).softmax(dim=2) @ self.network.atoms
+        return self.q_network(obs).softmax(dim=2) @ self.q_network.atoms
+
+
+def project(
+    next_pmfs: Tensor, rewards: Tensor, dones: Tensor, discounts: Tensor, atoms: Tensor
+) -> Tensor:
+    """The distribution of R + gamma^n Z': each atom moves, and its mass goes to its neighbours."""
+    v_min, v_max = atoms[0], atoms[-1]
+    delta_z = (v_max - v_min) / (len(atoms) - 1)
+    next_atoms = rewards.unsqueeze(1) + discounts.unsqueeze(1) * atoms * (1 - dones).unsqueeze(1)
+    b = (next_atoms.clamp(v_min, v_max) - v_min) / delta_z
+    lower = b.floor().clamp(0, len(atoms) - 1)
+    upper = (lower + 1).clamp(max=len(atoms) - 1)
+    to_upper = (b - lower) * next_pmfs
+    target = torch.zeros_like(next_pmfs)
+    target.scatter_add_(1, lower.long(), next_pmfs - to_upper)
+    target.scatter_add_(1, upper.long(), to_upper)
+    return target
 
 
 def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> AtariEnvs:
@@ -168,8 +184,8 @@ def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> AtariEnv
 
 def make_policy(envs: AtariEnvs, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation; without the noise of exploration."""
-    q_network = DuelingNetwork(envs, args)
-    q_network.load_state_dict(model["q_network"])
+    q_network = QNetwork(envs, args)
+    load_weights(q_network, model["q_network"])
     q_network.eval()
     return greedy_policy(numpy_forward(ActionValues(q_network)), epsilon=0.01)
 
@@ -179,56 +195,20 @@ def train(args: Args, run: Run) -> None:
         raise UsageError(f"--v-min {args.v_min} must be below --v-max {args.v_max}.")
     envs = AtariEnvs(args.env_id, args.num_envs, video_dir=run.video_dir)
     run.check_spaces(envs)
-    q_network = DuelingNetwork(envs, args).to(run.device)
-    target_network = DuelingNetwork(envs, args).to(run.device)
+    q_network = QNetwork(envs, args).to(run.device)
     optimizer = Adam(q_network.parameters(), args.learning_rate, eps=1.5e-4)
-    update_target = follow(target_network, q_network)
-    memory = PrioritizedFrameReplay(
-        args.buffer_size,
-        envs,
-        run.device,
-        n_step=args.n_step,
-        gamma=args.gamma,
-        alpha=args.prioritized_replay_alpha,
-        eps=args.prioritized_replay_eps,
-    )
+    target_network = QNetwork(envs, args).to(run.device).requires_grad_(False)
+    target_network.load_state_dict(q_network.state_dict())
+    memory = PrioritizedFrameReplay(args.buffer_size, envs, run.device, n_step=args.n_step)
+    q_values = ActionValues(q_network)
     each = torch.arange(args.batch_size, device=run.device)
+    powers = args.gamma ** torch.arange(args.n_step, device=run.device)
+    accelerate = accelerator(args, run.device)
 
+    @accelerate  # speed: --compile and --cudagraphs take such functions as one piece
     @torch.no_grad()
-    def best_actions(frames: Tensor) -> Tensor:
-        return (q_network(frames).softmax(dim=2) @ q_network.atoms).argmax(dim=1)
-
-    def update(
-        obs: Tensor,
-        actions: Tensor,
-        next_obs: Tensor,
-        rewards: Tensor,
-        dones: Tensor,
-        discounts: Tensor,
-        weights: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """One step on a batch; how surprising each transition was, the loss, the mean value."""
-        q_network.reset_noise()
-        target_network.reset_noise()
-        with torch.no_grad():
-            # Double Q-learning: one network chooses the action, the other judges it
-            best = (q_network(next_obs).softmax(dim=2) @ q_network.atoms).argmax(dim=1)
-            next_pmfs = target_network(next_obs).softmax(dim=2)[each, best]
-            target_pmfs = project(
-                next_pmfs, rewards, dones, discounts.unsqueeze(1), q_network.atoms
-            )
-        logits = q_network(obs)[each, actions.squeeze(1)]
-        errors = -(target_pmfs * logits.log_softmax(dim=1)).sum(dim=1)
-        loss = (errors * weights).mean()
-
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        old_values = logits.detach().softmax(dim=1) @ q_network.atoms
-        return errors.detach(), loss.detach(), old_values.mean()
-
-    best_actions = accelerated(best_actions, args, run.device)
-    update = accelerated(update, args, run.device)
+    def best_actions(obs: Tensor) -> Tensor:
+        return q_values(obs).argmax(dim=1)
 
     envs.reset(seed=args.seed)
     run.remember(
@@ -248,36 +228,80 @@ def train(args: Args, run: Run) -> None:
         next_obs, rewards, terminated, _, info = envs.step(actions)
         if info:
             run.log_episodes(global_step, info)
+
+        # Remember the frames; where a game ended, info has the last one
         memory.add(obs, actions, rewards, terminated, info)
         obs = next_obs
-
-        if global_step < args.learning_starts or global_step % args.train_frequency:
+        if global_step < args.learning_starts or not memory.ready:
             continue
-        fraction = global_step / args.total_timesteps
-        beta = args.prioritized_replay_beta + fraction * (1 - args.prioritized_replay_beta)
-        data = memory.sample_prioritized(args.batch_size, run.rng, beta)
-        errors, loss, mean_value = update(
-            data.obs,
-            data.actions,
-            data.next_obs,
-            data.rewards,
-            data.dones,
-            data.discounts,
-            data.weights,
-        )
-        memory.update_priorities(data.rows, errors.cpu().numpy())
 
-        if global_step % 100 == 0:
-            run.log(
-                global_step,
-                {
-                    "losses/td_loss": loss.item(),
-                    "losses/q_values": mean_value.item(),
-                    "charts/beta": beta,
-                },
+        # Learn, every so many steps
+        if global_step % args.train_frequency == 0:
+
+            @accelerate
+            def update(
+                obs: Tensor,
+                actions: Tensor,
+                next_obs: Tensor,
+                rewards: Tensor,
+                dones: Tensor,
+                steps: Tensor,
+                weights: Tensor,
+            ) -> tuple[Tensor, Tensor, Tensor]:
+                """Move Z(s, a) towards R + gamma^n Z'(s', a'); R is the sum over n steps."""
+                q_network.reset_noise()
+                target_network.reset_noise()
+                with torch.no_grad():
+                    # Double Q-learning: one network chooses the action, the other judges it
+                    best = q_values(next_obs).argmax(dim=1)
+                    next_pmfs = target_network(next_obs).softmax(dim=2)[each, best]
+                    returns = (rewards * powers).sum(dim=1)
+                    discounts = args.gamma**steps
+                    target_pmfs = project(next_pmfs, returns, dones, discounts, q_network.atoms)
+                log_pmfs = q_network(obs)[each, actions.squeeze(1)].log_softmax(dim=1)
+                errors = -(target_pmfs * log_pmfs).sum(dim=1)
+                loss = (errors * weights).mean()
+
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                old_value = log_pmfs.detach().exp() @ q_network.atoms
+                return errors.detach(), loss.detach(), old_value.mean()
+
+            # Prioritized replay: what was surprising is drawn more often, and weighs as much less;
+            # the share beta of that bias which is corrected grows to all of it
+            fraction = global_step / args.total_timesteps
+            beta = args.prioritized_replay_beta + fraction * (1 - args.prioritized_replay_beta)
+            data = memory.sample(args.batch_size, run.rng)
+            weights = data.chances**-beta
+            errors, loss, old_value = update(
+                data.obs,
+                data.actions,
+                data.next_obs,
+                data.rewards,
+                data.dones,
+                data.steps,
+                weights / weights.max(),
             )
+            priorities = (errors + args.prioritized_replay_eps) ** args.prioritized_replay_alpha
+            memory.update_priorities(data.rows, priorities.cpu().numpy())
+            if global_step % 100 == 0:
+                run.log(
+                    global_step,
+                    {
+                        "losses/td_loss": loss.item(),
+                        "losses/q_values": old_value.item(),
+                        "charts/beta": beta,
+                    },
+                )
+
+        # The target network follows: target <- tau * network + (1 - tau) * target
         if global_step % args.target_network_frequency == 0:
-            update_target(args.tau)
+            with torch.no_grad():
+                for target, source in zip(
+                    target_network.parameters(), q_network.parameters(), strict=True
+                ):
+                    target.lerp_(source, args.tau)
     envs.close()
 
 

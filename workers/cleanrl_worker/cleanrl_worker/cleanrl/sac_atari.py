@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from cleanrl_worker.agents.layers import layer_init
-from cleanrl_worker.agents.nature_cnn import nature_cnn
-from cleanrl_worker.kit.acceleration import accelerated
+from cleanrl_worker.agents.pixels import ScaledPixels
+from cleanrl_worker.kit.acceleration import accelerator
 from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
@@ -22,7 +21,7 @@ from cleanrl_worker.kit.inference import Policy, categorical_policy
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
-from cleanrl_worker.kit.targets import follow
+from cleanrl_worker.kit.weights import load_weights
 
 ALGORITHM = {
     "title": "Soft Actor-Critic, discrete actions, Atari",
@@ -67,27 +66,35 @@ class Args(TorchArgs):
     target_network_frequency: int = 8000
     """steps between two updates of the target networks [>=1]"""
     alpha: float = 0.2
-    """the temperature when it is not tuned [>=0]"""
+    """the temperature when it is not tuned [>0]"""
     autotune: bool = True
     """if toggled, the temperature is tuned to a target entropy"""
     target_entropy_scale: float = 0.89
     """the target entropy, as a share of the largest possible one [0,1]"""
 
 
+def layer_init(layer: nn.Module) -> nn.Module:
+    """Kaiming's weights, which keep the size of signals through ReLU, and no bias."""
+    nn.init.kaiming_normal_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
 def network(envs: AtariEnvs) -> nn.Sequential:
     """From frames to one number for each action: a value for a critic, a logit for the actor."""
     return nn.Sequential(
-        nature_cnn(envs.single_observation_space.shape[0]),
-        layer_init(nn.Linear(512, int(envs.single_action_space.n)), std=0.01),
-    )
-
-
-class Temperature(nn.Module):
-    """The weight of the entropy, kept positive by learning its logarithm."""
-
-    def __init__(self, alpha: float) -> None:
-        super().__init__()
-        self.log_alpha = nn.Parameter(torch.tensor([math.log(alpha)]))
+        ScaledPixels(),
+        layer_init(nn.Conv2d(envs.single_observation_space.shape[0], 32, 8, stride=4)),
+        nn.ReLU(),
+        layer_init(nn.Conv2d(32, 64, 4, stride=2)),
+        nn.ReLU(),
+        layer_init(nn.Conv2d(64, 64, 3, stride=1)),
+        nn.ReLU(),
+        nn.Flatten(),
+        layer_init(nn.Linear(64 * 7 * 7, 512)),
+        nn.ReLU(),
+        layer_init(nn.Linear(512, int(envs.single_action_space.n))),
+    ).to(memory_format=torch.channels_last)  # speed: how convolutions like their weights
 
 
 def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> AtariEnvs:
@@ -98,7 +105,7 @@ def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> AtariEnv
 def make_policy(envs: AtariEnvs, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     actor = network(envs)
-    actor.load_state_dict(model["actor"])
+    load_weights(actor, model["actor"])
     return categorical_policy(actor)
 
 
@@ -111,59 +118,24 @@ def train(args: Args, run: Run) -> None:
     # A larger epsilon than usual, for stability at the start
     actor_optimizer = Adam(actor.parameters(), args.policy_lr, eps=1e-4)
     q_optimizer = Adam([*qf1.parameters(), *qf2.parameters()], args.q_lr, eps=1e-4)
-    update_targets = [follow(qf1_target, qf1), follow(qf2_target, qf2)]
+    qf1_target.requires_grad_(False).load_state_dict(qf1.state_dict())
+    qf2_target.requires_grad_(False).load_state_dict(qf2.state_dict())
+    target_parameters = [*qf1_target.parameters(), *qf2_target.parameters()]
 
+    # Tune alpha so that the policy keeps a share of the entropy of random play
     target_entropy = args.target_entropy_scale * math.log(int(envs.single_action_space.n))
-    temperature = Temperature(1.0 if args.autotune else args.alpha).to(run.device)
-    alpha_optimizer = Adam(temperature.parameters(), args.q_lr, eps=1e-4)
+    first_alpha = 1.0 if args.autotune else args.alpha
+    temperature = nn.ParameterDict({"log_alpha": torch.tensor([math.log(first_alpha)])})
+    log_alpha = temperature.to(run.device)["log_alpha"]
+    alpha_optimizer = Adam([log_alpha], args.q_lr, eps=1e-4)
 
     memory = FrameReplayBuffer(args.buffer_size, envs, run.device)
+    accelerate = accelerator(args, run.device)
 
+    @accelerate  # speed: --compile and --cudagraphs take such functions as one piece
     @torch.no_grad()
-    def look(frames: Tensor) -> Tensor:
-        return actor(frames)
-
-    def update(
-        obs: Tensor, actions: Tensor, next_obs: Tensor, rewards: Tensor, dones: Tensor
-    ) -> Tensor:
-        """One step of all networks on a batch; what is logged about it."""
-        alpha = temperature.log_alpha.detach().exp()
-
-        # Critics: aim at the reward plus the expected soft value of the next state
-        with torch.no_grad():
-            next_log_pi = actor(next_obs).log_softmax(dim=1)
-            next_qf = torch.min(qf1_target(next_obs), qf2_target(next_obs))
-            next_value = (next_log_pi.exp() * (next_qf - alpha * next_log_pi)).sum(dim=1)
-            target = rewards + (1 - dones) * args.gamma * next_value
-        qf1_values = qf1(obs).gather(1, actions).squeeze(1)
-        qf2_values = qf2(obs).gather(1, actions).squeeze(1)
-        qf1_loss = nn.functional.mse_loss(qf1_values, target)
-        qf2_loss = nn.functional.mse_loss(qf2_values, target)
-        q_optimizer.zero_grad()
-        (qf1_loss + qf2_loss).backward()
-        q_optimizer.step()
-
-        # Actor: the expectation over all actions, no sampling needed
-        log_pi = actor(obs).log_softmax(dim=1)
-        with torch.no_grad():
-            min_qf = torch.min(qf1(obs), qf2(obs))
-        actor_loss = (log_pi.exp() * (alpha * log_pi - min_qf)).sum(dim=1).mean()
-        actor_optimizer.zero_grad()
-        actor_loss.backward()
-        actor_optimizer.step()
-
-        # Temperature: up when the policy is less random than wanted
-        entropy = -(log_pi.exp() * log_pi).sum(dim=1).mean().detach()
-        alpha_loss = (temperature.log_alpha.exp() * (entropy - target_entropy)).mean()
-        if args.autotune:
-            alpha_optimizer.zero_grad()
-            alpha_loss.backward()
-            alpha_optimizer.step()
-        losses = [qf1_values.mean(), qf2_values.mean(), qf1_loss, qf2_loss, actor_loss, alpha_loss]
-        return torch.stack(losses).detach()
-
-    look = accelerated(look, args, run.device)
-    update = accelerated(update, args, run.device)
+    def look(obs: Tensor) -> Tensor:
+        return actor(obs)
 
     envs.reset(seed=args.seed)
     run.remember(
@@ -181,7 +153,7 @@ def train(args: Args, run: Run) -> None:
     )
     obs = envs.obs
     for global_step in run.steps(args.num_envs):
-        # Act
+        # Act: at random at first, then as the policy samples
         if global_step < args.learning_starts:
             actions = envs.sample_actions(run.rng)
         else:
@@ -190,14 +162,57 @@ def train(args: Args, run: Run) -> None:
         next_obs, rewards, terminated, _, info = envs.step(actions)
         if info:
             run.log_episodes(global_step, info)
+
+        # Remember the frames; where a game ended, info has the last one
         memory.add(obs, actions, rewards, terminated, info)
         obs = next_obs
-
-        if global_step < args.learning_starts:
+        if global_step < args.learning_starts or not memory.ready:
             continue
+
+        # Learn, every so many steps; one turn of this loop takes num_envs of them
         if global_step % args.update_frequency < args.num_envs:
-            data = memory.sample(args.batch_size, run.rng)
-            losses = update(data.obs, data.actions, data.next_obs, data.rewards, data.dones)
+
+            @accelerate
+            def update(
+                obs: Tensor, actions: Tensor, next_obs: Tensor, rewards: Tensor, dones: Tensor
+            ) -> Tensor:
+                """One step of all networks on a batch; what is logged about it."""
+                alpha = log_alpha.detach().exp()
+
+                # Critics: Q(s, a) towards r + gamma E_pi[min_i Q'_i(s', a') - alpha log pi(a'|s')]
+                with torch.no_grad():
+                    next_log_pi = actor(next_obs).log_softmax(dim=1)
+                    next_qf = torch.min(qf1_target(next_obs), qf2_target(next_obs))
+                    next_value = (next_log_pi.exp() * (next_qf - alpha * next_log_pi)).sum(dim=1)
+                    target = rewards + (1 - dones) * args.gamma * next_value
+                qf1_values = qf1(obs).gather(1, actions).squeeze(1)
+                qf2_values = qf2(obs).gather(1, actions).squeeze(1)
+                qf1_loss = nn.functional.mse_loss(qf1_values, target)
+                qf2_loss = nn.functional.mse_loss(qf2_values, target)
+                q_optimizer.zero_grad()
+                (qf1_loss + qf2_loss).backward()
+                q_optimizer.step()
+
+                # Actor: the expectation over all actions, no sampling needed
+                log_pi = actor(obs).log_softmax(dim=1)
+                with torch.no_grad():
+                    min_qf = torch.min(qf1(obs), qf2(obs))
+                actor_loss = (log_pi.exp() * (alpha * log_pi - min_qf)).sum(dim=1).mean()
+                actor_optimizer.zero_grad()
+                actor_loss.backward()
+                actor_optimizer.step()
+
+                # Temperature: up when the policy is less random than wanted
+                entropy = -(log_pi.exp() * log_pi).sum(dim=1).mean().detach()
+                alpha_loss = (log_alpha.exp() * (entropy - target_entropy)).mean()
+                if args.autotune:
+                    alpha_optimizer.zero_grad()
+                    alpha_loss.backward()
+                    alpha_optimizer.step()
+                values = [qf1_values.mean(), qf2_values.mean()]
+                return torch.stack([*values, qf1_loss, qf2_loss, actor_loss, alpha_loss]).detach()
+
+            losses = update(*memory.sample(args.batch_size, run.rng))
             if global_step % 100 < args.num_envs:
                 qf1_value, qf2_value, qf1_loss, qf2_loss, actor_loss, alpha_loss = losses.tolist()
                 run.log(
@@ -209,14 +224,15 @@ def train(args: Args, run: Run) -> None:
                         "losses/qf2_loss": qf2_loss,
                         "losses/qf_loss": (qf1_loss + qf2_loss) / 2,
                         "losses/actor_loss": actor_loss,
-                        "losses/alpha": temperature.log_alpha.exp().item(),
+                        "losses/alpha": log_alpha.exp().item(),
                         "losses/alpha_loss": alpha_loss,
                     },
                 )
 
+        # The target networks follow: target <- tau * network + (1 - tau) * target
         if global_step % args.target_network_frequency < args.num_envs:
-            for update_target in update_targets:
-                update_target(args.tau)
+            with torch.no_grad():
+                torch._foreach_lerp_(target_parameters, q_optimizer.parameters, args.tau)
     envs.close()
 
 

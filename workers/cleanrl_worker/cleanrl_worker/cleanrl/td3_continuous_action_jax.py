@@ -197,8 +197,8 @@ def train(args: Args, run: Run) -> None:
             critics.value, targets.value, q_optimizer.value, smoothing_key.value, data
         )
 
-        # Actor, and the targets with it
-        if global_step % args.policy_frequency < args.num_envs:
+        # Actor, and the targets with it; turns of this loop count, not steps of the environments
+        if (global_step // args.num_envs) % args.policy_frequency == 0:
             actor.value, targets.value, actor_optimizer.value, actor_loss = update_actor(
                 actor.value, critics.value, targets.value, actor_optimizer.value, data["obs"]
             )

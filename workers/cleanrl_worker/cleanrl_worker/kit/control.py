@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
+import threading
 import time
 from collections.abc import Callable
 from types import FrameType
@@ -12,6 +15,9 @@ from cleanrl_worker.kit.bridge import Bridge
 # How often a program looks up from its work. Commands are obeyed within this time, and twenty looks
 # a second are too few for the fastest loop to notice.
 _LOOK_EVERY_S = 0.05
+# How long a program may take from a signal to its next safe point; the daemon kills it after 30
+# seconds, and a program of its own would otherwise never end.
+PATIENCE_S = 20.0
 
 
 class Stopped(SystemExit):
@@ -47,6 +53,7 @@ class Control:
         self._stop = False
         self._early: list[str] = []
         self._next_look = 0.0
+        self._impatience: threading.Timer | None = None
 
     def start(self) -> None:
         """Wait until the worker says go, then listen to signals.
@@ -85,6 +92,9 @@ class Control:
         Returns:
             The seconds that were spent in a pause.
         """
+        if self._impatience is not None:
+            # A safe point is reached: saving may now take as long as it needs.
+            self._impatience.cancel()
         early, self._early = self._early, []
         paused = 0.0
         for command in (*early, *self.bridge.commands()):
@@ -139,4 +149,16 @@ class Control:
             self.bridge.send("checkpointed", step=self._step())
 
     def _note_signal(self, number: int, frame: FrameType | None) -> None:
+        if self._signal is not None:
+            _end_now(number, "it was asked to twice")
         self._signal = number
+        # A thread, because a turn of the loop that never ends never looks at anything again.
+        late = f"no safe point was reached within {PATIENCE_S:g} seconds"
+        self._impatience = threading.Timer(PATIENCE_S, _end_now, (number, late))
+        self._impatience.daemon = True
+        self._impatience.start()
+
+
+def _end_now(number: int, reason: str) -> None:
+    print(f"ended without saving: {reason}", file=sys.stderr, flush=True)
+    os._exit(128 + number)

@@ -57,52 +57,43 @@ class SumTree:
 class PrioritizedBatch(Batch):
     """Transitions over several steps, with what correcting for their priority needs."""
 
-    discounts: Tensor
-    """what the value of ``next_obs`` is multiplied with: gamma to the number of steps"""
-    weights: Tensor
-    """importance weights, at most 1"""
+    steps: Tensor
+    """how many steps lie between `obs` and `next_obs`: fewer where an episode ended before"""
+    chances: Tensor
+    """how likely each transition was to be drawn"""
     rows: np.ndarray
-    """where the transitions lie, to update their priorities"""
+    """where the transitions are, to update their priorities"""
 
 
 class PrioritizedFrameReplay(FrameReplayBuffer):
-    """Frames of one environment, drawn in proportion to how much there is to learn.
+    """Frames of one environment, drawn in proportion to priorities.
+
+    A new transition has the largest priority there is, so that each is learned from soon.
 
     Args:
         size: the number of frames.
         envs: one environment with stacked frames.
         device: where batches go.
-        n_step: over how many steps rewards are summed.
-        gamma: the discount.
-        alpha: 0 draws uniformly, 1 in proportion to the priority.
-        eps: added to every priority, so that nothing is forgotten.
+        n_step: how many steps a transition spans; `rewards` of a batch has a column for each.
     """
 
-    def __init__(
-        self,
-        size: int,
-        envs: Any,
-        device: torch.device,
-        *,
-        n_step: int,
-        gamma: float,
-        alpha: float,
-        eps: float,
-    ) -> None:
+    def __init__(self, size: int, envs: Any, device: torch.device, *, n_step: int) -> None:
         if envs.num_envs != 1:
             raise UsageError("Prioritized replay holds one environment: use --num-envs 1.")
         super().__init__(size, envs, device)
         self._n_step = n_step
-        self._gamma = gamma
-        self._alpha = alpha
-        self._eps = eps
         self._tree = SumTree(self.size)
         self._largest = 1.0
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is anything to draw."""
+        return self._tree.total > 0
 
     def _push(self, env: int, frame: np.ndarray, action: int | None = None, *rest: Any) -> None:
         where = int(self._next[env])
         super()._push(env, frame, action, *rest)
-        # What lies ahead of the write position is about to lose the frames of its stack.
+        # What comes after the write position is about to lose the frames of its stack.
         doomed = (where + np.arange(1, self._stack)) % self.size
         self._tree.set(doomed, 0.0)
         self._tree.set(np.array([where]), 0.0)
@@ -110,48 +101,36 @@ class PrioritizedFrameReplay(FrameReplayBuffer):
         ready = np.array([(where - self._n_step) % self.size])
         age = self._count[0] - 1 - self._n_step
         if age >= self._stack - 1 and self._arrays["begins"][0, ready[0]]:
-            self._tree.set(ready, self._largest**self._alpha)
+            self._tree.set(ready, self._largest)
 
-    def sample_prioritized(
-        self, batch_size: int, rng: np.random.Generator, beta: float
-    ) -> PrioritizedBatch:
-        """Draw transitions, one from each of ``batch_size`` equal shares of the priorities.
-
-        Args:
-            batch_size: how many.
-            rng: draws.
-            beta: 0 leaves the bias of prioritizing, 1 corrects for all of it.
-        """
+    def sample(self, batch_size: int, rng: np.random.Generator) -> PrioritizedBatch:
+        """Draw transitions, one from each of `batch_size` equal shares of the priorities."""
         share = self._tree.total / batch_size
         rows = self._tree.find((np.arange(batch_size) + rng.random(batch_size)) * share)
         # Rounding may lead to a neighbour that cannot be drawn.
         stray = self._tree.values[rows] <= 0
         if stray.any():
             rows[stray] = self._tree.values.argmax()
-        chances = self._tree.values[rows] / self._tree.total
-        # The paper's factor for the number of transitions falls out with the largest weight.
-        weights = np.maximum(chances, 1e-12) ** -beta
-        return self._n_step_batch(rows, weights / weights.max())
+        return self._n_step_batch(rows, self._tree.values[rows] / self._tree.total)
 
-    def update_priorities(self, rows: np.ndarray, errors: np.ndarray) -> None:
-        """Say how surprising transitions were; those overwritten since stay out."""
+    def update_priorities(self, rows: np.ndarray, priorities: np.ndarray) -> None:
+        """Change the priorities of drawn transitions; those overwritten since stay out."""
         alive = self._tree.values[rows] > 0
-        priorities = np.abs(errors) + self._eps
         self._largest = max(self._largest, float(priorities.max()))
         if alive.any():
-            self._tree.set(rows[alive], priorities[alive] ** self._alpha)
+            self._tree.set(rows[alive], priorities[alive])
 
-    def _n_step_batch(self, rows: np.ndarray, weights: np.ndarray) -> PrioritizedBatch:
+    def _n_step_batch(self, rows: np.ndarray, chances: np.ndarray) -> PrioritizedBatch:
         arrays = {name: array[0] for name, array in self._arrays.items()}
-        rewards = np.zeros(len(rows), np.float32)
-        discounts = np.ones(len(rows), np.float32)
+        rewards = np.zeros((len(rows), self._n_step), np.float32)
+        steps = np.zeros(len(rows), np.int64)
         dones = np.zeros(len(rows), np.float32)
         going = np.ones(len(rows), np.bool_)
         last = rows.copy()
-        for _ in range(self._n_step):
-            rewards += np.where(going, discounts * arrays["rewards"][last], 0)
+        for k in range(self._n_step):
+            rewards[:, k] = np.where(going, arrays["rewards"][last], 0)
             dones = np.where(going, arrays["dones"][last], dones)
-            discounts = np.where(going, discounts * self._gamma, discounts)
+            steps += going
             last = np.where(going, (last + 1) % self.size, last)
             # An episode that is over, or a game whose last frame was reached, ends the sum.
             going &= (dones == 0) & arrays["begins"][last]
@@ -162,8 +141,8 @@ class PrioritizedFrameReplay(FrameReplayBuffer):
             actions=self._tensor(arrays["actions"][rows][:, None]),
             rewards=self._tensor(rewards),
             dones=self._tensor(dones),
-            discounts=self._tensor(discounts),
-            weights=self._tensor(weights.astype(np.float32)),
+            steps=self._tensor(steps),
+            chances=self._tensor(chances.astype(np.float32)),
             rows=rows,
         )
 
