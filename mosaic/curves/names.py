@@ -1,7 +1,7 @@
 """The headline numbers of a run: their names in messages, their tags in curves.
 
 A message says `episodic_return`, a curve is called `charts/episodic_return`, as CleanRL's charts
-are. Whoever stores or looks for a curve takes its tag from here.
+are. Code that stores or looks for a curve takes its tag from here.
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,11 @@ from typing import TypeVar
 RETURN = "episodic_return"
 LENGTH = "episodic_length"
 SPEED = "sps"
+
+# The return and the length of a run are means over so many finished episodes, the newest ones. A
+# number of episodes and not of seconds: the same run then has the same return, however busy the
+# machine was.
+LAST_EPISODES = 100
 
 TAGS: Mapping[str, str] = {
     RETURN: "charts/episodic_return",

@@ -13,15 +13,17 @@ import math
 import os
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
+from statistics import fmean
 from types import ModuleType
 from typing import Any, SupportsFloat
 
 from cleanrl_worker.kit.bridge import METRICS, Bridge
 from cleanrl_worker.kit.logger import EndedEpisodes, metric_writer
 from cleanrl_worker.kit.wandb_logging import init_or_offline
-from mosaic.curves.names import LENGTH, RETURN, name_of
+from mosaic.curves.names import LAST_EPISODES, LENGTH, RETURN, name_of
 
 # As often as our own scripts report.
 _INTERVAL_S = 1.0
@@ -68,6 +70,9 @@ class _Collector:
         self._total = total
         self._values: dict[str, float] = {}
         self._ended: EndedEpisodes = {"count": 0, "steps": 0, "returns": 0.0}
+        self._newest: dict[str, deque[float]] = {
+            name: deque(maxlen=LAST_EPISODES) for name in (RETURN, LENGTH)
+        }
         self._sent_at = 0.0
         self._step = 0
         self._metrics = metric_writer()
@@ -83,7 +88,7 @@ class _Collector:
         name = name_of(tag)
         if name is None or not math.isfinite(number):
             return
-        self._values[name] = number
+        self._values[name] = self._smoothed(name, number)
         if name == RETURN:
             self._ended["count"] += 1
             self._ended["returns"] += number
@@ -91,6 +96,14 @@ class _Collector:
             self._ended["steps"] += int(number)
         if time.monotonic() - self._sent_at >= _INTERVAL_S:
             self.send()
+
+    def _smoothed(self, name: str, number: float) -> float:
+        """The mean over the newest episodes for what an episode has one of; else the number."""
+        newest = self._newest.get(name)
+        if newest is None:
+            return number
+        newest.append(number)
+        return fmean(newest)
 
     def send(self) -> None:
         """Report what has been collected."""

@@ -6,7 +6,8 @@ import math
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TypedDict
@@ -17,7 +18,15 @@ from cleanrl_worker.kit.errors import TrainingError
 from cleanrl_worker.kit.tensorboard import event_writer
 from cleanrl_worker.kit.types import EndedEpisode
 from cleanrl_worker.kit.wandb_logging import WandbLogger
-from mosaic.curves.names import EVALUATION_TAGS, LENGTH, LOSSES, RETURN, SPEED, TAGS
+from mosaic.curves.names import (
+    EVALUATION_TAGS,
+    LAST_EPISODES,
+    LENGTH,
+    LOSSES,
+    RETURN,
+    SPEED,
+    TAGS,
+)
 from mosaic.runs.metric_writer import MetricWriter
 
 # People read the headline numbers: more often than once a second nobody sees.
@@ -51,6 +60,7 @@ class Logger:
         self._losses: dict[str, float] = {}
         self._headline = {SPEED: 0.0}
         self._episodes: list[EndedEpisode] = []
+        self._newest: deque[EndedEpisode] = deque(maxlen=LAST_EPISODES)
         self._disk_trouble = ""
         # By steps, not by time: the same run stores the same curve, however busy the machine.
         self._window_steps = max(1, total // _EPISODE_POINTS)
@@ -102,6 +112,7 @@ class Logger:
             self._events.add_scalar(TAGS[RETURN], total, step, now)
             self._events.add_scalar(TAGS[LENGTH], length, step, now)
         self._episodes += ended
+        self._newest.extend(ended)
         if step >= self._window_ends:
             self._close_window(now)
             # At a multiple of its width: a resumed run has the windows of an unbroken one.
@@ -126,10 +137,11 @@ class Logger:
         if since < _REPORT_EVERY_S and not force:
             return
         ended = _summed(self._episodes)
-        if ended["count"]:
-            self._headline[RETURN] = ended["returns"] / ended["count"]
-            self._headline[LENGTH] = ended["steps"] / ended["count"]
-            self._episodes = []
+        self._episodes = []
+        newest = _summed(self._newest)
+        if newest["count"]:
+            self._headline[RETURN] = newest["returns"] / newest["count"]
+            self._headline[LENGTH] = newest["steps"] / newest["count"]
         if since > 0 and step > self._reported_step:
             self._headline[SPEED] = (step - self._reported_step) / since
         values = {**self._losses, **self._headline}
@@ -202,7 +214,7 @@ def _as_table(args: RunArgs) -> str:
     return f"|param|value|\n|-|-|\n{rows}"
 
 
-def _summed(episodes: Sequence[EndedEpisode]) -> EndedEpisodes:
+def _summed(episodes: Collection[EndedEpisode]) -> EndedEpisodes:
     return {
         "count": len(episodes),
         "steps": sum(length for _, length in episodes),
