@@ -1,6 +1,7 @@
 """What a run leaves behind, read through the daemon: curves and logs, live and afterwards."""
 
 import json
+import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -152,3 +153,30 @@ def test_a_wrong_pattern_is_refused(trainer: Trainer) -> None:
     run_id = trainer.ended(trainer.submit("short")).run_id
     with pytest.raises(MosaicError, match="is not a regular expression"):
         list(trainer.client.logs(run_id, grep="("))
+
+
+def test_f09_viewers_keep_no_one_else_waiting(trainer: Trainer) -> None:
+    """However many watch frames or follow logs, other calls are answered and runs are taken in."""
+    from mosaic.client.connection import read_token
+    from mosaic.connect.channel import open_channel
+    from mosaic.connect.endpoint import find_endpoint
+    from mosaic.wire import trainer_pb2 as pb
+    from mosaic.wire import trainer_pb2_grpc
+
+    run_id = trainer.stepping().run_id
+    pool = min(32, (os.cpu_count() or 1) + 4)
+    told = (("authorization", f"Bearer {read_token(trainer.home).decode()}"),)
+    with open_channel(find_endpoint(trainer.home).address) as channel:
+        stub = trainer_pb2_grpc.TrainerStub(channel)
+        viewers = []
+        for _ in range(pool + 1):
+            frames = pb.StreamFramesRequest(run_id=run_id)
+            follow = pb.StreamRunLogsRequest(run_id=run_id, follow=True)
+            viewers.append(stub.StreamFrames(frames, metadata=told))
+            viewers.append(stub.StreamRunLogs(follow, metadata=told))
+        for _ in range(3):
+            other = trainer.submit("short")
+            assert trainer.ended(other).outcome == "completed"
+            assert {run_id, other} <= {run.run_id for run in trainer.client.list_runs()[0]}
+        for viewer in viewers:
+            viewer.cancel()

@@ -1,8 +1,10 @@
 """The gRPC handlers of the two live lanes: telemetry records and FastLane frames."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,8 @@ from mosaic.wire import trainer_pb2 as pb
 
 _FASTEST, _BEST_QUALITY = 60.0, 95
 _USUAL_FPS, _USUAL_QUALITY = 30.0, 80
+
+log = logging.getLogger(__name__)
 
 
 class TelemetryLane:
@@ -96,11 +100,18 @@ class FrameHandlers:
             return over.is_set() or not _is_live(self._engine, run_id)
 
         def read() -> None:
-            for frame in _jpeg_messages(run_id, run_dir, request, gone):
-                asyncio.run_coroutine_threadsafe(frames.put(frame), loop).result()
-            asyncio.run_coroutine_threadsafe(frames.put(None), loop).result()
+            try:
+                for frame in _jpeg_messages(run_id, run_dir, request, gone):
+                    asyncio.run_coroutine_threadsafe(frames.put(frame), loop).result()
+            finally:
+                # Also when the frames cannot be read: the viewer would wait for ever.
+                asyncio.run_coroutine_threadsafe(frames.put(None), loop).result()
 
-        reading = asyncio.ensure_future(asyncio.to_thread(read))
+        # A thread of its own for as long as it watches. The pool has only a few threads, which
+        # every call needs for a moment: six viewers would have kept all others waiting.
+        own = ThreadPoolExecutor(max_workers=1, thread_name_prefix="frames")
+        reading = loop.run_in_executor(own, read)
+        own.shutdown(wait=False)
         try:
             while (frame := await frames.get()) is not None:
                 yield frame
@@ -110,6 +121,8 @@ class FrameHandlers:
                 while not frames.empty():
                     frames.get_nowait()
                 await asyncio.sleep(0.01)
+            if not reading.cancelled() and reading.exception() is not None:
+                log.error("frames of run %s cannot be read: %s", run_id, reading.exception())
 
 
 def _is_live(engine: Engine, run_id: str) -> bool:
