@@ -250,6 +250,7 @@ def train(args: Args, run: Run) -> None:
             global_step,
             {
                 "charts/learning_rate": optimizer.lr,
+                **envs.averages,
                 "losses/value_loss": v_loss.item(),
                 "losses/policy_loss": pg_loss.item(),
                 "losses/entropy": entropy.item(),

@@ -8,6 +8,7 @@ collected the data. Choosing an action and stepping the games are one compiled f
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -170,6 +171,7 @@ def ppo_loss(params: Params, args: Args, mb: dict) -> tuple[Any, dict]:
     v_loss = 0.5 * mean(jnp.square(new_value - mb["returns"]))
     loss = pg_loss - args.ent_coef * entropy + args.vf_coef * v_loss
     return loss, {
+        "losses/loss": loss,
         "losses/value_loss": v_loss,
         "losses/policy_loss": pg_loss,
         "losses/entropy": entropy,
@@ -232,6 +234,7 @@ def train(args: Args, run: Run) -> None:
         return optax.apply_updates(params, move), moments, losses
 
     for global_step in run.steps(batch_size):
+        began = time.monotonic()
         learning_rate = args.learning_rate
         if args.anneal_lr:
             learning_rate *= 1.0 - global_step / (num_iterations * batch_size)
@@ -257,7 +260,9 @@ def train(args: Args, run: Run) -> None:
             if args.target_kl is not None and losses["losses/approx_kl"] > args.target_kl:
                 break
 
-        run.log(global_step, {"charts/learning_rate": learning_rate, **losses})
+        sps_update = batch_size / (time.monotonic() - began)
+        averages = {"charts/SPS_update": sps_update, **envs.averages}
+        run.log(global_step, {"charts/learning_rate": learning_rate, **averages, **losses})
     envs.close()
 
 

@@ -8,6 +8,7 @@ the games (EnvPool's XLA interface), then over epochs and minibatches.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -180,6 +181,7 @@ def ppo_loss(params: Params, args: Args, mb: dict) -> tuple[Any, dict]:
     v_loss = 0.5 * mean(jnp.square(new_value - mb["returns"]))
     loss = pg_loss - args.ent_coef * entropy + args.vf_coef * v_loss
     return loss, {
+        "losses/loss": loss,
         "losses/value_loss": v_loss,
         "losses/policy_loss": pg_loss,
         "losses/entropy": entropy,
@@ -255,19 +257,22 @@ def train(args: Args, run: Run) -> None:
             rows = jax.random.permutation(key, batch_size).reshape(-1, minibatch_size)
             (params, moments, stopped), losses = jax.lax.scan(one_minibatch, carry, rows)
             losses = jax.tree.map(lambda values: values[-1], losses)
+            ran = ~carry[2]
             if args.target_kl is not None:
                 stopped |= losses["losses/approx_kl"] > args.target_kl
-            return (params, moments, stopped), losses
+            return (params, moments, stopped), (losses, ran)
 
         key, shuffling = jax.random.split(key)
         keys = jax.random.split(shuffling, args.update_epochs)
-        (params, moments, _), losses = jax.lax.scan(
+        (params, moments, _), (losses, ran) = jax.lax.scan(
             one_epoch, (params, moments, jnp.array(False)), keys
         )
-        losses = jax.tree.map(lambda values: values[-1], losses)
+        # Those of the last epoch that took place; after --target-kl epochs are skipped.
+        losses = jax.tree.map(lambda values: values[ran.sum() - 1], losses)
         return params, moments, games, key, samples, losses
 
     for global_step in run.steps(batch_size):
+        began = time.monotonic()
         learning_rate = args.learning_rate
         if args.anneal_lr:
             learning_rate *= 1.0 - global_step / (num_iterations * batch_size)
@@ -276,7 +281,9 @@ def train(args: Args, run: Run) -> None:
         )
         global_step += batch_size
         run.log_episodes(global_step, envs.note(samples.obs, samples.actions, samples.outcome))
-        run.log(global_step, {"charts/learning_rate": learning_rate, **losses})
+        sps_update = batch_size / (time.monotonic() - began)
+        averages = {"charts/SPS_update": sps_update, **envs.averages}
+        run.log(global_step, {"charts/learning_rate": learning_rate, **averages, **losses})
     envs.close()
 
 

@@ -178,6 +178,7 @@ def train(args: Args, run: Run) -> None:
                 if cut_off.any():
                     rewards[t] += args.gamma * cut_off * act(info["final_obs"])[1]
                 run.log_episodes(global_step, info)
+                run.log(global_step, info["players"])
         values[-1] = act(next_obs)[1]
 
         # Advantages (Schulman et al., 2016): A(t) = delta(t) + gamma lambda A(t+1), where

@@ -413,6 +413,7 @@ def train(args: Args, run: Run) -> None:
             global_step,
             {
                 "charts/learning_rate": optimizer.lr,
+                **envs.averages,
                 "charts/episode_curiosity_reward": curiosity_rewards.mean(),
                 "losses/value_loss": v_loss.item(),
                 "losses/policy_loss": pg_loss.item(),

@@ -244,6 +244,7 @@ def train(args: Args, run: Run) -> None:
             global_step,
             {
                 "charts/learning_rate": optimizer.lr,
+                **envs.averages,
                 "losses/td_loss": loss.item(),
                 "losses/q_values": old_values.mean().item(),
             },

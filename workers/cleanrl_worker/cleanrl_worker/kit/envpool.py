@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -29,10 +30,12 @@ import numpy as np
 from cleanrl_worker.kit.envs import StepResult
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.live_frames import frame_tap
-from cleanrl_worker.kit.types import StateDict
+from cleanrl_worker.kit.types import EndedEpisode, StateDict
 from cleanrl_worker.kit.videos import Film
 from mosaic.config.suggest import nearest
 
+# CleanRL's averages of EnvPool's games are over so many.
+_RECENT = 20
 # Repeating this many steps takes about half a minute for Atari games.
 REPEAT_AT_MOST = 50_000
 
@@ -124,6 +127,7 @@ class EnvPoolEnvs:
         self._returns = np.zeros(num_envs)
         self._lengths = np.zeros(num_envs, np.int64)
         self._history: list[np.ndarray] | None = []
+        self._recent: deque[EndedEpisode] = deque(maxlen=_RECENT)
         # Where the last step ended a life or a game; a recurrent policy forgets there.
         self.new_life = np.zeros(num_envs, np.bool_)
 
@@ -162,6 +166,17 @@ class EnvPoolEnvs:
             if not self._learning:
                 terminated = over & ~truncated
         return self.obs, rewards.astype(np.float32), terminated, truncated, info
+
+    @property
+    def averages(self) -> dict[str, float]:
+        """Return and length of the newest episodes, on average; nothing before the first one."""
+        if not self._recent:
+            return {}
+        returns, lengths = zip(*self._recent, strict=True)
+        return {
+            "charts/avg_episodic_return": float(np.mean(returns)),
+            "charts/avg_episodic_length": float(np.mean(lengths)),
+        }
 
     def restart(self, index: int) -> np.ndarray:
         """End one environment's episode early and begin its next one."""
@@ -235,6 +250,7 @@ class EnvPoolEnvs:
     def _finish(self, over: np.ndarray) -> list[tuple[float, int]]:
         which = np.flatnonzero(over)
         episodes = [(float(self._returns[i]), int(self._lengths[i])) for i in which]
+        self._recent.extend(episodes)
         if self._tap is not None:
             for episode_return, _ in episodes:
                 self._tap.episode(episode_return)

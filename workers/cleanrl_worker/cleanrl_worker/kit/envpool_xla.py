@@ -98,8 +98,9 @@ class XlaEnvs(EnvPoolEnvs):
             self._show(np.asarray(obs), np.asarray(outcome.rewards), over)
         returns, lengths = np.asarray(outcome.returns), np.asarray(outcome.lengths)
         where = np.nonzero(over)
-        pairs = zip(returns[where].tolist(), lengths[where].tolist(), strict=True)
-        return {"episodes": list(pairs)}
+        episodes = list(zip(returns[where].tolist(), lengths[where].tolist(), strict=True))
+        self._recent.extend(episodes)
+        return {"episodes": episodes}
 
     def state_dict(self) -> StateDict:
         """The seed, the actions while there are few, and the running games' scores."""

@@ -241,13 +241,23 @@ class MultiAgentAtari:
     def _finish(self, ended: np.ndarray) -> dict[str, Any]:
         final_obs = self.obs
         episodes = []
+        players: dict[str, float] = {}
         for number, rows in enumerate(self._rows()):
             if ended[rows.start]:
                 length = len(self._games[number].actions)
                 episodes += [(float(score), length) for score in self._returns[rows]]
+                # The scores of a game add up to nothing; each player's says who won.
+                for player, score in enumerate(self._returns[rows].tolist()):
+                    players[f"charts/episodic_return-player{player}"] = score
+                    players[f"charts/episodic_length-player{player}"] = float(length)
                 if self._tap is not None:
                     self._tap.episode(float(self._returns[rows.start]))
                 self.restart(rows.start)
                 if number == 0 and self._film is not None:
                     self._film.episode_ended()
-        return {"final_obs": final_obs, "episodes": episodes, "ended": ended}
+        return {
+            "final_obs": final_obs,
+            "episodes": episodes,
+            "ended": ended,
+            "players": players,
+        }
