@@ -22,7 +22,8 @@ from torch import Tensor, nn
 
 from cleanrl_worker.agents.grid_convolutions import distinct_rows
 from cleanrl_worker.agents.minigrid import MinigridAgent
-from cleanrl_worker.agents.nature_cnn import nature_cnn
+from cleanrl_worker.cleanrl.ppo_atari import Agent
+from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.device import limit_threads
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.optim import Adam
@@ -99,7 +100,7 @@ def frames() -> dict[str, float]:
     Half the precision is not what the scripts do; it shows what it would bring.
     """
     obs = torch.randint(0, 256, (256, 4, 84, 84), dtype=torch.uint8)
-    ours = nature_cnn(4)
+    ours = Agent(AtariEnvs("BreakoutNoFrameskip-v4", 1)).network
     peer = NatureCNN(spaces.Box(0, 255, (4, 84, 84), np.uint8))
 
     def halved() -> None:

@@ -70,24 +70,6 @@ class Sequential(nn.Sequential):
         return {name: value for name, value in self.__dict__.items() if name not in quick}
 
 
-class SideBySide:
-    """Applies several networks to the same rows.
-
-    Args:
-        networks: chains of Linear layers, each followed by Tanh, ReLU or nothing.
-    """
-
-    def __init__(self, *networks: nn.Sequential) -> None:
-        self._networks = networks
-        self._chains = [_Chain(network) for network in networks]
-
-    def __call__(self, rows: Tensor) -> tuple[Tensor, ...]:
-        """The output of each network."""
-        if _in_torch(rows):
-            return tuple(network(rows) for network in self._networks)
-        return tuple(chain(rows) for chain in self._chains)
-
-
 def _in_torch(rows: Tensor) -> bool:
     """Whether the layers are left to torch: on a GPU, and where it compiles them."""
     return rows.device.type != "cpu" or torch.compiler.is_compiling()
