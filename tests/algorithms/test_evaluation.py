@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+from torch import nn
 
 from cleanrl_worker.kit.errors import CheckpointError, UsageError
-from cleanrl_worker.kit.evaluation import Episode, evaluate
+from cleanrl_worker.kit.evaluation import Episode, evaluate, open_policy
+from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.verification import train
 
 
@@ -57,3 +61,37 @@ def test_a_file_that_is_no_policy_is_refused(cartpole: Path, tmp_path: Path) -> 
         evaluate(state)
     with pytest.raises(CheckpointError, match="no policy file"):
         evaluate(tmp_path / "nothing.cleanrl_model")
+
+
+class _UpstreamActor(nn.Module):
+    """CleanRL's actor of TD3 and DDPG, by the names and shapes in its files."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(3, 256)
+        self.fc2 = nn.Linear(256, 256)
+        self.fc_mu = nn.Linear(256, 1)
+        self.register_buffer("action_scale", torch.tensor([[2.0]]))
+        self.register_buffer("action_bias", torch.tensor([[0.0]]))
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        rows = self.fc2(self.fc1(rows).relu()).relu()
+        return self.fc_mu(rows).tanh() * self.action_scale + self.action_bias
+
+
+def test_upstreams_saved_actor_acts_as_it_did(tmp_path: Path) -> None:
+    """A file of CleanRL's td3 has other names and loads; the same states lead to the same actions.
+    A network of another shape is refused."""
+    actor, path = _UpstreamActor(), tmp_path / "td3.cleanrl_model"
+    torch.save((actor.state_dict(), nn.Linear(4, 1).state_dict()), path)
+    trained = open_policy(path, "Pendulum-v1", "td3_continuous_action")
+    envs = trained.make_envs(1)
+    policy = trained.rebuild(envs)
+    rows = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    wanted = actor(torch.from_numpy(rows)).detach().numpy()
+    np.testing.assert_allclose(policy(rows, Random(0), True), wanted, rtol=1e-5, atol=1e-6)
+    envs.close()
+
+    torch.save(nn.Linear(3, 1).state_dict(), path)
+    with pytest.raises(CheckpointError, match="does not fit"):
+        evaluate(path, "Pendulum-v1", algorithm="td3_continuous_action")
