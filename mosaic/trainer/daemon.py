@@ -10,6 +10,7 @@ import resource
 import signal
 import socket
 import sys
+import tempfile
 import uuid
 from dataclasses import dataclass
 from logging.handlers import RotatingFileHandler
@@ -30,6 +31,7 @@ from mosaic.errors import (
 )
 from mosaic.runs.directory import read_json
 from mosaic.system import processes
+from mosaic.system.shortage import shortage
 from mosaic.trainer.api.gate import Gate
 from mosaic.trainer.api.service import TrainerService
 from mosaic.trainer.api.translator import ErrorTranslator
@@ -42,6 +44,8 @@ from mosaic.workers.discovery import discover
 EXIT_ALREADY_RUNNING = 3
 EXIT_REFUSED = 2
 MAX_MESSAGE = 4 * 2**20
+# Below this not even the events of a few runs fit.
+_LEAST_ROOM = 1 << 16
 
 log = logging.getLogger("mosaic.daemon")
 
@@ -204,6 +208,8 @@ def hold_home(home: Home) -> int:
         home.create()
         descriptor = os.open(home.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
+        if shortage(error):
+            raise _full(home, error) from None
         raise StorageError(
             f"the home {home.root} cannot be used: {error.strerror}; "
             "choose another with MOSAIC_HOME"
@@ -219,10 +225,33 @@ def hold_home(home: Home) -> int:
             f"the home {home.root} cannot be locked: {error.strerror}; "
             "put it on a local disk with MOSAIC_HOME"
         ) from None
-    owner = {"pid": os.getpid(), "machine": socket.gethostname()}
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(owner).encode(), 0)
+    try:
+        owner = {"pid": os.getpid(), "machine": socket.gethostname()}
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(owner).encode(), 0)
+        _try_writing(home)
+    except OSError as error:
+        os.close(descriptor)
+        raise _full(home, error) from None
     return descriptor
+
+
+def _full(home: Home, error: OSError) -> StorageError:
+    return StorageError(
+        f"the disk that holds {home.root} takes no more: {error.strerror}; free some space or "
+        "delete some files, then start again with: mosaic up"
+    )
+
+
+def _try_writing(home: Home) -> None:
+    """Write a little and remove it: a full disk is better named now than found out by and by.
+
+    Free space alone says too little: there are quotas, and disks without an inode left.
+    """
+    with tempfile.TemporaryFile(dir=home.trainer) as probe:
+        probe.write(bytes(_LEAST_ROOM))
+        probe.flush()
+        os.fsync(probe.fileno())
 
 
 def _who_has(home: Home) -> str:

@@ -3,9 +3,14 @@
 import errno
 import os
 import resource
+import signal
 import socket
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -116,3 +121,46 @@ def test_f07_a_cancelled_run_does_not_go_back_to_the_queue() -> None:
     stopping = Run("01ARZ3NDEKTSV4RRFFQ69G5FAV", State.INIT, slots=("cpu:0",), stopping="cancelled")
     (settled,) = decide(stopping, LaunchUndone("short of memory"), Now(1.0, 1.0)).events
     assert isinstance(settled, Settled)
+
+
+_ON_A_FULL_DISK = """
+mount -t tmpfs -o size=1m,nr_inodes={inodes} tmpfs "$1" || exit 99
+mkdir -p "$1/home"
+"$2" -c 'import sys; from mosaic.config.paths import Home; Home.locate(sys.argv[1]).create()' \
+    "$1/home" || exit 98
+{fill}
+exec "$2" -m mosaic.trainer.daemon --home "$1/home" --port 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("inodes", "fill"),
+    [
+        (0, 'head -c 4000000 /dev/zero > "$1/ballast" 2>/dev/null'),
+        (40, 'for i in $(seq 60); do touch "$1/ballast$i" || break; done 2>/dev/null'),
+    ],
+)
+def test_f17_a_daemon_on_a_full_disk_says_so(tmp_path: Path, inodes: int, fill: str) -> None:
+    """On a disk without space or inodes the daemon names that instead of starting in silence."""
+    script = _ON_A_FULL_DISK.format(inodes=inodes, fill=fill)
+    shell = ["unshare", "-rm", "sh", "-c", script, "sh", str(tmp_path), sys.executable]
+    ended = subprocess.run(shell, capture_output=True, text=True, timeout=120, check=False)
+    if ended.returncode in (1, 99):
+        pytest.skip(f"no file system of its own: {ended.stderr.strip()}")
+    assert ended.returncode == 2, ended.stderr
+    assert "takes no more" in ended.stderr
+
+
+def test_f31_time_spent_frozen_is_not_held_against_a_worker(make_trainer: MakeTrainer) -> None:
+    """A machine that stood still while a run was starting does not fail the run for it."""
+    trainer = make_trainer(handshake_timeout_s="15").start()
+    run_id = trainer.submit("starts_alone")
+    worker = trainer.wait_for(run_id, "HSHK").pid
+    for pid in (worker, trainer.pid):
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(16.0)
+    for pid in (trainer.pid, worker):
+        os.kill(pid, signal.SIGCONT)
+    until(lambda: "all waits begin again" in trainer.log(), "the daemon notices the gap")
+    assert trainer.client.get(run_id).state == "HSHK"
+    assert "faulted" not in trainer.kinds(run_id)

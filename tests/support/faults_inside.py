@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
@@ -37,3 +38,17 @@ def slow_fsync(milliseconds: int) -> None:
 def limit_file_size(size: int) -> None:
     """No file may grow beyond so many bytes: what a full disk does to a save."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+def full_disk(seconds: int) -> None:
+    """The training process finds the disk full, from its first attempt to write for some time."""
+    worker, real, began = os.getpid(), os.fsync, 0.0
+
+    def fsync(descriptor: int) -> None:
+        nonlocal began
+        began = began or time.monotonic()
+        if os.getpid() != worker and time.monotonic() - began < seconds:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(descriptor)
+
+    os.fsync = fsync

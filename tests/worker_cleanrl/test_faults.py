@@ -138,6 +138,28 @@ def test_d01_a_disk_that_is_full_costs_no_earlier_checkpoint(tmp_path: Path) -> 
     harness.run(run_dir, *again)
 
 
+def test_f17_the_last_checkpoint_waits_for_room(tmp_path: Path) -> None:
+    """A disk that is full when training ends delays the end; nothing of the training is lost."""
+    run_dir = tmp_path / "run"
+    training = ("--algo", "ppo", "--env-id", "CartPole-v1", "--total-timesteps", "512")
+    worker = harness.start(run_dir, *training, fault="full_disk:3")
+    assert worker.wait() == 0
+    notes = [event["text"] for event in worker.events("note")]
+    assert [text for text in notes if "waits for room on the disk" in text]
+    assert harness.newest_state(run_dir)["step"] == 512
+
+
+def test_f17_a_run_that_waits_for_room_can_be_stopped(tmp_path: Path) -> None:
+    """Told to stop, a run no longer waits for the disk and ends as one that was stopped."""
+    run_dir = tmp_path / "run"
+    training = ("--algo", "ppo", "--env-id", "CartPole-v1", "--total-timesteps", "512")
+    worker = harness.start(run_dir, *training, fault="full_disk:3600")
+    worker.wait_for("note")
+    worker.stop()
+    assert worker.wait() == 143
+    assert worker.events("run_failed")[0]["reason"] == "terminated"
+
+
 @pytest.mark.parametrize(
     ("env_id", "reason"),
     [

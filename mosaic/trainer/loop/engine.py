@@ -54,6 +54,8 @@ _BEHIND_S = 0.001
 # storing them seldom loses nothing.
 _VITALS_PERSIST_S = 2.0
 _HOUSEKEEPING_S = 30.0
+# Far more than any turn takes, less than the shortest wait that could end a run.
+_FROZEN_S = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +103,7 @@ class Engine:
         self._unscheduled = True
         self._wake = asyncio.Event()
         self._housekept = -_HOUSEKEEPING_S
+        self._turned = time.monotonic()
         self.submissions = Submissions(
             home,
             registry,
@@ -233,6 +236,7 @@ class Engine:
         await self.effects.close()
 
     def _turn(self) -> None:
+        self._forgive_freeze(time.monotonic())
         for run in self.live.runs():
             if _has_begun(run):
                 self._observe(run)
@@ -242,6 +246,18 @@ class Engine:
         if time.monotonic() - self._housekept > _HOUSEKEEPING_S:
             self._housekept = time.monotonic()
             self._housekeep()
+
+    def _forgive_freeze(self, now: float) -> None:
+        """After a time in which this process stood still, hold no silence against any run.
+
+        A suspended machine or a paused container stops the workers too, and what they have sent
+        since has not been read yet.
+        """
+        if now - self._turned > _FROZEN_S:
+            log.warning("nothing ran here for %.0f s; all waits begin again", now - self._turned)
+            for _, watch in self.live.watches():
+                watch.forgive(now)
+        self._turned = now
 
     def _pause_s(self) -> float:
         watched = self.live.watches()

@@ -56,7 +56,8 @@ class Watch:
     Attributes:
         vitals: Newest vital signs.
         heartbeat_mono: When the worker was last heard.
-        watched_mono: Since when this daemon watches; no worker could register with it before.
+        watched_mono: Since when this daemon watches without a break; no worker could register
+            with it before.
         wait_reason: Why it is not running yet.
         vitals_dirty: The vital signs have not been published yet.
         curves: Its headline numbers on disk, where the worker does not store them itself.
@@ -82,6 +83,10 @@ class Watch:
     def of(cls, directory: RunDirectory, vitals: Vitals) -> "Watch":
         """Begin where the last daemon stopped reading."""
         return cls(directory, vitals, LineTailer(directory.stdout, offset=vitals.log_offset))
+
+    def forgive(self, now: float) -> None:
+        """Begin all waits again: nothing could be heard until now."""
+        self.watched_mono = self.heartbeat_mono = now
 
     def worker_key(self) -> ProcessKey | None:
         """The worker's process, once the supervisor has written it down."""
@@ -137,7 +142,7 @@ def _launch_news(run: Run, watch: Watch, now: Now) -> Iterator[Stimulus]:
         return
     if watch.worker_key() is not None:
         yield Spawned(watch.keys[1].pid, watch.keys[0].pid)
-    elif now.mono - run.launched_mono > _LAUNCH_LIMIT_S:
+    elif now.mono - max(run.launched_mono, watch.watched_mono) > _LAUNCH_LIMIT_S:
         yield DeadlinePassed("launch")
 
 
@@ -245,7 +250,8 @@ def _memory_in_stderr(watch: Watch) -> bool:
 
 
 def _deadlines(run: Run, watch: Watch, settings: Settings, now: Now) -> Iterator[Stimulus]:
-    # After a restart of the daemon the wait begins again: no one was there to register with.
+    # After a restart or a freeze of the daemon the wait begins again: no one was there to register
+    # with.
     waited = now.mono - max(run.launched_mono, watch.watched_mono)
     if run.state is State.HSHK and waited > settings.handshake_timeout_s:
         limit = settings.handshake_timeout_s

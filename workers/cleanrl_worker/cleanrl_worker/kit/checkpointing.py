@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import TypeVar
 
 from cleanrl_worker.kit import checked_files, checkpoint_files, checkpoints
 from cleanrl_worker.kit.args import RunArgs
@@ -14,6 +15,9 @@ from cleanrl_worker.kit.bridge import Bridge
 from cleanrl_worker.kit.checkpoint_files import POLICY_SUFFIX
 from cleanrl_worker.kit.errors import CheckpointError, UsageError
 from cleanrl_worker.kit.types import StateDict, Stateful
+from mosaic.system.shortage import shortage
+
+Result = TypeVar("Result")
 
 # A save may take at most this share of the time between two saves.
 SAVE_SHARE = 0.02
@@ -121,6 +125,28 @@ class Checkpointer:
             self._tell(f"checkpoints are written again; {self._failed} were not")
         self._failed = 0
         return ""
+
+    def wait_for_room(self, write: Callable[[], Result], may_wait: Callable[[], bool]) -> Result:
+        """Write what the run was made for, as soon as the disk has room for it.
+
+        Args:
+            write: Writes it; tried again while the disk is full.
+            may_wait: Asked before each new attempt; False once the run is told to stop.
+
+        Raises:
+            OSError: The disk refuses it for another reason, or the run is told to stop.
+        """
+        told = False
+        while True:
+            try:
+                return write()
+            except OSError as error:
+                if not shortage(error) or not may_wait():
+                    raise
+                if not told:
+                    self._tell(f"the end of training waits for room on the disk: {error}")
+                told = True
+                time.sleep(_RETRY_S)
 
     def export_policy(self, step: int) -> Path:
         """Copy the policy of a saved step to where `--save-model` promises it; returns the file."""

@@ -180,11 +180,32 @@ class Run:
             self._save()
             self.close()
             raise self._control.stopped()
-        # Not `_save`: a run that reached its end without a policy to show for it has failed.
-        self._checkpointer.save(self.step)
-        if self.args.save_model:
-            self._present(self._checkpointer.export_policy(self.step))
+        try:
+            policy = self._save_the_end()
+        except OSError:
+            if self._control.stopping:
+                self.close()
+                raise self._control.stopped() from None
+            raise
+        if policy is not None:
+            self._present(policy)
         self.close()
+
+    def _save_the_end(self) -> Path | None:
+        """Write the last checkpoint, and the policy where it is asked for.
+
+        Not `_save`: a run that reached its end without a policy to show for it has failed. So a
+        full disk is waited for, as long as nobody wants the run to stop.
+        """
+        write = self._checkpointer.wait_for_room
+        write(lambda: self._checkpointer.save(self.step), self._may_wait)
+        if not self.args.save_model:
+            return None
+        return write(lambda: self._checkpointer.export_policy(self.step), self._may_wait)
+
+    def _may_wait(self) -> bool:
+        self._control.obey()
+        return not self._control.stopping
 
     def _present(self, policy: Path) -> None:
         """Show what the saved policy can do, as CleanRL does after `--save-model`."""
