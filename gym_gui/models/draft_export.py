@@ -4,7 +4,7 @@ import json
 import shlex
 
 from gym_gui.models.train_draft import TrainDraft
-from mosaic.config.secrets import looks_secret
+from mosaic.config.secrets import is_secret
 
 _END = "MOSAIC_CONFIG"
 _PLAIN = (bool, int, float, str, type(None))
@@ -52,7 +52,7 @@ def _flags_are_enough(draft: TrainDraft) -> bool:
     usual = TrainDraft()
     same = ("worker", "tensorboard", "keep_checkpoints", "fastlane_video_mode",
             "wandb_use_vpn_proxy", "other_extras")  # fmt: skip
-    public = {key: text for key, text in draft.wandb.items() if text and not looks_secret(key)}
+    public = {key: text for key, text in draft.wandb.items() if text and not is_secret(key, text)}
     return (
         all(getattr(draft, name) == getattr(usual, name) for name in same)
         and not (draft.track_wandb and public)
@@ -101,7 +101,7 @@ def _literal(text: str) -> str:
 
 def _without_secrets(value: object) -> object:
     if isinstance(value, dict):
-        return {k: _without_secrets(v) for k, v in value.items() if not looks_secret(k)}
+        return {k: _without_secrets(v) for k, v in value.items() if not is_secret(k, v)}
     if isinstance(value, list):
         return [_without_secrets(item) for item in value]
     return value

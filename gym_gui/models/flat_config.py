@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from mosaic.config.secrets import looks_secret
+from mosaic.config.secrets import is_secret
 
 # Columns of their own, or different for every run of a group.
 _ELSEWHERE = frozenset({"run_id", "algo", "env_id", "seed", "notes", "mode"})
@@ -30,7 +30,7 @@ def flat_settings(document: Mapping[str, Any]) -> dict[str, object]:
         found["max_minutes"] = limit
     for part in (config, extras, parameters):
         for name, value in part.items():
-            if name not in _ELSEWHERE and value is not None and not looks_secret(name):
+            if name not in _ELSEWHERE and value is not None and not is_secret(name, value):
                 found[name] = value if isinstance(value, (bool, int, float, str)) else _text(value)
     return found
 

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from mosaic.config import build
 from mosaic.config.model import Parameters, TrainRunConfig
-from mosaic.config.secrets import looks_secret
+from mosaic.config.secrets import is_secret
 
 _EXTRA_TEXTS = (
     "wandb_project_name",
@@ -137,7 +137,7 @@ class TrainDraft:
         draft.wandb = {
             key: str(value)
             for key in _EXTRA_TEXTS
-            if (value := extras.pop(key, None)) and not looks_secret(key)
+            if (value := extras.pop(key, None)) and not is_secret(key, value)
         }
         known = {item.name for item in fields(cls)}
         for key in list(extras):
@@ -151,7 +151,7 @@ class TrainDraft:
     def to_json(self) -> dict[str, Any]:
         """For storing a half-filled form: everything but secrets."""
         document = asdict(self)
-        document["wandb"] = {k: v for k, v in self.wandb.items() if not looks_secret(k)}
+        document["wandb"] = {k: v for k, v in self.wandb.items() if not is_secret(k, v)}
         return document
 
     @classmethod

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from dotenv import dotenv_values
 
 from mosaic.config.paths import project_root
+from mosaic.config.secrets import REFERENCE_PREFIX
 
 _FIELDS = {
     "http": ("wandb_http_proxy", "WANDB_VPN_HTTP_PROXY"),
@@ -28,7 +29,11 @@ def proxy_for(document: Mapping[str, Any], address: str) -> str:
         if not extras.get("wandb_use_vpn_proxy"):
             return ""
         field, variable = _FIELDS[urlsplit(address).scheme]
-        return str(extras.get(field) or from_environment(variable))
+        chosen = str(extras.get(field) or "")
+        # One with a password in it is in the daemon's secret store, which the window does not read.
+        if not chosen or chosen.startswith(REFERENCE_PREFIX):
+            return from_environment(variable)
+        return chosen
     except (KeyError, TypeError, AttributeError, ValueError):
         return ""
 

@@ -5,7 +5,8 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from mosaic.config.redaction import HIDDEN, may_hold_secret, redact, redact_text
+from mosaic.config.credentials import HIDDEN, forms_of
+from mosaic.config.redaction import may_hold_secret, redact, redact_text
 from mosaic.errors import HoldsSecretError
 
 PIECE = 2**20
@@ -35,7 +36,14 @@ class Cleaner:
     """Reads files without the given secrets and without what looks like one."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        self._secrets = [text.encode() for text in secrets if len(text) >= _SHORTEST_SECRET]
+        written = {form for text in secrets for form in forms_of(text)}
+        # JSON writes quotes, backslashes and line ends of a secret in another way.
+        escaped = {json.dumps(form)[1:-1] for form in written}
+        self._secrets = sorted(
+            (text.encode() for text in written | escaped if len(text) >= _SHORTEST_SECRET),
+            key=len,
+            reverse=True,
+        )
 
     @staticmethod
     def may_change(path: Path) -> bool:
@@ -46,16 +54,24 @@ class Cleaner:
         """A file as it may leave the home.
 
         Raises:
-            HoldsSecretError: It is binary and holds a secret.
+            HoldsSecretError: It still holds a secret: it is binary, or the secret is spread over
+                several lines.
             OSError: It is gone, or a link.
         """
+        return self._proven(self._cleaned(path))
+
+    def holds(self, content: bytes) -> bool:
+        """Whether one of the given secrets is in some bytes."""
+        return any(secret in content for secret in self._secrets)
+
+    def _cleaned(self, path: Path) -> Iterator[bytes]:
         raw = plain_pieces(path)
         if path.suffix.lower() in _DOCUMENT and path.lstat().st_size <= _LARGEST_DOCUMENT:
             yield from self._document(b"".join(raw))
         elif self.may_change(path):
             yield from self._text(raw)
         else:
-            yield from self._binary(raw)
+            yield from raw
 
     def _document(self, content: bytes) -> Iterator[bytes]:
         try:
@@ -81,12 +97,13 @@ class Cleaner:
         if rest:
             yield self._without_known(_clean_lines(rest))
 
-    def _binary(self, raw: Iterator[bytes]) -> Iterator[bytes]:
+    def _proven(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
+        """The pieces, as long as none of the secrets is in them or across two of them."""
         overlap = max(map(len, self._secrets), default=1) - 1
         before = b""
-        for piece in raw:
+        for piece in pieces:
             seen = before + piece
-            if any(secret in seen for secret in self._secrets):
+            if self.holds(seen):
                 raise HoldsSecretError
             before = seen[-overlap:] if overlap else b""
             yield piece

@@ -3,16 +3,18 @@
 import re
 from typing import Any
 
-from mosaic.config.secrets import REFERENCE_PREFIX, looks_secret
+from mosaic.config.credentials import HIDDEN, MARKERS, hide_credentials
+from mosaic.config.secrets import REFERENCE_PREFIX, is_secret_variable, looks_secret
 
-HIDDEN = "[removed]"
+# Names in capitals are variables of an environment; `sort_key: …` in a log is none.
 _ASSIGNMENT = re.compile(
-    r"(?i)((?:api[_-]?key|secret|passw(?:or)?d|token|authorization)[\"']?\s*[:=]\s*[\"']?)"
+    r"(?i)((?:api[_-]?key|secret|passw(?:or)?d|token|authorization"
+    r"|(?-i:[A-Z0-9]_(?:KEY|PASS)|[A-Z0-9_]{2}(?<!OLD)PWD))[\"']?\s*[:=](?!=)\s*[\"']?)"
     r"([^\s\"',}]+)"
 )
 _LONG_HEX = re.compile(r"\b[0-9a-f]{40}\b")
 # Words without which no assignment is found; looking for them is many times quicker.
-_WORDS = (b"key", b"secret", b"passw", b"token", b"authorization")
+_WORDS = (b"key", b"secret", b"pass", b"pwd", b"token", b"authorization", *MARKERS)
 _LONG_HEX_BYTES = re.compile(rb"[0-9a-f]{40}")
 
 
@@ -24,8 +26,7 @@ def may_hold_secret(content: bytes) -> bool:
 
 def redact_text(text: str) -> str:
     """Lines without what looks like a secret."""
-    hidden = _ASSIGNMENT.sub(_hide_value, text)
-    return _LONG_HEX.sub(HIDDEN, hidden)
+    return _LONG_HEX.sub(HIDDEN, _hide(text))
 
 
 def redact(value: Any, name: str = "") -> Any:
@@ -34,10 +35,29 @@ def redact(value: Any, name: str = "") -> Any:
         refers = isinstance(value, str) and value.startswith(REFERENCE_PREFIX)
         return value if refers else HIDDEN
     if isinstance(value, dict):
-        return {key: redact(item, str(key)) for key, item in value.items()}
+        inside = _redact_variable if name == "environment" else redact
+        return {key: inside(item, str(key)) for key, item in value.items()}
     if isinstance(value, list):
         return [redact(item) for item in value]
-    return value
+    if not isinstance(value, str):
+        return value
+    # In a text of several lines, such as the difference to the last commit, `token = …` is code.
+    return hide_credentials(value) if "\n" in value else _hide(value)
+
+
+def _redact_variable(value: Any, name: str) -> Any:
+    """A variable of a run's environment, by the rule that keeps it in the store today.
+
+    Runs that were submitted before there was this rule hold the value itself.
+    """
+    if not isinstance(value, str) or value.startswith(REFERENCE_PREFIX) or not value:
+        return redact(value, name)
+    hidden = _hide(value)
+    return HIDDEN if hidden == value and is_secret_variable(name, value) else hidden
+
+
+def _hide(text: str) -> str:
+    return hide_credentials(_ASSIGNMENT.sub(_hide_value, text))
 
 
 def _hide_value(match: "re.Match[str]") -> str:

@@ -1,12 +1,18 @@
-"""Secrets: kept in a private store, written everywhere else only by reference."""
+"""Secrets: kept in a private store, written everywhere else only by reference.
+
+A secret has a place in a configuration: a field whose name says so, a proxy of W&B, or a variable
+of `environment`. There it is replaced by a reference and handed to the worker. Anywhere else a
+value that looks like a credential is refused: no worker would look for a reference there.
+"""
 
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from mosaic.config.credentials import HIDDEN, holds_credential, tells_of_credential
 from mosaic.errors import SecretError
 from mosaic.runs.ids import check_run_id
 from mosaic.system import atomic
@@ -20,6 +26,9 @@ _SECRET_NAME = re.compile(
     r"|(^|[-_])(auth|access|bearer|api|session|refresh)[-_]?token|^token$|[-_]token$)",
     re.IGNORECASE,
 )
+# Fields whose worker resolves a reference although their name says nothing of a secret.
+_ADDRESS_FIELDS = frozenset({"wandb_http_proxy", "wandb_https_proxy"})
+_ENVIRONMENT = "environment"
 
 
 def looks_secret(name: str) -> bool:
@@ -27,27 +36,83 @@ def looks_secret(name: str) -> bool:
     return bool(_SECRET_NAME.search(name))
 
 
+def is_secret(name: str, value: object) -> bool:
+    """Whether a field of a configuration must not be shown: by its name or by what it holds."""
+    return looks_secret(name) or (isinstance(value, str) and bool(holds_credential(value, name)))
+
+
+def is_secret_variable(name: str, value: str) -> bool:
+    """Whether a variable of a run's environment is kept in the store.
+
+    Broader than `is_secret`: the worker gets the value either way, so that taking an ordinary
+    value for a secret costs nothing here.
+    """
+    return tells_of_credential(name) or is_secret(name, value)
+
+
 def extract(document: Any, found: dict[str, str]) -> Any:
-    """Replace secret values in a document by references and collect them in `found`."""
+    """Replace secret values in a configuration by references and collect them in `found`."""
+    if not isinstance(document, dict):
+        return _extract(document, found)
+    replaced = {key: _extract_item(key, value, found) for key, value in document.items()}
+    variables = replaced.get(_ENVIRONMENT)
+    if isinstance(variables, dict):
+        replaced[_ENVIRONMENT] = {
+            name: _reference(name, value, found)
+            if isinstance(value, str) and is_secret_variable(name, value)
+            else value
+            for name, value in variables.items()
+        }
+    return replaced
+
+
+def misplaced(document: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[Any, str]]:
+    """Where a document holds a credential that `extract` would leave in it, and of what kind."""
+    if isinstance(document, dict):
+        for key, value in document.items():
+            if not _has_a_place((*path, key)):
+                yield from misplaced(value, (*path, key))
+    elif isinstance(document, list):
+        for index, item in enumerate(document):
+            yield from misplaced(item, (*path, index))
+    elif isinstance(document, str):
+        name = str(path[-1]) if path else ""
+        if kind := holds_credential(document, name):
+            yield path, kind
+
+
+def _has_a_place(path: tuple[str | int, ...]) -> bool:
+    """Whether a secret may be given at a path of a configuration."""
+    name = str(path[-1])
+    return looks_secret(name) or name in _ADDRESS_FIELDS or path == (_ENVIRONMENT,)
+
+
+def _extract(document: Any, found: dict[str, str]) -> Any:
     if isinstance(document, dict):
         return {key: _extract_item(key, value, found) for key, value in document.items()}
     if isinstance(document, list):
-        return [extract(item, found) for item in document]
+        return [_extract(item, found) for item in document]
     return document
 
 
 def _extract_item(key: str, value: Any, found: dict[str, str]) -> Any:
-    if not looks_secret(key):
-        return extract(value, found)
+    address = key in _ADDRESS_FIELDS and is_secret(key, value)
+    if not looks_secret(key) and not address:
+        return _extract(value, found)
     if value is None or value == "" or isinstance(value, bool):
         return value
-    text = value if isinstance(value, str) else json.dumps(value)
-    if text.startswith(REFERENCE_PREFIX):
+    return _reference(key, value if isinstance(value, str) else json.dumps(value), found)
+
+
+def _reference(key: str, text: str, found: dict[str, str]) -> str:
+    if text.startswith(REFERENCE_PREFIX) or text in ("", HIDDEN):
         return text
     name = re.sub(r"[^A-Za-z0-9_]", "_", key)
-    while found.get(name, text) != text:
+    # Variables carry the names in upper case: two that differ in case alone would be one.
+    taken = {known.upper(): value for known, value in found.items()}
+    while taken.get(name.upper(), text) != text:
         name += "_"
-    found[name] = text
+    found.setdefault(name, text)
     return f"{REFERENCE_PREFIX}{name}"
 
 

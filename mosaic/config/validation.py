@@ -8,8 +8,9 @@ from typing import Any, TypeVar, get_args
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails
 
+from mosaic.config.credentials import holds_credential
 from mosaic.config.model import TrainRunConfig, WorkerRunConfig
-from mosaic.config.secrets import looks_secret
+from mosaic.config.secrets import looks_secret, misplaced
 from mosaic.config.suggest import allowed_names, did_you_mean
 from mosaic.errors import InvalidConfigError, Problem
 
@@ -19,6 +20,7 @@ PLACEHOLDERS = ("RUN_ID", "RUN_DIR", "VAR_TENSORBOARD_DIR")
 NOT_JSON, MISSING, UNKNOWN_KEY, WRONG_TYPE = "CFG100", "CFG101", "CFG102", "CFG103"
 OUT_OF_RANGE, UNKNOWN_WORKER, DENIED_VARIABLE = "CFG104", "CFG105", "CFG108"
 PATH_ESCAPES, UNKNOWN_PLACEHOLDER, DUPLICATE_KEY, TOO_LARGE = "CFG109", "CFG110", "CFG111", "CFG112"
+MISPLACED_CREDENTIAL = "CFG122"
 STRAY_ARTIFACT_KEY = "LOG705"
 
 WorkerValidator = Callable[[TrainRunConfig], Sequence[Problem]]
@@ -255,6 +257,8 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return "an object"
     text = json.dumps(value, default=str)
+    if holds_credential(text):
+        return "a secret"
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
@@ -279,6 +283,12 @@ def _semantic_problems(nested: dict[str, Any]) -> Iterator[Problem]:
         for field in _PATH_FIELDS:
             yield from _path_problems((*base, field), extras.get(field))
     yield from _placeholder_problems(nested, ())
+    for location, kind in misplaced(nested):
+        text = (
+            f"this looks like {kind}, and here it would be stored and shown as it is; give it as "
+            'a variable in "environment", where it is kept secret, and read it from there'
+        )
+        yield Problem(pointer(location), MISPLACED_CREDENTIAL, text)
 
 
 def _environment_problems(environment: dict[str, Any]) -> Iterator[Problem]:

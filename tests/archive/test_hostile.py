@@ -76,11 +76,15 @@ class _Forger:
 
     def event_log(self, change: Callable[[bytes], bytes]) -> bytes:
         """The archive with another event log, honestly listed in its manifest."""
+        return self.file("events.jsonl", change)
+
+    def file(self, path: str, change: Callable[[bytes], bytes]) -> bytes:
+        """The archive with another content of a file, honestly listed in its manifest."""
         names = [info.name for info, _ in self.entries]
-        at = next(place for place, name in enumerate(names) if name.endswith("events.jsonl"))
+        at = next(place for place, name in enumerate(names) if name.endswith(path))
         content = change(self.entries[at][1])
         document = json.loads(self.entries[0][1])
-        listed = next(f for f in document["runs"][0]["files"] if f["path"] == "events.jsonl")
+        listed = next(f for f in document["runs"][0]["files"] if f["path"] == path)
         listed.update(size=len(content), sha256=hashlib.sha256(content).hexdigest())
         changed = [*self.entries[:at], (self.entries[at][0], content), *self.entries[at + 1 :]]
         return _pack([(self.entries[0][0], json.dumps(document).encode()), *changed[1:]])
@@ -228,9 +232,28 @@ def _lying_logs(forger: _Forger) -> Hostile:
     }
 
 
+def _with_credentials(forger: _Forger) -> Hostile:
+    """A configuration with a credential in it, as older versions exported it."""
+
+    def changed(**fields: Any) -> bytes:
+        return forger.file(
+            "config.json", lambda old: json.dumps({**json.loads(old), **fields}).encode()
+        )
+
+    address = "postgres://me:Canary-Value@db.example/x"
+    return {
+        "a key": (changed(environment={"OPENAI_KEY": "Canary-Value"}), "credential (OPENAI_KEY)"),
+        "a password": (changed(environment={"DATABASE": address}), "credential (DATABASE)"),
+        "a name": (changed(run_name=address), "credential (run_name)"),
+    }
+
+
 def _hostile(forger: _Forger) -> Hostile:
     """Every hostile file, by name."""
-    kinds = (_cut_or_changed, _badly_named, _not_files, _too_large, _lying_manifests, _lying_logs)
+    kinds = (
+        _cut_or_changed, _badly_named, _not_files, _too_large, _lying_manifests, _lying_logs,
+        _with_credentials,
+    )  # fmt: skip
     return {name: file for kind in kinds for name, file in kind(forger).items()}
 
 

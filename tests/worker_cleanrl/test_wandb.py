@@ -37,6 +37,11 @@ def _told(given: dict[str, str], **extras: Any) -> dict[str, str]:
             {"WANDB_VPN_HTTP_PROXY": "http://vpn:1"},
             "http://mine:2",
         ),
+        (
+            {"wandb_use_vpn_proxy": True, "wandb_http_proxy": "secret://wandb_http_proxy"},
+            {"MOSAIC_SECRET_WANDB_HTTP_PROXY": "http://me:password@mine:2"},
+            "http://me:password@mine:2",
+        ),
         ({"wandb_use_vpn_proxy": True}, {}, "http://file:3"),
     ],
 )

@@ -250,7 +250,15 @@ def _check_message(run: Run, vitals: Vitals) -> None:
 
 
 def _describe(sources: list[Source], checkpoints: bool) -> Manifest:
-    return manifests.describe([survey(source, checkpoints) for source in sources])
+    described = [survey(source, checkpoints) for source in sources]
+    for source, run in zip(sources, described, strict=True):
+        # Names of runs and files go into the manifest as they are.
+        if source.cleaner.holds(run.model_dump_json().encode()):
+            raise ArchiveError(
+                f"the name of run {run.run_id} or of one of its files holds a secret of this "
+                "home; rename it (mosaic edit, mv), then export again"
+            )
+    return manifests.describe(described)
 
 
 def _make(place: Path, run_id: str) -> None:

@@ -142,6 +142,8 @@ class Effects:
         secrets = SecretStore(self._home.secrets).get(run.run_id)
         return {
             name: secrets.get(value.removeprefix(REFERENCE_PREFIX), value)
+            if value.startswith(REFERENCE_PREFIX)
+            else value
             for name, value in variables.items()
         }
 

@@ -2,10 +2,12 @@
 
 import hashlib
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from mosaic.archive.content import Cleaner
 from mosaic.archive.manifest import ArchivedRun
+from mosaic.config.secrets import extract, misplaced
 from mosaic.errors import ArchiveError, HoldsSecretError, RunDamagedError
 from mosaic.runs import eventlog
 from mosaic.runs.directory import RunDirectory, read_json
@@ -29,8 +31,10 @@ def load(place: Path, run_id: str) -> tuple[Run, Vitals]:
     log = place / eventlog.FILE_NAME
     if not log.is_file() or log.stat().st_size > _LARGEST_LOG:
         raise ArchiveError(f"run {run_id} has no event log that could be one")
-    if read_json(RunDirectory(place).config) is None:
+    config = read_json(RunDirectory(place).config)
+    if config is None:
         raise ArchiveError(f"run {run_id} has no readable config.json")
+    _check_no_credential(config, run_id)
     try:
         run = history.load(place, run_id)
     except RunDamagedError as error:
@@ -48,6 +52,23 @@ def load(place: Path, run_id: str) -> tuple[Run, Vitals]:
     if not 0 <= run.epoch < _LATEST:
         raise ArchiveError(f"run {run_id}: {run.epoch} is no epoch")
     return run, last_vitals(run, place)
+
+
+def _check_no_credential(config: Mapping[str, object], run_id: str) -> None:
+    """Refuse a configuration with a credential in it: here it would be no more than a text.
+
+    An archive is compared with the run byte by byte when it is imported again, so that nothing
+    can be taken out of it on the way in.
+    """
+    found: dict[str, str] = {}
+    extract(dict(config), found)
+    places = [*found, *("/".join(map(str, path)) for path, _ in misplaced(dict(config)))]
+    if places:
+        raise ArchiveError(
+            f"config.json of run {run_id} holds what looks like a credential "
+            f"({', '.join(sorted(places)[:3])}); export the run again with this version of "
+            "MOSAIC, which takes credentials out"
+        )
 
 
 def note_origin(place: Path, original: str) -> None:

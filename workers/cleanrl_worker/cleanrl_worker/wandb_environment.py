@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from dotenv import dotenv_values
 
 from cleanrl_worker.config import CleanRLWorkerConfig
+from mosaic.workers import resolve_secret
 
 _PROXIES = {
     "WANDB_HTTP_PROXY": ("wandb_http_proxy", "WANDB_VPN_HTTP_PROXY"),
@@ -62,7 +63,10 @@ def proxies(config: CleanRLWorkerConfig, given: Mapping[str, str]) -> dict[str, 
         variable: getattr(config.extras, field) or defaults.get(fallback)
         for variable, (field, fallback) in _PROXIES.items()
     }
-    return {variable: str(value) for variable, value in found.items() if value}
+    # An address with a password in it comes as a reference to the secret store.
+    return {
+        variable: resolve_secret(str(value), given) for variable, value in found.items() if value
+    }
 
 
 def _has_key(variables: Mapping[str, str]) -> bool:
