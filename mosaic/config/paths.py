@@ -1,10 +1,12 @@
 """Where everything lives: one home, and confinement of every path to its root."""
 
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from mosaic.errors import ConfinementError
+from mosaic.errors import ConfinementError, StorageError
+from mosaic.system.owner import foreign
 
 HOME_VARIABLE = "MOSAIC_HOME"
 
@@ -81,15 +83,55 @@ class Home:
         return self.root / "settings.json"
 
     def create(self) -> None:
-        """Make the folders; the trainer's own are for the owner alone."""
-        for folder in (self.runs, self.configs, self.trash, self.logs, self.cache):
-            folder.mkdir(parents=True, exist_ok=True)
-        self.secrets.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.trainer.chmod(0o700)
+        """Make the folders, for the owner alone whatever the umask says.
+
+        Files in them need no mode of their own then: nobody else gets as far as a file.
+
+        Raises:
+            StorageError: The home, or a folder in it, belongs to another user or to everybody.
+            OSError: The disk refuses.
+        """
+        self.root.parent.mkdir(parents=True, exist_ok=True)
+        _make_unwritable(self.root)
+        for folder in (self.trainer, self.root / "logs", self.cache):
+            _make_private(folder)
+        for folder in (self.runs, self.configs, self.trash, self.secrets, self.logs):
+            _make_private(folder)
 
     def run_dir(self, run_id: str) -> Path:
         """The directory of a run; `run_id` must have passed `mosaic.runs.ids.check_run_id`."""
         return self.runs / run_id
+
+
+def _make_private(folder: Path) -> None:
+    """A folder of the home that nobody else may enter."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    _refuse_foreign(folder)
+    folder.chmod(0o700)
+
+
+def _make_unwritable(root: Path) -> None:
+    """The home itself: it may hold other things of the user, so that others may go on reading it.
+
+    Nobody else may write in it: they could put folders of their own in the place of ours.
+    """
+    root.mkdir(mode=0o700, exist_ok=True)
+    _refuse_foreign(root)
+    mode = root.stat().st_mode
+    if mode & stat.S_ISVTX:
+        raise StorageError(
+            f"{root} is shared by all users and cannot be a home; choose a folder of your own, "
+            f"such as MOSAIC_HOME={root / 'mosaic'}"
+        )
+    if mode & (stat.S_IWGRP | stat.S_IWOTH):
+        root.chmod(stat.S_IMODE(mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
+
+
+def _refuse_foreign(folder: Path) -> None:
+    # The link and what it leads to: the owner of a link decides where it leads tomorrow.
+    for info in (folder.lstat(), folder.stat()):
+        if reason := foreign(folder, info):
+            raise StorageError(reason)
 
 
 def confine(root: Path, relative: str | Path) -> Path:

@@ -16,6 +16,7 @@ from mosaic.config.credentials import HIDDEN, holds_credential, tells_of_credent
 from mosaic.errors import SecretError
 from mosaic.runs.ids import check_run_id
 from mosaic.system import atomic
+from mosaic.system.owner import foreign
 
 REFERENCE_PREFIX = "secret://"
 VARIABLE_PREFIX = "MOSAIC_SECRET_"
@@ -158,12 +159,15 @@ class SecretStore:
         """The secrets of a run.
 
         Raises:
-            SecretError: Others may read the file, or it is damaged.
+            SecretError: The file is another user's, others may read it, or it is damaged.
         """
         path = self._path(run_id)
         if not path.exists():
             return {}
-        if path.stat().st_mode & 0o077:
+        info = path.stat()
+        if reason := foreign(path, info):
+            raise SecretError(reason)
+        if info.st_mode & 0o077:
             raise SecretError(f"{path} can be read by others; run: chmod 600 {path}")
         try:
             secrets: dict[str, str] = json.loads(path.read_text())

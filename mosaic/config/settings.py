@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from mosaic.config.paths import Home
 from mosaic.errors import InvalidConfigError, Problem
 from mosaic.system import atomic
+from mosaic.system.owner import foreign, writable_by_others
 
 _VARIABLE_PREFIX = "MOSAIC_SETTING_"
 
@@ -87,6 +89,7 @@ def load_settings(home: Home) -> Settings:
     """
     stored: dict[str, Any] = {}
     if home.settings.exists():
+        _refuse_untrusted(home.settings)
         try:
             stored = json.loads(home.settings.read_text())
         except ValueError as error:
@@ -112,7 +115,15 @@ def load_settings(home: Home) -> Settings:
         ) from None
 
 
+def _refuse_untrusted(path: Path) -> None:
+    """Settings decide what workers get in their environment: only their owner may write them."""
+    info = path.stat()
+    reason = foreign(path, info) or writable_by_others(path, info)
+    if reason:
+        raise InvalidConfigError([Problem("", "SET102", reason)])
+
+
 def save_settings(home: Home, settings: Settings) -> None:
     """Write the settings of a home."""
-    home.root.mkdir(parents=True, exist_ok=True)
-    atomic.write_json(home.settings, settings.model_dump(exclude_defaults=True))
+    home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    atomic.write_json(home.settings, settings.model_dump(exclude_defaults=True), mode=0o600)

@@ -11,6 +11,7 @@ import secrets
 from pathlib import Path
 
 from mosaic.errors import SecretError
+from mosaic.system.owner import foreign
 
 
 def load_or_create_token(path: Path) -> bytes:
@@ -32,13 +33,16 @@ def load_token(path: Path) -> bytes:
     """The token of a home.
 
     Raises:
-        SecretError: It is missing, empty, or others may read it.
+        SecretError: It is missing, empty, another user's, or others may read it.
     """
     try:
-        mode, text = path.stat().st_mode, path.read_text().strip()
+        info, text = path.stat(), path.read_text().strip()
     except FileNotFoundError:
         raise SecretError(f"no token at {path}; run: mosaic up") from None
-    if mode & 0o077:
+    # Who made the token knows it, and could call as its owner.
+    if reason := foreign(path, info):
+        raise SecretError(reason)
+    if info.st_mode & 0o077:
         raise SecretError(f"{path} can be read by others; run: chmod 600 {path}")
     if not text:
         raise SecretError(f"{path} is empty; delete it and run: mosaic up")

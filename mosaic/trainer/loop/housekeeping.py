@@ -51,7 +51,7 @@ def keep_logs(home: Home, run_id: str, directory: RunDirectory) -> None:
     """Hard-link the logs into the archive: no copy, and they outlive the run directory."""
     archive = home.logs / run_id
     try:
-        archive.mkdir(exist_ok=True)
+        archive.mkdir(mode=0o700, exist_ok=True)
         for path in (directory.stdout, directory.stderr):
             if path.is_file() and not path.is_symlink() and not (archive / path.name).exists():
                 # A link costs no space and no time, whatever the log's size; another file system
