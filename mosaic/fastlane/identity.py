@@ -11,7 +11,7 @@ from mosaic.system.processes import boot_id, start_time
 
 
 class ProcessIdentity(NamedTuple):
-    """One process, told apart from any later one that gets the same id."""
+    """One process, distinct from any later one with the same id."""
 
     pid: int
     start_ticks: int

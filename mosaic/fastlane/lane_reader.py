@@ -25,7 +25,10 @@ from mosaic.fastlane.segment import (
     open_owned,
 )
 
+# A failed attempt means that the writer has reached the slot again. A reader that is this slow
+# tries again on its next turn instead of spinning.
 _ATTEMPTS = 16
+# It is a look into /proc, too expensive for every frame.
 _ALIVE_CHECK_NS = 200_000_000
 
 
@@ -36,12 +39,13 @@ class LaneReader:
         path: The lane's control page.
 
     Raises:
-        OSError: The page is gone or belongs to somebody else.
+        OSError: The page is gone or belongs to another user.
         ValueError: It is not (or not yet) a control page of this version.
     """
 
     def __init__(self, path: Path) -> None:
         self._store: _StoreView | None = None
+        # Writable, because readers stamp the page.
         fd = open_owned(path, os.O_RDWR)
         try:
             self._status = os.fstat(fd)
@@ -60,7 +64,7 @@ class LaneReader:
         self._checked_writer = 0
 
     def stamp(self, now_ns: int) -> None:
-        """Tell the writer that somebody is watching."""
+        """Tell the writer that there is a viewer."""
         if now_ns - self._stamped >= READER_STAMP_NS:
             self._words[Control.READER_STAMP] = self._stamped = now_ns
 
@@ -70,6 +74,8 @@ class LaneReader:
             newest = self._words[Control.NEWEST]
             if newest == self._seen:
                 return None
+            # The number first, then the store: the writer announces a larger store before it
+            # counts the first frame in it.
             fence()
             store = self._current_store()
             if store is None:
@@ -126,6 +132,7 @@ class LaneReader:
         try:
             fresh = _StoreView(path, generation)
         except (OSError, ValueError):
+            # The writer is changing stores at this moment, or has removed them and gone.
             return None
         self._drop_store()
         self._store = fresh
@@ -172,6 +179,7 @@ class _StoreView:
         fields = SLOT_FIELDS.unpack_from(self._mapping, at + SLOT_FIELDS_AT)
         _, width, height, last_reward, rolling_return, step_rate_hz, step, flags = fields
         length = width * height * 3
+        # Checked before the copy: the fields of a torn slot may say anything.
         if not 0 < length <= self._shape.capacity:
             return None
         start = at + SLOT_HEADER

@@ -1,4 +1,4 @@
-"""Who owns a lane, and what becomes of lanes that nobody owns any more."""
+"""Who owns a lane, and the removal of lanes whose owner has died."""
 
 import errno
 import fcntl
@@ -36,7 +36,10 @@ def lock_control_page(path: str) -> int:
         fd = open_owned(path, os.O_RDWR | os.O_CREAT)
         try:
             _lock(fd, path)
+            # Its owner, or a sweep, may have removed the file between our open and our lock. Then
+            # the lock is on a file without a name, and another process could lock the new one.
             if _is_same_file(fd, path):
+                # Reserved now: touching a page that a full /dev/shm cannot provide is fatal.
                 os.posix_fallocate(fd, 0, PAGE)
                 return fd
         except BaseException:
@@ -74,7 +77,7 @@ def _is_same_file(fd: int, path: str) -> bool:
 
 
 def remove_stores(folders: list[Path], name: str) -> int:
-    """Remove the frame stores of a lane, wherever they lie; only its owner may call this.
+    """Remove the frame stores of a lane from all folders; only its owner may call this.
 
     Returns:
         How many files were removed.
@@ -94,8 +97,8 @@ def sweep_leftovers(
 ) -> int:
     """Remove the shared files of writers that died without doing it themselves.
 
-    Only lanes that nobody owns are touched: the lock of their control page is free, and the
-    process written into it is gone. Files of other users are never looked at.
+    Only lanes without an owner are touched: the lock of their control page is free, and the
+    process named in it is gone. Files of other users are ignored.
 
     Args:
         run_id: Look only at this run; by default at every run of the calling user.
@@ -130,6 +133,7 @@ def _sweep_lane(folders: list[Path], name: str) -> int:
             except (LaneTakenError, OSError):
                 return 0
             locks.callback(os.close, fd)
+            # On a file system without locks, having the lock proves nothing.
             owner = _owner(fd)
             if owner is not None and is_running(owner):
                 return 0

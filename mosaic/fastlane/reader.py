@@ -14,7 +14,9 @@ from mosaic.fastlane.pixels import compose
 from mosaic.fastlane.segment import find_lanes, lane_folders
 from mosaic.runs.ids import check_run_id
 
+# Lanes appear only when environments are made; listing folders for every frame would be wasteful.
 _SCAN_NS = 250_000_000
+# A quarter of the time between two frames at 60 Hz.
 _POLL_S = 0.004
 
 
@@ -22,13 +24,13 @@ class FrameReader:
     """Watches one run.
 
     Can be opened before the run has begun to write: frames appear once it does. As long as
-    `read` or `wait` is called a few times a second, the run knows that somebody is watching and
+    `read` or `wait` is called a few times a second, the run knows that there is a viewer and
     renders; a second after the last call it stops. A run that shows several environments has
     several lanes, which are tiled into one picture.
 
     Args:
         run_id: The run's ULID.
-        run_dir: The run's directory, where frames lie when shared memory is missing or full.
+        run_dir: The run's directory, where frames go when shared memory is missing or full.
 
     Raises:
         InvalidRunIdError: The id is not a ULID.
@@ -87,12 +89,12 @@ class FrameReader:
 
     @property
     def notice(self) -> str:
-        """What the writer has to say, such as why there are no frames; empty when nothing."""
+        """The writer's message, such as why there are no frames; empty if there is none."""
         notices = (lane.notice for lane in self._lanes.values())
         return next((text for text in notices if text), "")
 
     def close(self) -> None:
-        """Let go. What a dead writer left behind is removed."""
+        """Detach. Files that a dead writer left behind are removed."""
         self._closed = True
         abandoned = any(not lane.check_alive() for lane in self._lanes.values())
         for lane in self._lanes.values():
@@ -113,7 +115,7 @@ class FrameReader:
         self.close()
 
     def _scan(self) -> bool:
-        """Attach to lanes that appeared, or were made anew under the same name.
+        """Attach to lanes that appeared, or were made again under the same name.
 
         Returns:
             Whether an environment has disappeared from the picture.

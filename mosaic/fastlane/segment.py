@@ -27,11 +27,13 @@ PAGE = 4096
 MAGIC = int.from_bytes(b"MOSAICFL", "little")
 VERSION = 1
 
+# The newest frame, the one before it that a slow reader may still be copying, and the next.
 SLOTS = 3
 SLOT_HEADER = 128
 SLOT_FIELDS = struct.Struct("@QIIdddQQ")
 SLOT_FIELDS_AT = 8
 
+# Ten stamps fit into the time after which a writer stops rendering, so a busy reader may miss some.
 READER_EXPIRES_NS = 1_000_000_000
 READER_STAMP_NS = 100_000_000
 
@@ -109,7 +111,7 @@ def owner_prefix() -> str:
 
 
 def lane_folders(run_dir: str | os.PathLike[str] | None) -> list[Path]:
-    """Return where a run's lanes may lie, best place first.
+    """Return where a run's lanes may be, best place first.
 
     Shared memory first; the run directory when the machine has none or it is full; the
     temporary folder only when there is no run directory either.
@@ -126,7 +128,7 @@ def find_lanes(run_id: str, folders: list[Path]) -> dict[int, Path]:
     """Return the control page of each lane that a run has now, by the lane's number."""
     prefix = lane_prefix(run_id)
     found: dict[int, Path] = {}
-    # Reversed, so that the best folder wins when a lane lies in two of them.
+    # Reversed, so that the best folder wins when a lane is in two of them.
     for folder in reversed(folders):
         with suppress(OSError):
             for name in os.listdir(folder):
@@ -150,7 +152,7 @@ def open_owned(path: str | os.PathLike[str], flags: int) -> int:
     """Open a regular file that belongs to the calling user, never through a link.
 
     Raises:
-        PermissionError: If the file belongs to somebody else.
+        PermissionError: If the file belongs to another user.
     """
     fd = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     owner = os.fstat(fd).st_uid

@@ -71,7 +71,7 @@ class LaneWriter:
     def watched(self, now_ns: int | None = None) -> bool:
         """Tell whether a reader has looked within the last second."""
         now = time.monotonic_ns() if now_ns is None else now_ns
-        # A stamp from the future comes from before a reboot: nobody is there.
+        # A stamp from the future was made before a reboot: that viewer is gone.
         return -READER_EXPIRES_NS < now - self._words[Control.READER_STAMP] < READER_EXPIRES_NS
 
     def publish(self, pixels: Pixels, metrics: FrameMetrics) -> int:
@@ -97,6 +97,7 @@ class LaneWriter:
         assert self._store is not None
         index = self._words[Control.NEWEST] + 1
         self._store.write(index, pixels, metrics)
+        # Counted last: a reader that sees the number finds a whole frame.
         fence()
         self._words[Control.NEWEST] = index
         return index
@@ -120,13 +121,14 @@ class LaneWriter:
             self.abandon()
             return
         self._words[Control.CLOSED] = 1
+        # While the lock is held: afterwards these names may belong to the next writer.
         for path in (self._store_path, self._path):
             with suppress(OSError):
                 os.unlink(path)
         self.abandon()
 
     def abandon(self) -> None:
-        """Let go without touching the files, as a forked child must with its parent's lane."""
+        """Unmap without touching the files, as a forked child must with its parent's lane."""
         if self._lock_fd < 0:
             return
         if self._store is not None:
@@ -163,6 +165,8 @@ class LaneWriter:
             control, words = map_words(fd, PAGE, writable=True)
         finally:
             os.close(fd)
+        # The page of a dead writer is kept, so that its numbers continue and readers that are
+        # attached see the next frame. Only its frames are removed.
         if words[Control.MAGIC] == MAGIC and words[Control.VERSION] == VERSION:
             remove_stores(self._folders, self._name)
         else:
@@ -171,6 +175,7 @@ class LaneWriter:
         words[Control.NOTICE_LENGTH] = 0
         words[Control.PID], words[Control.START_TICKS], words[Control.BOOT] = self._identity
         words[Control.VERSION] = VERSION
+        # Last: readers refuse a page without it, so none sees a page that is half filled in.
         fence()
         words[Control.MAGIC] = MAGIC
         return control, words
@@ -186,6 +191,7 @@ class LaneWriter:
             self._control, self._words, Control.STORE_LENGTH, Control.STORE_AT,
             Control.STORE_SIZE, store_path,
         )  # fmt: skip
+        # After the path: a reader that sees the new number must not open the old store.
         fence()
         self._words[Control.GENERATION] = generation
         if replaced is not None:

@@ -35,14 +35,14 @@ class WorkerCapabilities:
         modes: What it can be asked to do: values of `extras.mode`, or `play` for a person's game.
         validator: `package.module:function` taking a TrainRunConfig, returning Problems.
         algorithms: `package.module:function` returning the names of its algorithms.
-        algorithm_prefixes: Beginnings of names that it resolves by itself, such as `upstream:`;
+        algorithm_prefixes: Prefixes of names that only it can resolve, such as `upstream:`;
             any other `worker:algorithm` names a worker and one of its algorithms.
         describe: `package.module:function` taking an algorithm's name, returning its arguments
             and what it can act on, as plain data for forms and help.
         environments: `package.module:function` returning the environments it can run.
         dry_run: `package.module:function` taking a config, returning (fits, text).
         check_config: Two small flat configs as JSON with which `mosaic check-worker` runs it:
-            `long` lasts until it is stopped, `short` ends by itself in seconds.
+            `long` lasts until it is stopped, `short` ends on its own in seconds.
         install_hint: The command that installs it or what it lacks.
     """
 

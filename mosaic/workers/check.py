@@ -21,6 +21,7 @@ from mosaic.workers.lifecycle import LifecycleLine, parse_line
 if TYPE_CHECKING:
     from mosaic.client import TrainerClient
 
+# Generous: a cold start imports torch, and what is checked is the contract, not the speed.
 _START_S, _SHORT_S, _EXIT_S = 60.0, 120.0, 30.0
 PATIENCE_S = 20.0
 _TERMINATED = 143
@@ -38,7 +39,7 @@ class CheckResult:
 
 @dataclass
 class _Bench:
-    """A worker on the bench: the daemon, the configs, the run in hand."""
+    """What a check needs: the daemon, the configs, the current run."""
 
     trainer: "TrainerClient"
     capabilities: WorkerCapabilities
@@ -64,7 +65,7 @@ class _Bench:
                 raise WorkerContractError(f"still {state} after {limit_s:g} s, waiting for {what}")
             time.sleep(0.05)
 
-    def words(self) -> list[LifecycleLine]:
+    def lines(self) -> list[LifecycleLine]:
         """The worker's lifecycle lines that keep the contract."""
         path = Path(self.record.run_dir) / "logs" / "stdout.log"
         lines, newest = [], 0
@@ -95,7 +96,7 @@ def check_worker(name: str) -> Iterator[CheckResult]:
 def check_capabilities(
     capabilities: WorkerCapabilities, patience_s: float = PATIENCE_S
 ) -> Iterator[CheckResult]:
-    """Check a worker by its descriptor; it gets `patience_s` for each thing it is asked to do."""
+    """Check a worker by its descriptor; it gets `patience_s` for each thing it has to do."""
     try:
         configs = _configs(capabilities)
     except WorkerContractError as error:
@@ -109,6 +110,7 @@ def check_capabilities(
 
     with tempfile.TemporaryDirectory(prefix="mosaic-check-") as folder:
         home = Home.locate(folder)
+        # Cold and with a short deadline: a warm start would hide what the worker's own start does.
         save_settings(home, Settings(warm_start=False, port=0, handshake_timeout_s=patience_s))
         with TrainerClient.connect(home, start=True) as trainer:
             try:
@@ -162,17 +164,19 @@ def _handshake(bench: _Bench) -> str:
 
 def _start(bench: _Bench) -> str:
     bench.until(lambda now: now.is_running, bench.patience_s, "run_started")
-    first = bench.words()[0].event if bench.words() else "nothing"
+    lines = bench.lines()
+    first = lines[0].event if lines else "nothing"
     if first != "run_started":
-        raise WorkerContractError(f"its first word is {first}, not run_started")
+        raise WorkerContractError(f"its first line is {first}, not run_started")
     return "run_started after the handshake"
 
 
 def _signs_of_life(bench: _Bench) -> str:
-    def heard(_: RunRecord) -> bool:
-        return any(line.event in ("heartbeat", "metrics") for line in bench.words())
+    def beats(_: RunRecord) -> bool:
+        return any(line.event in ("heartbeat", "metrics") for line in bench.lines())
 
-    bench.until(heard, 35.0, "a heartbeat or metrics line")
+    # The contract allows 30 s between two signs of life.
+    bench.until(beats, 35.0, "a heartbeat or metrics line")
     quarantined = bench.record.quarantined_lines
     if quarantined:
         raise WorkerContractError(f"{quarantined} of its lines break the lifecycle format")
@@ -186,6 +190,7 @@ def _pause(bench: _Bench) -> str:
     before = _cpu_ticks(bench.record.run_id)
     time.sleep(1.0)
     used = _cpu_ticks(bench.record.run_id) - before
+    # A fifth of a second: heartbeats may continue, training may not.
     if used > 20:
         raise WorkerContractError(f"it used {used} CPU ticks in a second while paused")
     bench.trainer.resume(bench.record.run_id)
@@ -206,10 +211,10 @@ def _cancel(bench: _Bench) -> str:
     if record.exit_code != _TERMINATED:
         code = record.exit_code
         raise WorkerContractError(f"exit code {code} after SIGTERM, the contract asks for 143")
-    last = bench.words()[-1]
+    last = bench.lines()[-1]
     if last.event != "run_failed" or last.fields["reason"] != "terminated":
-        raise WorkerContractError(f"its last word is {last.event}, not run_failed: terminated")
-    return "exit code 143, last word run_failed: terminated, nothing left behind"
+        raise WorkerContractError(f"its last line is {last.event}, not run_failed: terminated")
+    return "exit code 143, last line run_failed: terminated, nothing left behind"
 
 
 def _completion(bench: _Bench) -> str:
@@ -218,9 +223,9 @@ def _completion(bench: _Bench) -> str:
     bench.record = record
     if not record.completed:
         raise WorkerContractError(f"it ended {record.outcome}: {record.reason}")
-    words = [line.event for line in bench.words()]
-    if words[-1] != "run_completed":
-        raise WorkerContractError(f"its last word is {words[-1]}, not run_completed")
+    events = [line.event for line in bench.lines()]
+    if events[-1] != "run_completed":
+        raise WorkerContractError(f"its last line is {events[-1]}, not run_completed")
     return "run_completed, exit code 0"
 
 

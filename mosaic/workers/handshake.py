@@ -52,17 +52,17 @@ class WorkerSession:
     ) -> "WorkerSession":
         """Shake hands with the daemon that started this process.
 
-        A daemon that stays away is no reason not to work: after a while the session continues
-        without it, and `listen` shakes hands with the next one.
+        If no daemon answers, the work does not wait for ever: after a while the session continues
+        without one, and `listen` shakes hands with the next one.
 
         Args:
             target: The daemon's address when this worker was started. What the home's daemon
-                announces counts more: it may have been restarted, and it may need TLS.
+                announces takes precedence: it may have been restarted, and it may need TLS.
             worker_kind: The worker's type.
             capabilities: `algo`, `env_id`, `supports_pause`, `supports_checkpoint`, `extras`.
 
         Raises:
-            HandshakeRefusedError: The daemon does not want this worker.
+            HandshakeRefusedError: The daemon refuses this worker.
         """
         session = cls(
             os.environ.get("MOSAIC_RUN_ID", ""),
@@ -76,10 +76,10 @@ class WorkerSession:
         """Receive `pause`, `resume`, `checkpoint`; both functions run on a thread.
 
         Args:
-            obey: Takes a command; also `stop`, from the session itself, once the daemon has ended
-                this run and will take no word from it any more.
+            obey: Carries out a command. The session itself adds `stop`, once the daemon has ended
+                this run and no longer accepts reports from it.
             joined_late: Called when a daemon that was away at the start has accepted this worker:
-                it has to be told once more that the run has started.
+                it has to hear again that the run has started.
         """
         self._thread = threading.Thread(
             target=self._converse, args=(obey, joined_late), name="mosaic-control", daemon=True
@@ -100,11 +100,13 @@ class WorkerSession:
 
     def close(self) -> None:
         """End the conversation."""
+        # First: every thread looks at it when its call or its wait ends.
         self._closed.set()
         self._reports.put(None)
         if self._call is not None:
             self._call.cancel()
         if self._thread is not None:
+            # Not for ever: it may be inside the worker's own function.
             self._thread.join(timeout=2.0)
         if self._channel is not None:
             self._channel.close()
@@ -128,11 +130,12 @@ class WorkerSession:
         """Ask once; False when no daemon answers.
 
         Raises:
-            HandshakeRefusedError: One answers and does not want this worker.
+            HandshakeRefusedError: One answers and refuses this worker.
         """
         import grpc
 
         try:
+            # A third of the patience: a daemon that hangs is asked more than once.
             reply = self._stub().RegisterWorker(
                 self._request, metadata=self._metadata(self._launch_key), timeout=10.0
             )
@@ -176,7 +179,7 @@ class WorkerSession:
                     attempt = 0
                     obey(type(command).Kind.Name(command.kind).lower())
             except (grpc.RpcError, ValueError):
-                # A daemon that is gone, or a channel closed under our feet: try again.
+                # The daemon is gone, or `close` has closed the channel: look again.
                 pass
             if not self._closed.is_set():
                 self._reconnect(attempt)
@@ -186,7 +189,7 @@ class WorkerSession:
         from mosaic.wire import trainer_pb2 as pb
 
         # Only the newest stream may take reports: an older one would send them to a daemon
-        # that is gone. A pause that may have been told to such a one is told again.
+        # that is gone. A pause that may have been reported to an old daemon is repeated.
         mine: Queue[tuple[int, str, str] | None] = Queue()
         self._reports = mine
         yield pb.ControlReport(run_id=self._run_id, status="ready")
@@ -194,6 +197,7 @@ class WorkerSession:
             yield pb.ControlReport(run_id=self._run_id, status="paused")
         while not self._closed.is_set() and mine is self._reports:
             try:
+                # Wakes up to see whether a newer stream has replaced this one.
                 item = mine.get(timeout=1.0)
             except Empty:
                 continue
@@ -216,7 +220,7 @@ class WorkerSession:
         """Wait a little, then find out where the daemon is now."""
         self._closed.wait(_RECONNECT_S[min(attempt, len(_RECONNECT_S) - 1)])
         address = current_address(self._address)
-        # A channel to the same address reconnects by itself. One to an old address never would.
+        # A channel to the same address reconnects on its own. One to an old address never would.
         if address != self._address and self._channel is not None:
             self._channel.close()
             self._channel = None

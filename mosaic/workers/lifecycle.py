@@ -1,6 +1,6 @@
-"""The lifecycle channel: one JSON object a line on stdout, written by workers, read by the daemon.
+"""The lifecycle channel: one JSON object per line on stdout, from workers to the daemon.
 
-Writing and reading live side by side because they are one contract.
+Writing and reading are in one module because they are one contract.
 """
 
 import json
@@ -32,11 +32,15 @@ KNOWN_EVENTS = VITAL_SIGNS | {
 }
 # A third of what the contract allows (30 s): one line that the disk refuses is no alarm.
 HEARTBEAT_S = 10.0
+# The contract's limit. The daemon reads every line of every run.
 _METRICS_INTERVAL_S = 1.0
+# A disk that stays full must not fill the memory as well.
 _MOST_UNSAID = 1000
-_LAST_WORDS_PATIENCE_S = 5.0
+# Well within the usual grace period (30 s), after which the process would be killed.
+_LAST_LINE_PATIENCE_S = 5.0
 _RETRY_S = 0.2
 _MAX_DEPTH = 8
+# What SQLite and protobuf can hold.
 _LARGEST = 2**63
 
 
@@ -51,11 +55,11 @@ class _Word(NamedTuple):
 class LifecycleEmitter:
     """Writes lifecycle lines, each with one system call, so that lines never mix.
 
-    A full disk ends nothing: vital signs that it refuses are counted, everything else waits and is
-    written before the next line that it takes.
+    A full disk does not end the run: vital signs that cannot be written are dropped and counted,
+    everything else waits and is written before the next line.
 
     Attributes:
-        lost: How many lines the disk refused for good.
+        lost: How many lines could not be written at all.
     """
 
     def __init__(self, run_id: str, descriptor: int | None = None) -> None:
@@ -94,7 +98,7 @@ class LifecycleEmitter:
             self._emit("metrics", held)
 
     def checkpoint_saved(self, path: str, step: int, sha256: str, kind: str) -> None:
-        """A checkpoint lies in the run directory under `path`."""
+        """A checkpoint was saved in the run directory, at `path`."""
         fields = {"path": path, "step": step, "sha256": sha256, "kind": kind}
         self._emit("checkpoint_saved", fields)
 
@@ -119,6 +123,7 @@ class LifecycleEmitter:
             word = _Word(event, time.time(), _to_json(fields))
             self._unsaid.append(word)
             self._catch_up()
+            # An old heartbeat or number is worth nothing later, so it does not wait.
             if event in VITAL_SIGNS and self._unsaid and self._unsaid[-1] is word:
                 self._unsaid.pop()
                 self._count_lost()
@@ -127,7 +132,8 @@ class LifecycleEmitter:
                 self._count_lost()
 
     def _catch_up(self) -> None:
-        """Write everything unsaid, as far as the disk takes it; first of all that it was full."""
+        """Write the waiting lines, as far as the disk allows, after a note that it was full."""
+        # What the script printed so far comes before our lines, as it happened.
         with suppress(OSError):
             sys.stdout.flush()
         if self._refused:
@@ -139,7 +145,7 @@ class LifecycleEmitter:
             self._unsaid.popleft()
 
     def _write(self, word: _Word) -> bool:
-        """Whether the disk took a whole line; half a line is ended before the next one."""
+        """Whether a whole line was written; half a line is ended before the next one."""
         head = {
             "event": word.event,
             "run_id": self._run_id,
@@ -157,6 +163,7 @@ class LifecycleEmitter:
             if not refuses(error):
                 raise
             reason = error.strerror or str(error)
+        # A number is used up only by a whole line, so that the reader sees no gap.
         whole = written == len(content)
         self._seq += whole
         self._torn = not whole and (self._torn or written > 0)
@@ -173,12 +180,12 @@ class LifecycleEmitter:
             self._refused = reason
             with suppress(OSError):
                 print(
-                    f"the run's log cannot be written: {reason}; the run goes on", file=sys.stderr
+                    f"the run's log cannot be written: {reason}; the run continues", file=sys.stderr
                 )
 
     def _wait_for_the_disk(self) -> None:
-        """Last words are worth a little patience: without them a run counts as failed."""
-        deadline = time.monotonic() + _LAST_WORDS_PATIENCE_S
+        """Wait a little for the last line: without it a completed run counts as failed."""
+        deadline = time.monotonic() + _LAST_LINE_PATIENCE_S
         while self._unsaid and time.monotonic() < deadline:
             time.sleep(_RETRY_S)
             with self._lock:
@@ -199,7 +206,7 @@ class LifecycleLine:
     """A line that keeps the contract.
 
     Attributes:
-        at: The worker's clock when it said so; 0 when it did not say.
+        at: The worker's clock when it wrote the line; 0 if the line does not say.
     """
 
     event: str

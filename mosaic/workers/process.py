@@ -47,8 +47,8 @@ class WorkerProcess:
         self.emit = LifecycleEmitter(run_id)
         self.session: WorkerSession | None = None
         self._stop = threading.Event()
-        self._going_on = threading.Event()
-        self._going_on.set()
+        self._not_paused = threading.Event()
+        self._not_paused.set()
         self._ended = threading.Event()
         self._checkpoint_wanted = threading.Event()
         self._beat: threading.Thread | None = None
@@ -65,7 +65,7 @@ class WorkerProcess:
 
         Args:
             worker_kind: The worker's type.
-            capabilities: What RegisterWorker is told.
+            capabilities: What the worker registers with.
             arguments: The command line, `sys.argv` by default.
 
         Raises:
@@ -79,6 +79,7 @@ class WorkerProcess:
         forgive_full_disks()
         # Before the handshake: a run that is cancelled while it registers ends in good order.
         signal.signal(signal.SIGTERM, process._terminated)
+        # The facts of `run_started`, kept because a daemon that joins late needs them again.
         process._facts = {"worker": worker_kind, "total": config.get("total_timesteps") or 0}
         if options.grpc:
             process._connect(options.grpc_target, worker_kind, capabilities)
@@ -95,11 +96,13 @@ class WorkerProcess:
                 worker that registers with `supports_checkpoint` must give it.
         """
         self._checkpoint_if_wanted(save)
-        if not self._going_on.is_set() and not self._stop.is_set():
+        if not self._not_paused.is_set() and not self._stop.is_set():
+            # Saved before the answer: a paused run may be killed without losing anything.
             if save is not None:
                 save()
             self._report("paused")
-            while not self._going_on.wait(timeout=0.5) and not self._stop.is_set():
+            # Looks up now and then: SIGTERM and a request to save only set a flag.
+            while not self._not_paused.wait(timeout=0.5) and not self._stop.is_set():
                 self._checkpoint_if_wanted(save)
             self._report("resumed")
         return not self._stop.is_set()
@@ -119,14 +122,16 @@ class WorkerProcess:
         traceback: TracebackType | None,
     ) -> None:
         """Say how it ended and exit with the code that the contract asks for."""
+        # The heartbeat stops first: the contract wants the end to be the last line.
         self._ended.set()
-        code = self._last_words(error)
+        code = self._report_end(error)
         if self.session is not None:
             self.session.close()
         if code and error is None:
             sys.exit(code)
 
-    def _last_words(self, error: BaseException | None) -> int:
+    def _report_end(self, error: BaseException | None) -> int:
+        # An exit that the worker chose itself keeps its own status.
         if isinstance(error, SystemExit):
             return 0
         if error is not None:
@@ -152,10 +157,11 @@ class WorkerProcess:
     def _obey(self, command: str) -> None:
         match command:
             case "pause":
-                self._going_on.clear()
+                self._not_paused.clear()
             case "resume":
-                was_paused = not self._going_on.is_set()
-                self._going_on.set()
+                was_paused = not self._not_paused.is_set()
+                self._not_paused.set()
+                # Taken back before the safe point: the loop never paused, so it will not answer.
                 if not was_paused:
                     self._report("resumed")
             case "checkpoint":
@@ -168,6 +174,7 @@ class WorkerProcess:
     def _checkpoint_if_wanted(self, save: Callable[[], None] | None) -> None:
         if not self._checkpoint_wanted.is_set():
             return
+        # Cleared before the save: a request that arrives during it asks for another one.
         self._checkpoint_wanted.clear()
         if save is None:
             self._report("refused", "this worker has nothing to save")
@@ -185,6 +192,7 @@ class WorkerProcess:
             self.session.report(status, detail)
 
     def _terminated(self, number: int, frame: FrameType | None) -> None:
+        # Only a flag: the signal may have interrupted any line, even a save.
         self._stop.set()
 
     def _beat_forever(self) -> None:

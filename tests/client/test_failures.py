@@ -130,7 +130,7 @@ def test_the_daemon_says_which_argument_is_wrong(trainer: Trainer) -> None:
 def test_a_wrong_token_is_refused_by_name(trainer: Trainer) -> None:
     """A client with the token of another home learns that this is the reason."""
     stranger = Calls(trainer.client._calls._channel, b"not the token")
-    with pytest.raises(AccessDeniedError, match="the token is missing or wrong"):
+    with pytest.raises(AccessDeniedError, match="the token is missing or invalid"):
         stranger.unary("GetRun", pb.GetRunRequest(run_id="last"))
 
 

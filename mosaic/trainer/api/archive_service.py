@@ -32,6 +32,7 @@ from mosaic.trainer.loop.engine import Engine
 from mosaic.trainer.storage.registry import StoredRun, Vitals
 from mosaic.wire import trainer_pb2 as pb
 
+# A gRPC message holds 4 MiB, and one row has to leave room for the others of its page.
 _LARGEST_ROW = 2**20
 
 
@@ -56,9 +57,9 @@ class ArchiveHandlers:
     ) -> AsyncIterator[pb.ArchiveChunk]:
         """A manifest, then the archive it describes."""
         stored = [await resolve_run(self._engine, text) for text in request.run_ids]
-        sources = [
-            self._source(item) for item in {each.run.run_id: each for each in stored}.values()
-        ]
+        # A run may be named twice, by its id and by a prefix.
+        once = {item.run.run_id: item for item in stored}
+        sources = [self._source(item) for item in once.values()]
         if not sources:
             raise ArchiveError("name at least one run to export")
         manifest = await asyncio.to_thread(_describe, sources, not request.without_checkpoints)
@@ -79,12 +80,14 @@ class ArchiveHandlers:
         # A thread of its own: a client that sends nothing must not occupy one of the shared pool.
         thread = concurrent.futures.ThreadPoolExecutor(1, "import")
         receiving = loop.run_in_executor(thread, self._receive, upload, first.options)
+        # Shielded, because a thread cannot be cancelled: it has to notice that the client
+        # is gone and clear its folders before this call may end.
         try:
             arrived = await asyncio.shield(receiving)
         except asyncio.CancelledError:
             upload.give_up()
             await asyncio.wait([receiving])
-            receiving.exception()
+            receiving.exception()  # fetched, or asyncio would log it as forgotten
             raise
         finally:
             thread.shutdown(wait=False)
@@ -141,7 +144,7 @@ class ArchiveHandlers:
                 if arrival.place is not None:
                     _make(arrival.place, arrival.run_id)
                     made.append(arrival)
-            places = {each.archived.run_id: each.place for each in made if each.place}
+            places = {item.archived.run_id: item.place for item in made if item.place}
             unpack(reader, manifest, places)
             return [self._arrived(arrival) for arrival in expected]
         except BaseException:
@@ -191,8 +194,11 @@ class ArchiveHandlers:
         """Make a run that has been proven visible."""
         home, run_id = self._engine.home, arrival.run_id
         if arrival.place is not None:
+            # Checked again on the loop's own thread, where nothing comes between this and the
+            # rename: unpacking took a while, and another client may have imported the same run.
             if self._engine.registry.get(run_id) is not None:
-                raise RunExistsError(f"run {run_id} has come into this home meanwhile")
+                raise RunExistsError(f"run {run_id} was imported by another client in the meantime")
+            # On disk before it is announced: after a crash in between, the next daemon finds it.
             os.rename(arrival.place, home.run_dir(run_id))
             atomic.sync_folder(home.runs)
             self._engine.journal.publish(run, vitals)
@@ -220,6 +226,8 @@ class _Upload(Iterator[bytes]):
         self._gone = False
 
     def __next__(self) -> bytes:
+        # `_waiting` before `_gone`, and `give_up` the other way round: whichever comes first, one
+        # of the two sees the other, and no read waits for a client that has left.
         self._waiting = asyncio.run_coroutine_threadsafe(self._receive(), self._loop)
         if self._gone:
             self._waiting.cancel()
@@ -243,7 +251,7 @@ class _Upload(Iterator[bytes]):
 
 
 def _check_message(run: Run, vitals: Vitals) -> None:
-    """See that a row can be sent: one that is too large would break every list it is in."""
+    """Check that a row can be sent: one that is too large would break every list it is in."""
     size = run_message(StoredRun(run, vitals, 0), "").ByteSize()
     if size > _LARGEST_ROW:
         raise ArchiveError(f"the record of run {run.run_id} has {size:,} bytes")

@@ -81,6 +81,7 @@ class DaemonHandlers:
         )
 
     async def Shutdown(self, request: pb.ShutdownRequest, _: Any) -> pb.ShutdownReply:  # noqa: N802
+        # Counted first: the order below may end them.
         live = [run for run in self._engine.live.runs() if not run.queued]
         self._shutdown(request.runs)
         return pb.ShutdownReply(live_runs=len(live))

@@ -44,8 +44,8 @@ class FileHandlers:
         )
         rest = [entry for entry in found if entry.path > request.after]
         shown = [
-            pb.RunFile(path=each.path, kind=each.kind, size=each.size, modified_at=each.modified_at)
-            for each in rest[:_PAGE]
+            pb.RunFile(path=item.path, kind=item.kind, size=item.size, modified_at=item.modified_at)
+            for item in rest[:_PAGE]
         ]
         return pb.ListRunFilesReply(files=shown, more=len(rest) > _PAGE)
 
@@ -59,12 +59,14 @@ class FileHandlers:
         with handle:
             info = os.fstat(handle.fileno())
             at, end = _span(request.offset, request.limit, info.st_size)
+            # At least one chunk, even of an empty file: it carries the size and the time.
             while True:
                 data = await asyncio.to_thread(_read_at, handle, at, min(_CHUNK, end - at))
                 yield pb.FileChunk(
                     data=data, offset=at, size=info.st_size, modified_at=info.st_mtime
                 )
                 at += len(data)
+                # No data before the end: the file was cut in the meantime.
                 if at >= end or not data:
                     return
 

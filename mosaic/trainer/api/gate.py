@@ -9,7 +9,10 @@ from mosaic.connect import auth
 from mosaic.runs.ids import is_run_id
 
 RUN_ID_HEADER = "mosaic-run-id"
+# Open, because with it a client makes the daemon prove itself before it shows its token.
 _OPEN = frozenset({"GetHealth"})
+# Workers never get the home's token. Their keys are derived from it for one run: the launch key,
+# which is in their environment, opens the handshake alone, and its reply is the session's token.
 _LAUNCH = frozenset({"RegisterWorker"})
 _SESSION = frozenset({"ControlStream", "PublishRunSteps", "PublishRunEpisodes"})
 
@@ -60,7 +63,7 @@ def _refusing(handler: grpc.RpcMethodHandler) -> grpc.RpcMethodHandler:
     async def refuse(_: Any, context: grpc.aio.ServicerContext) -> None:
         await context.abort(
             grpc.StatusCode.UNAUTHENTICATED,
-            "the token is missing or wrong; clients read it from the home (MOSAIC_HOME)",
+            "the token is missing or invalid; clients read it from the home (MOSAIC_HOME)",
         )
 
     async def refuse_stream(_: Any, context: grpc.aio.ServicerContext) -> Any:

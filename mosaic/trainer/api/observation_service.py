@@ -65,6 +65,7 @@ class TelemetryLane:
         """What the hub wants remembered becomes an event of the run."""
         try:
             self._engine.apply(run_id, WorkerSaid(event, data))
+        # The hub writes in the background: the run may have been deleted since.
         except (RunNotFoundError, InvalidTransitionError, StorageError):
             return
 
@@ -93,6 +94,8 @@ class FrameHandlers:
         """The frames of a run as JPEG, the newest first when the viewer is slow."""
         stored = await resolve_run(self._engine, request.run_id)
         run_id, run_dir = stored.run.run_id, self._engine.live.run_dir(stored).path
+        # Short: the reading thread waits for room here and then reads the newest frame, so a slow
+        # viewer skips frames instead of falling behind.
         frames: asyncio.Queue[pb.Frame | None] = asyncio.Queue(maxsize=2)
         loop, over = asyncio.get_running_loop(), threading.Event()
 
@@ -117,6 +120,7 @@ class FrameHandlers:
                 yield frame
         finally:
             over.set()
+            # The thread may be waiting for room: make room until it has noticed.
             while not reading.done():
                 while not frames.empty():
                     frames.get_nowait()

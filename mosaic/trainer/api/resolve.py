@@ -35,6 +35,7 @@ async def resolve_run(engine: Engine, text: str) -> StoredRun:
         return engine.live.stored(name)
     if name != "LAST" and not is_run_id_prefix(name):
         check_run_id(text)
+    # Rows are written in the background: a run submitted a moment ago must be found, too.
     await asyncio.to_thread(engine.registry.flush)
     if name == "LAST":
         newest = engine.registry.newest()

@@ -25,6 +25,7 @@ from mosaic.trainer.storage.paging import SORTABLE, Query
 from mosaic.wire import trainer_pb2 as pb
 
 _MAX_PAGE = 500
+# A day. More is a mistake, and would keep a cancelled run alive practically for ever.
 _MAX_GRACE_S = 86_400.0
 _MAX_KEY = 200
 
@@ -103,8 +104,8 @@ class RunHandlers:
         return await self._apply(request.run_id, change)
 
     async def CancelRun(self, request: pb.CancelRunRequest, _: Any) -> pb.Run:  # noqa: N802
-        patient = self._engine.settings.grace_s
-        grace = request.grace_s if request.HasField("grace_s") else patient
+        usual = self._engine.settings.grace_s
+        grace = request.grace_s if request.HasField("grace_s") else usual
         grace = min(max(0.0, grace), _MAX_GRACE_S)
         return await self._apply(request.run_id, CancelRequested(grace))
 
@@ -131,6 +132,7 @@ class RunHandlers:
         stored = await resolve_run(self._engine, request.run_id)
         lines = await asyncio.to_thread(eventlog.read, self._engine.live.run_dir(stored).path)
         run, events = Run(stored.run.run_id), []
+        # From the first event on, whatever `after` is: each event is shown with its state.
         for line in lines:
             run = evolve(run, history.from_line(stored.run.run_id, line))
             if line.seq > request.after:

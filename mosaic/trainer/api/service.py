@@ -44,6 +44,6 @@ class TrainerService:
         for method in pb.DESCRIPTOR.services_by_name["Trainer"].methods:
             # Exactly one: a call without a handler, or with two, is found at the first start and
             # not by the first user who makes it.
-            (handler,) = (each for each in self._handlers if hasattr(each, method.name))
+            (handler,) = (item for item in self._handlers if hasattr(item, method.name))
             setattr(servicer, method.name, getattr(handler, method.name))
         trainer_pb2_grpc.add_TrainerServicer_to_server(servicer, server)

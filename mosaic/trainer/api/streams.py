@@ -37,6 +37,7 @@ class StreamHandlers:
         directory = self._engine.live.run_dir(stored)
         paths = {"stdout": directory.stdout, "stderr": directory.stderr}
         names = [request.stream] if request.stream in paths else list(paths)
+        # An offset is a place in one file; it means nothing if both are read.
         single = len(names) == 1
         offsets = dict.fromkeys(names, request.offset if single else 0)
         if request.tail_lines:
@@ -77,6 +78,7 @@ class StreamHandlers:
             over = not self._still_live(stored)
             for tag in list(request.tags) or await asyncio.to_thread(reader.tags):
                 start = read.get(tag, 0)
+                # Only the stored part can be long. What is added while following is sent whole.
                 limit = request.max_points if start == 0 else 0
                 count, shown = await asyncio.to_thread(reader.read_counted, tag, start, limit)
                 if not count:

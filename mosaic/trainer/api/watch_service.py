@@ -22,6 +22,7 @@ class WatchHandlers:
         self, request: pb.WatchRunsRequest, _: Any
     ) -> AsyncIterator[pb.RunChange]:
         registry, changes = self._engine.registry, self._engine.journal.changes
+        # Another generation: the registry was rebuilt, and its old numbers mean nothing now.
         since = request.since if request.generation == registry.generation else 0
         chosen = [await resolve_run(self._engine, run_id) for run_id in request.run_ids]
         wanted = {stored.run.run_id for stored in chosen}
@@ -46,6 +47,7 @@ class WatchHandlers:
                     continue
                 message = self._messages.of(self._engine.live.fresh(stored))
                 yield change(sequence=stored.sequence, run=message)
+            # A client that starts from nothing has nothing to remove.
             for run_id, sequence in removed if since else ():
                 yield change(sequence=sequence, removed=run_id)
             yield change(sequence=start, snapshot_end=pb.SnapshotEnd())

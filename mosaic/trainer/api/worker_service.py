@@ -50,6 +50,7 @@ class WorkerHandlers:
                 grpc.StatusCode.FAILED_PRECONDITION,
                 f"run {run_id} is {run.state}: {run.outcome or run.reason}; no worker may join it",
             )
+        # A fault, not only a refusal: no later attempt of this worker could succeed.
         if request.protocol_version != PROTOCOL_VERSION:
             text = (
                 f"the worker speaks protocol {request.protocol_version}, "
@@ -94,6 +95,7 @@ class WorkerHandlers:
                 self._engine.heard_from(run_id)
                 self._take_report(run_id, report)
         finally:
+            # Wakes ControlStream, which would wait for the next command of a worker that is gone.
             commands.put_nowait("")
 
     def _take_report(self, run_id: str, report: pb.ControlReport) -> None:

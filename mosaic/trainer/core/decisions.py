@@ -1,7 +1,8 @@
 """What happens next: `decide(run, stimulus, now)` gives events to record and things to do.
 
-Pure. The engine feeds it stimuli (calls, the worker's words, deadlines, deaths), appends the
-events, folds them into the row and carries out the instructions, in this order.
+Pure. The engine feeds it stimuli (calls, the worker's lines, deadlines, ended processes), appends
+the events, folds them into the row and carries out the instructions, in this order: after a
+crash the log shows what may still have to be done.
 """
 
 import signal
@@ -76,6 +77,7 @@ from mosaic.trainer.core.stimuli import (
     WorkerResumed,
     WorkerSaid,
 )
+from mosaic.trainer.core.verdict import verdict
 
 _Events = tuple[RunEvent, ...]
 # What a worker's line means for its run; any other line is a note.
@@ -108,6 +110,7 @@ NOTHING = Decision()
 
 def decide(run: Run, stimulus: Stimulus, now: Now) -> Decision:
     """The one place that says what a stimulus means for a run in its state."""
+    # Notes, trash and origin are about the record, so they are possible in every state.
     match stimulus:
         case AnnotateRequested():
             return _annotate(stimulus)
@@ -141,9 +144,11 @@ def decide(run: Run, stimulus: Stimulus, now: Now) -> Decision:
         case ResumeRequested():
             return _resume(run)
         case WorkerPaused():
+            # May come twice: a worker repeats it to a daemon it has reconnected to.
             waits = run.state is State.EXEC and run.pausing
             return Decision((Paused(),)) if waits else NOTHING
         case WorkerResumed():
+            # Without slots the run is queued; it must not train outside the queue.
             continues = (run.state is State.PAUSE or run.pausing) and bool(run.slots)
             return Decision((Resumed(),)) if continues else NOTHING
         case CheckpointRequested():
@@ -193,6 +198,7 @@ def _slots_granted(run: Run, stimulus: SlotsGranted) -> Decision:
     if run.state is State.INIT and not run.slots and not run.stopping:
         reserved = SlotsReserved(stimulus.slots, stimulus.epoch, stimulus.boot_id)
         return Decision((reserved,), (Launch(),))
+    # A paused run that released its slots waits in the same queue as new ones.
     if run.state is State.PAUSE and run.queued:
         return _continue(run, (SlotsRegained(stimulus.slots),))
     return NOTHING
@@ -210,6 +216,7 @@ def _taken_back(run: Run, stimulus: LaunchUndone, now: Now) -> Decision:
 def _not_launched(run: Run, stimulus: LaunchFailed, now: Now) -> Decision:
     if run.state is not State.INIT:
         return NOTHING
+    # Cancelled in the meantime: the user's wish is the outcome, not a failure after it.
     if run.stopping:
         return _settle(run, Outcome(run.stopping), run.stop_reason, now.wall)
     return _settle(run, Outcome.FAILED, stimulus.reason, now.wall)
@@ -234,6 +241,7 @@ def _spawned(run: Run, stimulus: Spawned) -> Decision:
 
 def _worker_said(run: Run, stimulus: WorkerSaid) -> Decision:
     if stimulus.event == "run_started":
+        # A worker says it again when it joins late; only the first one after the handshake counts.
         return Decision((Started(),)) if run.state is State.RDY else NOTHING
     if stimulus.event in _SAID:
         return Decision((decode(_SAID[stimulus.event], dict(stimulus.data)),))
@@ -241,11 +249,14 @@ def _worker_said(run: Run, stimulus: WorkerSaid) -> Decision:
 
 
 def _cancel(run: Run, stimulus: CancelRequested, now: Now) -> Decision:
+    # Still in the queue: there is no process to wait for.
     if run.state is State.INIT and not run.slots:
         return _settle(run, stimulus.outcome, stimulus.reason, now.wall)
+    # Its processes are being killed already, and a fault must not end as "cancelled".
     if run.state is State.FAULT:
         return NOTHING
     if run.stopping:
+        # A second cancel can shorten the grace period; it changes neither outcome nor reason.
         sooner = now.mono + stimulus.grace_s < run.kill_at_mono
         if not sooner:
             return NOTHING
@@ -268,6 +279,7 @@ def _pause(run: Run, stimulus: PauseRequested) -> Decision:
     if run.state is not State.EXEC or run.stopping:
         doing = f"being stopped ({run.stopping})" if run.stopping else str(run.state)
         return Decision(refusal=f"run {run.run_id} is {doing}; only a run in EXEC can be paused")
+    # A stopped group cannot answer, so such a run counts as paused at once.
     by_signal = not run.capabilities.get("supports_pause", False)
     asked = PauseAsked(by_signal, stimulus.release)
     if by_signal:
@@ -276,6 +288,7 @@ def _pause(run: Run, stimulus: PauseRequested) -> Decision:
 
 
 def _resume(run: Run) -> Decision:
+    # The pause has not happened yet. The worker gets both commands in order and answers `resumed`.
     if run.pausing and run.state is State.EXEC:
         return Decision((ResumeAsked(),), (SendControl("resume"),))
     if run.state is not State.PAUSE or run.stopping:
@@ -284,6 +297,7 @@ def _resume(run: Run) -> Decision:
     if run.resuming:
         return NOTHING
     asked = (ResumeAsked(),)
+    # Without slots it waits in the queue; `SlotsGranted` then continues it.
     return _continue(run, asked) if run.slots else Decision(asked)
 
 
@@ -304,7 +318,7 @@ def _checkpoint(run: Run) -> Decision:
 
 def _why_not_saved(run: Run) -> str:
     if run.stopping:
-        return f"is being stopped ({run.stopping}); a worker that can save does so by itself"
+        return f"is being stopped ({run.stopping}); a worker that can save does so now"
     if run.state not in (State.RDY, State.EXEC, State.PAUSE):
         return f"is {run.state}; a checkpoint can be written in RDY, EXEC or PAUSE"
     if not run.capabilities.get("supports_checkpoint", False):
@@ -320,6 +334,8 @@ def _why_not_saved(run: Run) -> str:
 def _deadline(run: Run, stimulus: DeadlinePassed, now: Now) -> Decision:
     match stimulus.kind:
         case "launch" if run.launching:
+            # Nothing to record yet: either the supervisor starts after all, or the end that
+            # PreventStart writes is found like that of any other run.
             return Decision(instructions=(PreventStart(),))
         case "handshake" if run.state is State.HSHK and not run.stopping:
             return _fault(run, f"handshake timeout: {stimulus.detail}")
@@ -328,19 +344,21 @@ def _deadline(run: Run, stimulus: DeadlinePassed, now: Now) -> Decision:
             return _cancel(run, limit, now)
         case "grace" if run.stopping or run.state is State.FAULT:
             return Decision(instructions=(KillEverything(),))
+        # Not in PAUSE: a run that is stopped by a signal cannot beat.
         case "heartbeat" if run.state in (State.RDY, State.EXEC) and not run.stalled:
             return Decision((Stalled(stimulus.detail),))
     return NOTHING
 
 
 def _fault(run: Run, reason: str) -> Decision:
+    # The first reason stays: later ones are mostly its consequences.
     if run.state is State.FAULT:
         return Decision(instructions=(KillEverything(),))
     return Decision((Faulted(reason),), (KillEverything(),))
 
 
 def _ended(run: Run, end: ProcessEnded) -> Decision:
-    outcome, reason = _verdict(run, end)
+    outcome, reason = verdict(run, end)
     ended = ProcessesEnded(end.code, end.signal, end.detail)
     settled = _settle(run, outcome, reason, end.finished_at)
     vanished = outcome is Outcome.LOST and run.state is not State.FAULT
@@ -352,47 +370,3 @@ def _ended(run: Run, end: ProcessEnded) -> Decision:
 
 def _settle(run: Run, outcome: Outcome, reason: str, finished_at: float) -> Decision:
     return Decision((Settled(outcome, reason, finished_at),), (Archive(run.slots),))
-
-
-def _verdict(run: Run, end: ProcessEnded) -> tuple[Outcome, str]:
-    """How the run ended. Evidence of the process outranks what the worker said."""
-    # Before `stopping`: a run that finished while its cancellation was on the way has finished.
-    finished = end.code == 0 and run.completion_seen
-    if finished and run.state is not State.FAULT:
-        return Outcome.COMPLETED, ""
-    if run.stopping:
-        return Outcome(run.stopping), run.stop_reason
-    if run.state is State.FAULT and not run.completion_seen:
-        said = run.failure_reported
-        return Outcome.FAILED, f"{run.reason}; the worker said: {said}" if said else run.reason
-    if end.code is None and end.signal is None:
-        if run.completion_seen:
-            return Outcome.COMPLETED, "the completion record was seen, the exit code was not"
-        return Outcome.LOST, end.detail or "its processes vanished without an exit record"
-    return Outcome.FAILED, _failure_reason(run, end)
-
-
-def _failure_reason(run: Run, end: ProcessEnded) -> str:
-    if end.memory:
-        return f"ran out of memory ({describe_exit(end)})"
-    if end.detail:
-        return end.detail
-    if end.code == 0:
-        if run.completion_seen:
-            return run.reason
-        return "no completion record: the worker exited 0 without run_completed"
-    if run.failure_reported:
-        return run.failure_reported
-    after = " after run_completed" if run.completion_seen else ""
-    return f"{describe_exit(end)}{after}"
-
-
-def describe_exit(end: ProcessEnded) -> str:
-    """A process's end in words."""
-    if end.signal is not None:
-        try:
-            name = f" ({signal.Signals(end.signal).name})"
-        except ValueError:
-            name = ""
-        return f"killed by signal {end.signal}{name}"
-    return f"exit code {end.code}"

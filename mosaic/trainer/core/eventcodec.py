@@ -2,7 +2,7 @@
 
 Reading is as strict as writing. A log may come from another home, an older MOSAIC or a disk that
 lost a bit; an event of an unknown kind or with a wrong field is an error that names the field,
-instead of a row that is wrong in a way that shows up weeks later.
+instead of a wrong row that is noticed weeks later.
 """
 
 import math
@@ -41,7 +41,7 @@ class _Shape:
 
 
 def encode(event: RunEvent) -> tuple[str, dict[str, Json]]:
-    """An event's kind and data, as the log holds them."""
+    """An event's kind and data, as stored in the log."""
     return event.kind, _plain_fields(event, _SHAPES[event.kind])
 
 
@@ -87,6 +87,8 @@ def _read(key: str, value: object, read: _Reader) -> object:
 
 def _plain_fields(item: Any, shape: _Shape) -> dict[str, Json]:
     values = ((slot.key, getattr(item, slot.name)) for slot in shape.slots)
+    # Unset fields are left out, so a new optional field does not change older kinds of lines. Our
+    # own fields come last: a worker's note cannot overwrite them.
     plain = {key: _plain(value) for key, value in values if value is not None}
     return {**getattr(item, shape.rest), **plain} if shape.rest else plain
 
@@ -97,7 +99,7 @@ def _plain(value: Any) -> Json:
     if isinstance(value, Mapping):
         return dict(value)
     if is_dataclass(value):
-        return {each.name: getattr(value, each.name) for each in fields(value)}
+        return {item.name: getattr(value, item.name) for item in fields(value)}
     if isinstance(value, Outcome):
         return str(value)
     plain: Json = value
@@ -128,6 +130,7 @@ def _flag(value: object) -> bool:
 
 
 def _whole(value: object) -> int:
+    # In Python, True is an int; in a log it is a mistake.
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= _LARGEST:
         raise ValueError(f"{_shown(value)} is not a whole number")
     return value
@@ -187,7 +190,7 @@ def _reader(annotation: Any) -> _Reader:
         return _PLAIN[annotation]
     inner = get_args(annotation)
     if get_origin(annotation) in (Union, UnionType):
-        read = _reader(next(each for each in inner if each is not type(None)))
+        read = _reader(next(kind for kind in inner if kind is not type(None)))
         return lambda value: None if value is None else read(value)
     if get_origin(annotation) is Mapping:
         return _object
@@ -208,8 +211,8 @@ def _list_of(read: _Reader) -> _Reader:
 
 def _shape(kind: Any) -> _Shape:
     hints = get_type_hints(kind)
-    rest = [each.name for each in fields(kind) if each.metadata.get("rest")]
-    slots = tuple(_slot(each, hints) for each in fields(kind) if each.name not in rest)
+    rest = [item.name for item in fields(kind) if item.metadata.get("rest")]
+    slots = tuple(_slot(item, hints) for item in fields(kind) if item.name not in rest)
     return _Shape(kind, slots, frozenset(slot.key for slot in slots), "".join(rest))
 
 
@@ -219,4 +222,5 @@ def _slot(item: Field[Any], hints: Mapping[str, Any]) -> _Slot:
     return _Slot(item.name, key, _reader(hints[item.name]), required)
 
 
+# Built once: every line of every log is read with these when a registry is rebuilt.
 _SHAPES: dict[str, _Shape] = {kind.kind: _shape(kind) for kind in get_args(RunEvent)}

@@ -171,7 +171,7 @@ class Stalled:
 
 @dataclass(frozen=True)
 class Recovered:
-    """A stalled run was heard again."""
+    """A stalled run showed a sign of life."""
 
     kind: ClassVar = "recovered"
 

@@ -74,12 +74,16 @@ def plan(claims: Sequence[Claim], machine: Machine, hold: str = "") -> Plan:
     ahead = 0
     for claim in sorted(claims, key=lambda claim: (-claim.priority, claim.order)):
         need = claim.request
+        # Before anything is set aside: such a run would block the queue for good.
         impossible = hold or _impossible(need, machine)
         if impossible:
             waits[claim.run_id] = impossible
             continue
+        # `gpus` is a wish that the machine may be too small for, `gpus_mandatory` is not.
         gpus_wanted = max(need.gpus_mandatory, min(need.gpus, len(machine.gpus)))
         lacking = _lacking(need, gpus_wanted, cpus, gpus, memory, machine)
+        # Set aside even if the run has to wait: otherwise a stream of small runs behind it would
+        # take every slot that becomes free, and a large run would never start.
         cpu_share, cpus = cpus[: need.cpus], cpus[need.cpus :]
         gpu_share, gpus = gpus[:gpus_wanted], gpus[gpus_wanted:]
         memory = max(0, memory - need.memory_mb)
@@ -93,7 +97,7 @@ def plan(claims: Sequence[Claim], machine: Machine, hold: str = "") -> Plan:
 
 
 def _impossible(need: Request, machine: Machine) -> str:
-    """Why a run can never start on this machine; such a run must not hold up others."""
+    """Why a run can never start on this machine; empty if it can."""
     if need.cpus > len(machine.cpus):
         return f"needs {need.cpus} CPU slots, this machine has {len(machine.cpus)}"
     if need.gpus_mandatory > len(machine.gpus):
@@ -126,6 +130,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _gpu_holders(machine: Machine) -> str:
+    # Another program comes first: the end of our own runs would not free its GPU.
     for sentence in machine.busy.values():
         return f"; {sentence}"
     draining = sorted(machine.draining & set(machine.gpus))

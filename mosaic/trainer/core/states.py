@@ -52,6 +52,8 @@ _MOST_CHECKPOINTS = 50
 LIVE = frozenset(State) - {State.TERM}
 WITH_PROCESS = frozenset({State.HSHK, State.RDY, State.EXEC, State.PAUSE, State.FAULT})
 
+# FAULT and TERM can be reached from every live state, because a process can die at any moment.
+# Nothing leads out of TERM: a retry is a new run.
 TRANSITIONS: frozenset[tuple[State, State]] = frozenset(
     {
         (State.INIT, State.HSHK),
@@ -225,6 +227,7 @@ def _fold(run: Run, event: Event) -> Run:
         case WorkerSpawned() as what:
             return _spawned(run, what, event.mono)
         case Registered() as what:
+            # A worker that registers again, with a restarted daemon, keeps its state.
             state = State.RDY if run.state is State.HSHK else run.state
             return replace(run, state=state, capabilities=what.capabilities)
         case Started():
@@ -290,6 +293,8 @@ def _spawned(run: Run, what: WorkerSpawned, mono: float) -> Run:
         state=State.HSHK,
         supervisor_pid=what.supervisor_pid,
         pid=what.pid,
+        # Set again: the launch deadline counts from the reservation, the handshake deadline and
+        # the wall-clock limit from here.
         launched_mono=mono,
     )
 
@@ -308,6 +313,7 @@ def _pause_and_resume(
             )
         case Paused():
             slots = () if run.release_on_pause else run.slots
+            # No longer stalled: while paused, silence is expected.
             return replace(
                 run, state=State.PAUSE, pausing=False, paused_mono=mono, slots=slots, stalled=False
             )
@@ -317,6 +323,7 @@ def _pause_and_resume(
         case SlotsRegained():
             return replace(run, slots=what.slots)
         case Resumed():
+            # Time in a pause does not count towards the wall-clock limit.
             idle = mono - run.paused_mono if run.state is State.PAUSE else 0.0
             return replace(
                 run,
@@ -330,6 +337,7 @@ def _pause_and_resume(
 
 def _checkpoint_saved(run: Run, what: CheckpointSaved, at: float) -> Run:
     saved = Checkpoint(what.path, what.step, what.sha256, what.content, at)
+    # Saved again under the same name: the file was replaced, and its old checksum with it.
     others = tuple(kept for kept in run.checkpoints if kept.path != saved.path)
     return replace(run, checkpoints=(*others, saved)[-_MOST_CHECKPOINTS:])
 
@@ -363,7 +371,7 @@ def _ending(run: Run, what: StopAsked | Faulted | ProcessesEnded | Settled) -> R
 
 
 def _annotated(run: Run, what: Annotated) -> Run:
-    """Exactly these three fields: whatever else an annotation claims never gets this far."""
+    """Exactly these three fields; reading the event has refused any other."""
     return replace(
         run,
         run_name=run.run_name if what.run_name is None else what.run_name,
@@ -380,6 +388,7 @@ def run_to_dict(run: Run) -> dict[str, Any]:
 def run_from_dict(data: Mapping[str, Any]) -> Run:
     """The row from plain data."""
     known = dict(data)
+    # JSON has neither enums nor tuples.
     known["state"] = State(known["state"])
     known["request"] = Request(**known["request"])
     known["checkpoints"] = tuple(Checkpoint(**item) for item in known["checkpoints"])

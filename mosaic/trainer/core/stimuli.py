@@ -1,4 +1,4 @@
-"""What can happen to a run: calls, the worker's words, deadlines, deaths. Plain data."""
+"""What can happen to a run: calls, the worker's lines, deadlines, ended processes. Plain data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

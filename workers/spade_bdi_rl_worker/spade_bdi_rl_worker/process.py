@@ -142,9 +142,9 @@ class SpadeProcess(WorkerProcess):
         )
 
     def _is_paused(self) -> bool:
-        return not self._going_on.is_set() and not self._stop.is_set()
+        return not self._not_paused.is_set() and not self._stop.is_set()
 
-    def _last_words(self, error: BaseException | None) -> int:
+    def _report_end(self, error: BaseException | None) -> int:
         # Telemetry first: the last line ends the run, and what comes after it is not read.
         self.finish_telemetry()
         write_manifest(self.run_id, self._settings, self.run_dir)
@@ -154,4 +154,4 @@ class SpadeProcess(WorkerProcess):
         if error is None and not self.stopping:
             self.emit.run_completed(**self.summary)
             return 0
-        return super()._last_words(error)
+        return super()._report_end(error)
