@@ -39,12 +39,13 @@ _ENDED = {
     Outcome.TIME_LIMIT: Status("Time limit", "clock", "warning", 7),
     Outcome.LOST: Status("Lost", "question", "danger", 5),
     Outcome.INTERRUPTED: Status("Interrupted", "stop", "warning", 7),
+    Outcome.DAMAGED: Status("Damaged", "warning", "danger", 5),
 }
 _UNKNOWN = Status("Ended", "stop", "muted", 8)
 _PENDING = Status("Sending …", "clock", "muted", 0)
 _STALLED = Status("Stalled", "warning", "warning", 0)
 _STOPPING = Status("Stopping", "stop", "warning", 0)
-_GONE_WRONG = (Outcome.FAILED, Outcome.LOST, Outcome.TIME_LIMIT)
+_GONE_WRONG = (Outcome.FAILED, Outcome.LOST, Outcome.TIME_LIMIT, Outcome.DAMAGED)
 
 
 def status_of(run: RunRecord) -> Status:

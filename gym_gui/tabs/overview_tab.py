@@ -80,7 +80,9 @@ class OverviewTab(RunTab):
         self._icon.setPixmap(icons.pixmap(status.icon, theme.tone(status.tone), 20))
         self._title.set_full(title_of(run))
         self._state.setText(status.label)
-        tone = "danger" if run.outcome in (Outcome.FAILED, Outcome.LOST) else "info"
+        tone = (
+            "danger" if run.outcome in (Outcome.FAILED, Outcome.LOST, Outcome.DAMAGED) else "info"
+        )
         self._reason.say(tone, one_line(run))
         self._show_numbers()
         self._facts.setText(_facts(run))

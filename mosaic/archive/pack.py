@@ -23,7 +23,7 @@ from mosaic.errors import ArchiveError, HoldsSecretError
 _SENT_AT_ONCE = 2**20
 _CHECKPOINTS = "checkpoints"
 # Locks and the shared index of an SQLite log mean something to living processes only.
-_NOT_KEPT = ("supervisor.lock", "-shm")
+_NOT_KEPT = ("supervisor.lock", "imported.json", "-shm")
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ def describe(record: RunRecord) -> str:
 def _tell_end(trainer: TrainerClient, record: RunRecord) -> None:
     reason = f": {record.reason}" if record.reason else ""
     print(f"{record.run_id} {record.outcome}{reason}")
-    if record.outcome in ("failed", "lost"):
+    if record.outcome in ("failed", "lost", "damaged"):
         last = "".join(
             chunk.text for chunk in trainer.logs(record.run_id, stream="stderr", tail_lines=12)
         )

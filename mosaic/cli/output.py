@@ -29,6 +29,7 @@ OUTCOME_STYLES = {
     "time_limit": "yellow",
     "lost": "bold red",
     "interrupted": "yellow",
+    "damaged": "bold red",
 }
 
 

@@ -15,6 +15,8 @@ from mosaic.config.suggest import allowed_names, did_you_mean
 from mosaic.errors import InvalidConfigError, Problem
 
 MAX_CONFIG_BYTES = 1_000_000
+# Far beyond what any worker has, and far below what makes a check slow or recurse too deeply.
+_DEEPEST, _MOST_KEYS, _MOST_PROBLEMS = 50, 1000, 200
 PLACEHOLDERS = ("RUN_ID", "RUN_DIR", "VAR_TENSORBOARD_DIR")
 
 NOT_JSON, MISSING, UNKNOWN_KEY, WRONG_TYPE = "CFG100", "CFG101", "CFG102", "CFG103"
@@ -153,7 +155,8 @@ def _parse(
     document: str | bytes | Mapping[str, object],
 ) -> tuple[dict[str, Any] | None, list[Problem]]:
     if isinstance(document, Mapping):
-        return dict(document), []
+        too_much = _too_much(document)
+        return (None, [too_much]) if too_much else (dict(document), [])
     size = len(document)
     if size > MAX_CONFIG_BYTES:
         text = f"the configuration has {size:,} bytes; at most {MAX_CONFIG_BYTES:,} are allowed"
@@ -163,7 +166,7 @@ def _parse(
     def refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         result: dict[str, Any] = {}
         for key, value in pairs:
-            if key in result:
+            if key in result and len(duplicates) < _MOST_PROBLEMS:
                 duplicates.append(
                     Problem("", DUPLICATE_KEY, f"the key {key!r} is given twice; keep one")
                 )
@@ -187,11 +190,37 @@ def _parse(
     if not isinstance(parsed, dict):
         kind = type(parsed).__name__
         return None, [Problem("", NOT_JSON, f"a configuration is a JSON object, not a {kind}")]
-    return parsed, duplicates
+    too_much = _too_much(parsed)
+    return (None, [too_much]) if too_much else (parsed, duplicates)
+
+
+def _too_much(document: Mapping[str, object]) -> Problem | None:
+    """What makes a document too deep or too wide to be checked in bounded time; without recursion.
+
+    Everything that looks at a configuration later, here and in the workers, recurses into it and
+    searches its names.
+    """
+    level: list[tuple[str, object]] = [("", document)]
+    for _ in range(_DEEPEST):
+        below: list[tuple[str, object]] = []
+        for where, value in level:
+            if isinstance(value, Mapping):
+                if len(value) > _MOST_KEYS:
+                    text = f"an object with {len(value):,} keys; at most {_MOST_KEYS:,} are allowed"
+                    return Problem(where, TOO_LARGE, text)
+                below += [(f"{where}{pointer((str(key),))}", item) for key, item in value.items()]
+            elif isinstance(value, list):
+                below += [(where, item) for item in value if isinstance(item, Mapping | list)]
+        level = below
+    if level:
+        where = level[0][0][:200]
+        return Problem(where, TOO_LARGE, f"nested more than {_DEEPEST} levels deep")
+    return None
 
 
 def _telling(details: Sequence[ErrorDetails]) -> Iterator[ErrorDetails]:
     """The errors that say something: where one type of a choice nearly fits, not the other's."""
+    details = details[:_MOST_PROBLEMS]  # below, each is compared with all others
     for detail in details:
         where, branch = detail["loc"][:-1], detail["loc"][-1]
         nearer = any(

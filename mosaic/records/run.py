@@ -34,6 +34,8 @@ class Outcome(StrEnum):
     TIME_LIMIT = "time_limit"
     LOST = "lost"
     INTERRUPTED = "interrupted"
+    # Not how it ended, but all that can be said: what it left makes no sense.
+    DAMAGED = "damaged"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +104,7 @@ class RunRecord(Record):
     state: Annotated[State, "INIT, HSHK, RDY, EXEC, PAUSE, FAULT or TERM; see below."] = State.INIT
     outcome: Annotated[
         Outcome | None,
-        "Set in TERM: completed, failed, cancelled, time_limit, lost or interrupted.",
+        "Set in TERM: completed, failed, cancelled, time_limit, lost, interrupted or damaged.",
     ] = None
     reason: Annotated[str | None, "One sentence on why it ended or is in FAULT."] = None
     wait_reason: Annotated[

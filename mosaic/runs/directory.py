@@ -74,6 +74,11 @@ class RunDirectory:
     def exit(self) -> Path:
         return self.path / "exit.json"
 
+    @property
+    def imported(self) -> Path:
+        """There in a run that came from another home, where its idempotency key was spent."""
+        return self.path / "imported.json"
+
     def create(self) -> None:
         """Make the folder of a new run.
 
@@ -85,10 +90,14 @@ class RunDirectory:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """A JSON object that another process writes whole; None when it is absent or damaged."""
+    """A JSON object of the user's own files; None when it is absent or damaged.
+
+    It follows links, as people expect of their own files. What a run has written is read with
+    `mosaic.runs.opening.read_document`.
+    """
     try:
         document = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) else None
 

@@ -7,9 +7,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from mosaic.runs import opening
 from mosaic.system import atomic
 
 FILE_NAME = "events.jsonl"
+# A log of a million events; what is larger was not written by us.
+LARGEST = 256 * 2**20
 
 
 @dataclass(frozen=True)
@@ -24,9 +27,14 @@ class LogLine:
 
 
 def append(run_dir: Path, lines: Sequence[LogLine]) -> None:
-    """Add events durably; a half line left by a crash is cut off first."""
+    """Add events durably; a half line left by a crash is cut off first.
+
+    Something else in the log's place is moved aside: a run that is still at work must be able to
+    end. What the log held before is in the registry.
+    """
     text = "".join(json.dumps(asdict(line)) + "\n" for line in lines)
-    descriptor = os.open(run_dir / FILE_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    opening.clear_the_way(run_dir / FILE_NAME)
+    descriptor = opening.open_regular(run_dir, FILE_NAME, os.O_RDWR | os.O_CREAT)
     try:
         end = _whole_lines_end(descriptor)
         os.ftruncate(descriptor, end)
@@ -41,23 +49,33 @@ def append(run_dir: Path, lines: Sequence[LogLine]) -> None:
 
 
 def read(run_dir: Path) -> list[LogLine]:
-    """All whole events in order; reading stops at the first line that is not one."""
+    """All whole events in order; reading stops at the first line that is not one.
+
+    Raises:
+        OSError: What is there is no file that could be read.
+    """
     try:
-        content = (run_dir / FILE_NAME).read_bytes()
+        content = opening.read_regular(run_dir, FILE_NAME, LARGEST)
     except FileNotFoundError:
         return []
     return _whole_events(content)[0]
 
 
 def repair(run_dir: Path) -> None:
-    """Cut a damaged log after its last whole event, so that it can go on; a copy is kept."""
+    """Cut a damaged log after its last whole event, so that it can continue; a copy is kept.
+
+    A log without a single whole event is left as it is: there is nothing to continue.
+
+    Raises:
+        OSError: What is there is no file that could be read.
+    """
     path = run_dir / FILE_NAME
     try:
-        content = path.read_bytes()
+        content = opening.read_regular(run_dir, FILE_NAME, LARGEST)
     except FileNotFoundError:
         return
     _, good = _whole_events(content)
-    if content[good:].strip():
+    if good and content[good:].strip():
         atomic.write_bytes(path.with_suffix(".damaged"), content)
         atomic.write_bytes(path, content[:good])
 

@@ -14,10 +14,9 @@ from typing import BinaryIO
 
 from mosaic.config.paths import confine
 from mosaic.errors import ConfinementError, RunFileError
+from mosaic.runs.opening import FOLDER, NEVER_WAIT, open_below
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Without O_NONBLOCK, opening a pipe that has no writer waits for one for ever.
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FILE = os.O_RDONLY | NEVER_WAIT
 _DEEPEST = 16
 _MOST_ENTRIES = 100_000
 
@@ -43,7 +42,7 @@ def list_folder(run_dir: Path, folder: str, recursive: bool = False) -> list[Fou
     Raises:
         RunFileError: It is missing, is no folder, or is outside the run.
     """
-    descriptor, place = _open(run_dir, folder, _FOLDER)
+    descriptor, place = _open(run_dir, folder, FOLDER)
     try:
         prefix = "" if place == "." else f"{place}/"
         found = []
@@ -75,7 +74,7 @@ def _open(run_dir: Path, path: str, flags: int) -> tuple[int, str]:
     """The descriptor of a path inside a run, and the path with its links resolved."""
     try:
         place = confine(run_dir, path).relative_to(run_dir.resolve())
-        return _open_each(run_dir.resolve(), place.parts, flags), str(place)
+        return open_below(run_dir.resolve(), place.parts, flags), str(place)
     except ConfinementError:
         raise RunFileError(
             f"{path!r} is outside the run directory; give a path relative to it"
@@ -85,18 +84,6 @@ def _open(run_dir: Path, path: str, flags: int) -> tuple[int, str]:
     except (OSError, ValueError, RuntimeError) as error:  # the last: links in a circle
         problem = error.strerror if isinstance(error, OSError) else str(error)
         raise RunFileError(f"{path!r} cannot be read: {problem}") from None
-
-
-def _open_each(root: Path, parts: tuple[str, ...], flags: int) -> int:
-    """Open one component after the other, so that no link is followed on the way."""
-    current = os.open(root, _FOLDER)
-    for number, part in enumerate(parts, start=1):
-        try:
-            below = os.open(part, flags if number == len(parts) else _FOLDER, dir_fd=current)
-        finally:
-            os.close(current)
-        current = below
-    return current
 
 
 def _walk(folder: int, prefix: str, depth: int) -> Iterator[FoundFile]:
@@ -114,7 +101,7 @@ def _walk(folder: int, prefix: str, depth: int) -> Iterator[FoundFile]:
 
 def _walk_below(name: str, parent: int, prefix: str, depth: int) -> Iterator[FoundFile]:
     try:
-        folder = os.open(name, _FOLDER, dir_fd=parent)
+        folder = os.open(name, FOLDER, dir_fd=parent)
     except OSError:
         return  # removed, replaced or not readable
     try:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from mosaic.runs import opening
 from mosaic.runs.log_filter import LineFilter
 
 MAX_SHOWN_LINE = 16 * 1024
@@ -59,7 +60,8 @@ def tail_offset(path: Path, count: int, hidden: bytes = b"") -> int:
 def _open(path: Path) -> int | None:
     """A log for reading; None when there is none, or a link that may lead anywhere."""
     try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        # From the run directory on: `logs` itself may be a link, too.
+        return opening.open_regular(path.parent.parent, f"{path.parent.name}/{path.name}")
     except OSError:
         return None
 

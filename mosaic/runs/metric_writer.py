@@ -11,6 +11,7 @@ import urllib.parse
 from pathlib import Path
 from types import TracebackType
 
+from mosaic.runs import opening
 from mosaic.runs.disk import refuses
 
 FOLDER = "metrics"
@@ -82,9 +83,9 @@ class MetricWriter:
     def _append(self, tag: str, points: list[Point]) -> int:
         """How many points the disk took."""
         content = b"".join(POINT.pack(*point) for point in points)
-        descriptor = os.open(
-            path_of(self._folder, tag), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644
-        )
+        place = f"{FOLDER}/{path_of(self._folder, tag).name}"
+        flags = os.O_WRONLY | os.O_CREAT
+        descriptor = opening.open_regular(self._folder.parent, place, flags)
         try:
             whole = os.fstat(descriptor).st_size // POINT.size * POINT.size
             return os.pwrite(descriptor, content, whole) // POINT.size
@@ -115,7 +116,10 @@ def path_of(folder: Path, tag: str) -> Path:
 def newest_point(folder: Path, tag: str) -> Point | None:
     """The last whole point of a tag; None when it has none."""
     try:
-        with open(path_of(folder, tag), "rb") as file:
+        descriptor = opening.open_regular(
+            folder.parent, f"{folder.name}/{path_of(folder, tag).name}"
+        )
+        with os.fdopen(descriptor, "rb") as file:
             whole = os.fstat(file.fileno()).st_size // POINT.size
             if not whole:
                 return None

@@ -43,10 +43,10 @@ def write_provenance(
 
 def add_facts(run_dir: Path, **facts: Any) -> None:
     """Add what only the training process knows: wrapper chain, ROM hash, devices."""
-    from mosaic.runs.directory import read_json
+    from mosaic.runs.opening import read_document
 
     path = run_dir / "provenance.json"
-    atomic.write_json(path, {**(read_json(path) or {}), **facts})
+    atomic.write_json(path, {**(read_document(path) or {}), **facts})
 
 
 def _distributions() -> Iterator[Any]:

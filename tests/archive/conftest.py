@@ -22,7 +22,7 @@ class Place:
         return {
             path.relative_to(folder).as_posix(): path.read_bytes()
             for path in sorted(folder.rglob("*"))
-            if path.is_file() and path.name != "supervisor.lock"
+            if path.is_file() and path.name not in ("supervisor.lock", "imported.json")
         }
 
     def runs(self) -> list[str]:

@@ -228,6 +228,8 @@ def _lying_logs(forger: _Forger) -> Hostile:
         "an endless name": (forger.annotated(run_name="x" * 2**21), "bytes"),
         "half a letter": (forger.annotated(idempotency_key="\ud800"), "makes no sense"),
         "odd checkpoints": (forger.annotated(checkpoints=[1]), "makes no sense"),
+        "a request of its own": (forger.annotated(request={"evil": 1}), "request: unknown field"),
+        "no request": (forger.annotated(request=None), "request: unknown field"),
         "a state of its own": (forger.annotated(state="TERM"), "state: unknown field"),
     }
 

@@ -145,6 +145,29 @@ def test_the_same_run_again_is_no_work_and_another_one_is_refused(
     assert f"mosaic restore {run_id}" in place.mosaic("import", str(file), code=2)
 
 
+def test_f32_the_key_of_an_imported_run_answers_no_submission(
+    make_place: Callable[..., Place], tmp_path: Path
+) -> None:
+    """A key that was used in another home starts a new run here, also after a rebuild."""
+    there, here = make_place("there"), make_place("here")
+    config = there.trainer.config("short")
+    original = there.trainer.client.submit(config, idempotency_key="nightly")["run_id"]
+    there.trainer.ended(original)
+    file = tmp_path / "run.tar.gz"
+    there.mosaic("export", original, "-o", str(file))
+    here.mosaic("import", str(file))
+    here.trainer.kill()
+    for path in here.trainer.home.trainer.glob("registry.sqlite3*"):
+        path.unlink()
+    here.trainer.start()
+    assert here.runs() == [original]
+    fresh = here.trainer.client.submit(config, idempotency_key="nightly")["run_id"]
+    assert fresh != original
+    assert here.trainer.ended(fresh)["outcome"] == "completed"
+    assert here.trainer.client.submit(config, idempotency_key="nightly")["run_id"] == fresh
+    assert not here.mosaic.json("import", str(file))["runs"][0]["created"]
+
+
 def test_only_ended_runs_are_exported(make_place: Callable[..., Place], tmp_path: Path) -> None:
     """A run that still writes is refused with what to do; a mistyped id and a taken name too."""
     place = make_place("one")

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import grpc
@@ -16,13 +17,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.trainer import Trainer, until
 
-from mosaic.errors import StorageError
+from mosaic.errors import RunDamagedError, StorageError
 from mosaic.records.run import Outcome
 from mosaic.runs import eventlog, logs
-from mosaic.runs.directory import RunDirectory, read_json
+from mosaic.runs.directory import RunDirectory
 from mosaic.runs.eventlog import LogLine
+from mosaic.runs.opening import read_document
 from mosaic.trainer.core.states import Run, State
-from mosaic.trainer.loop.recovery import load_run, process_keys
+from mosaic.trainer.loop.recovery import process_keys, read_back
 from mosaic.trainer.loop.tailer import LineTailer, cap_log
 from mosaic.trainer.storage.registry import Registry, Vitals
 from mosaic.workers.lifecycle import MAX_LINE
@@ -316,11 +318,14 @@ def test_d05_files_with_random_damage(
         content = bytearray(path.read_bytes())
         content[position : position + len(noise)] = noise
         path.write_bytes(bytes(content))
-    load_run(tmp_path)
+    with suppress(RunDamagedError):
+        read_back(tmp_path, known=True)
     process_keys(RunDirectory(tmp_path))
-    read_json(supervisor)
+    read_document(supervisor)
     eventlog.repair(tmp_path)
     whole = eventlog.read(tmp_path)
+    if not whole:
+        return  # left as it is for people to repair: there is nothing to continue
     eventlog.append(tmp_path, [LogLine(len(whole) + 1, "note", 9.0, 9.0, {})])
     assert len(eventlog.read(tmp_path)) == len(whole) + 1
 

@@ -106,7 +106,7 @@ def _on_disk(home: Home, *kinds: str) -> str:
 
 
 def test_a_registry_is_rebuilt_from_the_directories(tmp_path: Path) -> None:
-    """Runs the registry does not know are read back; epochs go on from the newest of them."""
+    """Runs the registry does not know are read back, damaged ones too; epochs go on."""
     home = _home(tmp_path)
     ended = _on_disk(home, "submitted", "settled")
     live = _on_disk(home, "submitted", "slots_reserved")
@@ -116,8 +116,9 @@ def test_a_registry_is_rebuilt_from_the_directories(tmp_path: Path) -> None:
     registry = Registry(home.registry)
     found = reconcile(home, registry)
     assert [run.run_id for run, _ in found.live] == [live]
-    assert (found.epoch, found.newest_id) == (7, live)
-    assert registry.ids() == {ended, live}
+    assert (found.epoch, found.newest_id) == (7, nonsense.name)
+    assert registry.ids() == {ended, live, nonsense.name}
+    assert registry.ids("damaged") == {nonsense.name}
     assert registry.next_epoch(after=found.epoch) == 8
     registry.close()
 

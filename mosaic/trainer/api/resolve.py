@@ -5,8 +5,10 @@ import asyncio
 from mosaic.errors import AmbiguousRunError, RunNotFoundError
 from mosaic.runs.ids import check_run_id, is_run_id, is_run_id_prefix
 from mosaic.trainer.api.messages import run_message
+from mosaic.trainer.core.states import Run
+from mosaic.trainer.loop import damage
 from mosaic.trainer.loop.engine import Engine
-from mosaic.trainer.storage.registry import StoredRun
+from mosaic.trainer.storage.registry import StoredRun, Vitals
 from mosaic.wire import trainer_pb2 as pb
 
 
@@ -18,8 +20,14 @@ class RunMessages:
 
     def of(self, stored: StoredRun) -> pb.Run:
         """A run as clients see it."""
+        run_id = stored.run.run_id
         directory = str(self._live.run_dir(stored).path)
-        return run_message(stored, directory, self._live.wait_reason(stored.run.run_id))
+        try:
+            return run_message(stored, directory, self._live.wait_reason(run_id))
+        except (TypeError, ValueError) as error:
+            # One row that cannot be sent must not keep a client from all the others.
+            row = damage.as_damaged(Run(run_id), f"its record cannot be sent: {error}")
+            return run_message(StoredRun(row, Vitals(), stored.sequence), directory)
 
 
 async def resolve_run(engine: Engine, text: str) -> StoredRun:

@@ -18,6 +18,7 @@ from mosaic.trainer.core.events import Copied, Json, RunEvent
 _Reader = Callable[[object], object]
 # What SQLite and protobuf can hold.
 _LARGEST = 2**63
+_RECORDED = tuple(outcome for outcome in Outcome if outcome is not Outcome.DAMAGED)
 
 
 @dataclass(frozen=True)
@@ -150,11 +151,11 @@ def number(value: object) -> float:
 
 
 def _outcome(value: object) -> Outcome:
-    try:
-        return Outcome(_text(value))
-    except ValueError:
-        allowed = ", ".join(Outcome)
-        raise ValueError(f"{_shown(value)} is not an outcome ({allowed})") from None
+    # Damage is found, never recorded: what a log says about itself is no evidence of it.
+    for outcome in _RECORDED:
+        if value == outcome:
+            return outcome
+    raise ValueError(f"{_shown(value)} is not an outcome ({', '.join(_RECORDED)})")
 
 
 def _json(value: object) -> Json:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from mosaic.errors import InvalidTransitionError
+from mosaic.records.run import Outcome
 from mosaic.records.run import State as State
 from mosaic.trainer.core.events import (
     AdoptedByDaemon,
@@ -152,6 +153,11 @@ class Run:
     @property
     def live(self) -> bool:
         return self.state is not State.TERM
+
+    @property
+    def damaged(self) -> bool:
+        """What it left makes no sense: a row made from what could be read, not from events."""
+        return self.outcome == Outcome.DAMAGED
 
     @property
     def launching(self) -> bool:

@@ -1,10 +1,12 @@
 """The extra environment variables of runs that wait for their start."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from mosaic.config.paths import Home
-from mosaic.runs.directory import RunDirectory, read_json
+from mosaic.runs.directory import RunDirectory
+from mosaic.runs.opening import open_regular, read_document
 from mosaic.system.shortage import shortage
 
 _Mark = tuple[int, int, int]
@@ -35,11 +37,12 @@ class RunEnvironments:
         if mark is None:
             return None
         if run_id not in self._known or self._known[run_id][0] != mark:
-            document = read_json(self._path(run_id))
-            if document is None:
+            document = read_document(self._path(run_id))
+            environment = document.get("environment", {}) if document is not None else None
+            if not isinstance(environment, dict):
                 _raise_if_short(self._path(run_id))
                 return None
-            self._known[run_id] = (mark, document.get("environment", {}))
+            self._known[run_id] = (mark, {str(key): str(environment[key]) for key in environment})
         return self._known[run_id][1]
 
     def take(self, run_id: str) -> Mapping[str, str]:
@@ -67,7 +70,7 @@ class RunEnvironments:
 def _raise_if_short(path: Path) -> None:
     """A file that could not be read for want of room is not damaged: its run has to wait."""
     try:
-        path.open("rb").close()
+        os.close(open_regular(path.parent, path.name))
     except OSError as error:
         if shortage(error):
             raise

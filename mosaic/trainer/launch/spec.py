@@ -12,6 +12,7 @@ from mosaic.config.paths import HOME_VARIABLE, Home
 from mosaic.config.secrets import SecretStore
 from mosaic.connect import auth
 from mosaic.runs.directory import RunDirectory
+from mosaic.runs.opening import clear_the_way, open_regular
 from mosaic.system import atomic
 from mosaic.system.processes import MARKER, boot_id
 from mosaic.trainer.core.states import Run
@@ -81,8 +82,11 @@ def prevent_start(directory: RunDirectory) -> bool:
     Returns:
         False when a supervisor holds the lock or has begun: then it lives or has lived.
     """
-    # Under the supervisor's own lock, so that one of the two sees what the other has done.
-    descriptor = os.open(directory.supervisor_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+    # Under the supervisor's own lock, so that one of the two sees what the other has done. What is
+    # no file no supervisor can lock either, so it can be moved away.
+    clear_the_way(directory.supervisor_lock)
+    flags = os.O_RDWR | os.O_CREAT
+    descriptor = open_regular(directory.path, directory.supervisor_lock.name, flags)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -10,7 +10,8 @@ from mosaic.config.settings import Settings
 from mosaic.errors import MosaicError
 from mosaic.fastlane.ownership import sweep_leftovers
 from mosaic.records.run import Outcome
-from mosaic.runs.directory import RunDirectory, read_json
+from mosaic.runs.directory import RunDirectory
+from mosaic.runs.opening import read_document
 from mosaic.trainer.core.states import Run
 from mosaic.trainer.launch.controls import ControlStreams
 from mosaic.trainer.launch.environments import RunEnvironments
@@ -41,7 +42,7 @@ class Retries:
         """Try a run again if it was lost and is not itself a second try."""
         if run.outcome != Outcome.LOST or not self._settings.retry_lost:
             return
-        document = read_json(RunDirectory(self._home.run_dir(run.run_id)).config)
+        document = read_document(RunDirectory(self._home.run_dir(run.run_id)).config)
         # The tag ends the chain: a machine that loses every run must not be kept busy by it.
         if document is None or run.tags[-1:] == (_RETRY_TAG,):
             return

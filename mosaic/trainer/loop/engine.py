@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from mosaic.config.paths import Home
@@ -28,7 +29,7 @@ from mosaic.trainer.launch.controls import ControlStreams
 from mosaic.trainer.launch.effects import Effects
 from mosaic.trainer.launch.environments import RunEnvironments
 from mosaic.trainer.launch.executor import Executor
-from mosaic.trainer.loop import housekeeping, intake, recovery
+from mosaic.trainer.loop import damage, housekeeping, intake, recovery
 from mosaic.trainer.loop.background import BackgroundTasks
 from mosaic.trainer.loop.endings import Endings, Retries
 from mosaic.trainer.loop.live import LiveRuns
@@ -38,7 +39,7 @@ from mosaic.trainer.loop.slots import SlotTable
 from mosaic.trainer.loop.submissions import Submissions
 from mosaic.trainer.loop.trash import Trash
 from mosaic.trainer.storage.journal import Journal
-from mosaic.trainer.storage.registry import Registry, StoredRun
+from mosaic.trainer.storage.registry import Registry, StoredRun, Vitals
 from mosaic.workers.discovery import DiscoveredWorker
 
 # Why the loop polls: a worker's log, its exit record and `/proc` cannot all be waited for with one
@@ -159,6 +160,11 @@ class Engine:
         """
         stored = self.live.stored(run_id)
         run = stored.run
+        if run.damaged:
+            run = damage.handle(self.home, run, stimulus)
+            if run is not stored.run:
+                self.journal.publish(run, stored.vitals)
+            return StoredRun(run, stored.vitals, stored.sequence)
         decision = decide(run, stimulus, Now(time.time(), time.monotonic()))
         if decision.refusal:
             raise InvalidTransitionError(decision.refusal)
@@ -211,18 +217,25 @@ class Engine:
         # A clock that was set back must not give a new run an id that sorts before old ones.
         ids.continue_after(found.newest_id)
         for run, vitals in found.live:
-            watch = self.live.add(run, vitals)
-            watch.keys = recovery.process_keys(watch.directory) or recovery.marked_keys(run)
-            evidence = recovery.gather(watch.directory, watch.keys)
-            stimulus = recovery.judge(run, evidence, self.epoch)
-            if stimulus is not None:
-                self._try_apply(run.run_id, stimulus)
-            self.look_at(run.run_id)
+            with _fence(run.run_id, "taken over"):
+                self._take_over(run, vitals)
+
+    def _take_over(self, run: Run, vitals: Vitals) -> None:
+        watch = self.live.add(run, vitals)
+        watch.keys = recovery.process_keys(watch.directory) or recovery.marked_keys(run)
+        evidence = recovery.gather(watch.directory, watch.keys)
+        stimulus = recovery.judge(run, evidence, self.epoch)
+        if stimulus is not None:
+            self._try_apply(run.run_id, stimulus)
+        self.look_at(run.run_id)
 
     async def run_forever(self) -> None:
         """Turn after turn: observe, schedule, tidy up."""
         while True:
-            self._turn()
+            # Each run has a fence of its own. This one is for what was not foreseen beside them:
+            # a daemon that stumbles over it must still answer.
+            with _fence("(all)", "looked after"):
+                self._turn()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), self._pause_s())
             self._wake.clear()
@@ -272,17 +285,15 @@ class Engine:
             return
         offset, seq = watch.vitals.log_offset, watch.vitals.log_seq
         now = Now(time.time(), time.monotonic())
-        try:
-            for stimulus in observe(run, watch, self.settings, now):
-                self.apply(run.run_id, stimulus)
-        except StorageError as error:
-            log.error("run %s: %s; it will be looked at again", run.run_id, error)
-            # The lines were read but not recorded. Read them again once the disk takes events.
-            watch.vitals = replace(watch.vitals, log_offset=offset, log_seq=seq)
-            watch.tailer = Watch.of(watch.directory, watch.vitals).tailer
-        except Exception:
-            # One run that cannot be understood must not take the others with it.
-            log.exception("run %s could not be observed", run.run_id)
+        with _fence(run.run_id, "observed"):
+            try:
+                for stimulus in observe(run, watch, self.settings, now):
+                    self.apply(run.run_id, stimulus)
+            except StorageError as error:
+                log.error("run %s: %s; it will be looked at again", run.run_id, error)
+                # The lines were read but not recorded. Read them again once the disk takes events.
+                watch.vitals = replace(watch.vitals, log_offset=offset, log_seq=seq)
+                watch.tailer = Watch.of(watch.directory, watch.vitals).tailer
 
     def _try_apply(self, run_id: str, stimulus: Stimulus) -> None:
         try:
@@ -295,15 +306,17 @@ class Engine:
         for run, watch in self.live.watches():
             if watch.vitals_dirty:
                 watch.vitals_dirty = False
-                watch.curves.flush()
+                with _fence(run.run_id, "given its curves"):
+                    watch.curves.flush()
                 persist = now - watch.persisted_mono > _VITALS_PERSIST_S
                 watch.persisted_mono = now if persist else watch.persisted_mono
                 self.journal.publish_vitals(run, watch.vitals, persist)
 
     def _housekeep(self) -> None:
         self.disk.look()
-        directories = [watch.directory for _, watch in self.live.watches()]
-        housekeeping.cap_logs(directories, self.settings)
+        for run, watch in self.live.watches():
+            with _fence(run.run_id, "kept within its limit of logs"):
+                housekeeping.cap_logs(watch.directory, self.settings)
         self.trash.empty_expired()
         # Space may have become free, or a foreign program may have left a GPU.
         self._unscheduled = True
@@ -355,6 +368,15 @@ class Engine:
         if watch is not None and watch.wait_reason != reason:
             watch.wait_reason = reason
             watch.vitals_dirty = True
+
+
+@contextmanager
+def _fence(run_id: str, what: str) -> Iterator[None]:
+    """Whatever goes wrong with one run must not take the others with it."""
+    try:
+        yield
+    except Exception:
+        log.exception("run %s could not be %s", run_id, what)
 
 
 def _has_begun(run: Run) -> bool:

@@ -4,12 +4,12 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Iterable
 from pathlib import Path
 
 from mosaic.config.paths import Home
 from mosaic.config.secrets import SecretStore
 from mosaic.config.settings import Settings
+from mosaic.runs import opening
 from mosaic.runs.directory import RunDirectory, remove_tree
 from mosaic.trainer.launch import hardware
 from mosaic.trainer.loop.tailer import cap_log
@@ -53,22 +53,32 @@ def keep_logs(home: Home, run_id: str, directory: RunDirectory) -> None:
     try:
         archive.mkdir(mode=0o700, exist_ok=True)
         for path in (directory.stdout, directory.stderr):
-            if path.is_file() and not path.is_symlink() and not (archive / path.name).exists():
-                # A link costs no space and no time, whatever the log's size; another file system
-                # (a bind mount of `logs`) can only be copied to.
-                try:
-                    os.link(path, archive / path.name)
-                except OSError:
-                    shutil.copyfile(path, archive / path.name)
+            if not (archive / path.name).exists():
+                _keep(directory, path.name, archive / path.name)
     except OSError as error:
         log.error("the logs of run %s could not be archived: %s", run_id, error)
 
 
-def cap_logs(directories: Iterable[RunDirectory], settings: Settings) -> None:
+def _keep(directory: RunDirectory, name: str, target: Path) -> None:
+    try:
+        descriptor = opening.open_regular(directory.path, f"logs/{name}")
+    except OSError:
+        return  # none was written, or something that is no log is in its place
+    with os.fdopen(descriptor, "rb") as log_file:
+        # The opened file and not its path, which may lead elsewhere by now. A link costs no space
+        # and no time, whatever the log's size; another file system (a bind mount of `logs`) can
+        # only be copied to.
+        try:
+            os.link(f"/proc/self/fd/{descriptor}", target, follow_symlinks=True)
+        except OSError:
+            with target.open("xb") as copy:
+                shutil.copyfileobj(log_file, copy)
+
+
+def cap_logs(directory: RunDirectory, settings: Settings) -> None:
     """Free the oldest part of logs that have grown past the limit."""
-    for directory in directories:
-        for path in (directory.stdout, directory.stderr):
-            cap_log(path, settings.log_cap_mb * 2**20)
+    for path in (directory.stdout, directory.stderr):
+        cap_log(path, settings.log_cap_mb * 2**20)
 
 
 def remove_files(home: Home, run_id: str, run_dir: Path) -> None:
@@ -85,7 +95,7 @@ def has_expired(run_dir: Path, settings: Settings) -> bool:
     try:
         # The change time: a move sets it, and a user who writes into the folder does not end the
         # wait sooner, as the modification time of a file within could.
-        moved_at = run_dir.stat().st_ctime
-    except FileNotFoundError:
+        moved_at = os.lstat(run_dir).st_ctime
+    except OSError:
         return False
     return moved_at < time.time() - settings.trash_days * 86400

@@ -3,23 +3,22 @@
 import hashlib
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from mosaic.archive.content import Cleaner
 from mosaic.archive.manifest import ArchivedRun
 from mosaic.config.secrets import extract, misplaced
 from mosaic.errors import ArchiveError, HoldsSecretError, RunDamagedError
-from mosaic.runs import eventlog
-from mosaic.runs.directory import RunDirectory, read_json
+from mosaic.runs import eventlog, opening
+from mosaic.runs.directory import RunDirectory
+from mosaic.system import atomic
 from mosaic.trainer.core.decisions import Now, decide
 from mosaic.trainer.core.states import Event, Run, State
 from mosaic.trainer.core.stimuli import ImportedAsCopy
 from mosaic.trainer.loop.recovery import last_vitals
 from mosaic.trainer.storage import history
 from mosaic.trainer.storage.registry import Vitals
-
-_LARGEST_LOG = 256 * 2**20
-_LATEST = 2**33
 
 
 def load(place: Path, run_id: str) -> tuple[Run, Vitals]:
@@ -28,30 +27,34 @@ def load(place: Path, run_id: str) -> tuple[Run, Vitals]:
     Raises:
         ArchiveError: Its event log is not that of a run that has ended, or is damaged.
     """
-    log = place / eventlog.FILE_NAME
-    if not log.is_file() or log.stat().st_size > _LARGEST_LOG:
-        raise ArchiveError(f"run {run_id} has no event log that could be one")
-    config = read_json(RunDirectory(place).config)
+    try:
+        log = opening.read_regular(place, eventlog.FILE_NAME, eventlog.LARGEST)
+    except OSError:
+        raise ArchiveError(f"run {run_id} has no event log that could be one") from None
+    config = opening.read_document(RunDirectory(place).config)
     if config is None:
         raise ArchiveError(f"run {run_id} has no readable config.json")
-    _check_no_credential(config, run_id)
     try:
+        _check_no_credential(config, run_id)
         run = history.load(place, run_id)
     except RunDamagedError as error:
         raise ArchiveError(str(error)) from None
-    lines = log.read_bytes().count(b"\n")
-    if run is None or run.version != lines:
+    except RecursionError:
+        raise ArchiveError(f"config.json of run {run_id} is nested too deeply") from None
+    if run is None or run.version != log.count(b"\n"):
         raise ArchiveError(f"the event log of run {run_id} is damaged")
     if run.state is not State.TERM:
         raise ArchiveError(f"run {run_id} has not ended; only ended runs are imported")
     if run.deleted:
         raise ArchiveError(f"run {run_id} was in the trash of its home")
-    for moment in (run.created_at, run.started_at, run.finished_at):
-        if not 0 <= moment < _LATEST:
-            raise ArchiveError(f"run {run_id}: {moment} is no point in time")
-    if not 0 <= run.epoch < _LATEST:
-        raise ArchiveError(f"run {run_id}: {run.epoch} is no epoch")
-    return run, last_vitals(run, place)
+    # Its key was spent in another home. Here it must not answer a submission that it never was.
+    atomic.write_json(RunDirectory(place).imported, {})
+    return without_key(run), last_vitals(run, place)
+
+
+def without_key(run: Run) -> Run:
+    """A run from another home: nothing that is submitted here can mean it."""
+    return replace(run, idempotency_key="")
 
 
 def _check_no_credential(config: Mapping[str, object], run_id: str) -> None:

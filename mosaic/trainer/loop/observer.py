@@ -5,13 +5,17 @@ does change is the run's `Watch`: the position in the log, the newest vital sign
 that the daemon keeps for workers without any.
 """
 
+import logging
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mosaic.config.settings import Settings
-from mosaic.runs.directory import RunDirectory, read_json
+from mosaic.runs import opening
+from mosaic.runs.directory import RunDirectory
+from mosaic.runs.opening import read_document
 from mosaic.system.processes import ProcessKey, boot_id, is_alive, marked_processes
 from mosaic.trainer.core.decisions import (
     Now,
@@ -46,7 +50,13 @@ _STDERR_TAIL = 16 * 1024
 _NOTES = frozenset({"note", "curriculum_stage", "phase_started"})
 # Each note is an event and so an fsync; a worker that floods must not slow the others down.
 _NOTES_A_TURN = 50
+# What one run may take of a turn, in lines of plain output. A line of ours is parsed, an event is
+# brought to the disk: 50 events, or 2,000 heartbeats, then the others have their turn.
+_COST_OF_A_LINE, _COST_OF_AN_EVENT, _COST_OF_A_TURN = 10, 400, 20_000
 _MAX_METRICS = 200
+_LONGEST_TEXT = 2000
+
+log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -136,7 +146,7 @@ def observe(run: Run, watch: Watch, settings: Settings, now: Now) -> Iterator[St
 def _launch_news(run: Run, watch: Watch, now: Now) -> Iterator[Stimulus]:
     if not run.launching:
         return
-    ended = read_json(watch.directory.exit)
+    ended = read_document(watch.directory.exit)
     if ended and ended.get("error"):
         yield LaunchFailed(_not_started(ended))
         return
@@ -147,22 +157,34 @@ def _launch_news(run: Run, watch: Watch, now: Now) -> Iterator[Stimulus]:
 
 
 def _not_started(ended: Mapping[str, Any]) -> str:
-    return f"the worker could not be started: {ended['error']}; run: mosaic doctor"
+    said = str(ended["error"])[:_LONGEST_TEXT].encode(errors="replace").decode()
+    return f"the worker could not be started: {said}; run: mosaic doctor"
 
 
 def _log_lines(run: Run, watch: Watch, now: Now) -> Iterator[Stimulus]:
     """What the worker said since last time."""
-    oversized, notes = watch.tailer.oversized, 0
-    for line in watch.tailer.poll():
-        parsed = parse_line(line, run.run_id, watch.vitals.log_seq)
-        noted = isinstance(parsed, LifecycleLine) and parsed.event in _NOTES
-        notes += noted
-        if isinstance(parsed, QuarantinedLine) or (noted and notes > _NOTES_A_TURN):
-            _quarantine(watch, 1)
-        elif isinstance(parsed, LifecycleLine):
-            yield from _lifecycle_line(run, watch, parsed, now)
+    oversized, notes, cost = watch.tailer.oversized, 0, 0
+    with closing(watch.tailer.poll()) as lines:
+        for line in lines:
+            parsed = parse_line(line, run.run_id, watch.vitals.log_seq)
+            noted = isinstance(parsed, LifecycleLine) and parsed.event in _NOTES
+            notes += noted
+            if isinstance(parsed, QuarantinedLine) or (noted and notes > _NOTES_A_TURN):
+                _quarantine(watch, 1)
+            elif isinstance(parsed, LifecycleLine):
+                yield from _lifecycle_line(run, watch, parsed, now)
+            cost += _cost(parsed)
+            if cost > _COST_OF_A_TURN:
+                break
     _quarantine(watch, watch.tailer.oversized - oversized)
     watch.vitals = replace(watch.vitals, log_offset=watch.tailer.offset)
+
+
+def _cost(parsed: LifecycleLine | QuarantinedLine | None) -> int:
+    if parsed is None:
+        return 1
+    event = isinstance(parsed, LifecycleLine) and parsed.event not in VITAL_SIGNS
+    return _COST_OF_AN_EVENT if event else _COST_OF_A_LINE
 
 
 def _quarantine(watch: Watch, count: int) -> None:
@@ -204,11 +226,14 @@ def _newest(metrics: dict[str, float]) -> dict[str, float]:
 
 def _exit_record(run: Run, watch: Watch) -> dict[str, Any] | None:
     """The record of the run's end; an empty one when its processes vanished without any."""
-    ended = read_json(watch.directory.exit)
+    # A folder in the record's place would keep the supervisor from ever writing it.
+    if opening.clear_the_way(watch.directory.exit):
+        log.warning("run %s: its exit.json was not a file; it is set aside", run.run_id)
+    ended = read_document(watch.directory.exit)
     if ended is not None or run.state is State.INIT or watch.anyone_alive():
         return ended
     # Read again: the supervisor may have written it between our first look and its own end.
-    return read_json(watch.directory.exit) or {}
+    return read_document(watch.directory.exit) or {}
 
 
 def _end(run: Run, watch: Watch, ended: Mapping[str, Any], now: Now) -> Stimulus:
@@ -232,20 +257,15 @@ def _end(run: Run, watch: Watch, ended: Mapping[str, Any], now: Now) -> Stimulus
     return ProcessEnded(
         code=code if isinstance(code, int) and 0 <= code < 256 else None,
         signal=number if isinstance(number, int) and 0 < number < 256 else None,
-        finished_at=finished if isinstance(finished, float) else now.wall,
+        # What no clock shows would make the run's own log unreadable.
+        finished_at=finished if isinstance(finished, float) and 0 <= finished < 2**33 else now.wall,
         detail=_not_started(ended) if ended.get("error") else "",
         memory=memory,
     )
 
 
 def _memory_in_stderr(watch: Watch) -> bool:
-    try:
-        with open(watch.directory.stderr, "rb") as handle:
-            handle.seek(0, 2)
-            handle.seek(max(0, handle.tell() - _STDERR_TAIL))
-            last_words = handle.read()
-    except OSError:
-        return False
+    last_words = opening.read_end(watch.directory.path, "logs/stderr.log", _STDERR_TAIL)
     return any(mark in last_words for mark in _MEMORY_MARKS)
 
 

@@ -10,13 +10,15 @@ import fcntl
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeGuard
 
 from mosaic.config.paths import Home
-from mosaic.errors import RunDamagedError
-from mosaic.runs import eventlog
-from mosaic.runs.directory import RunDirectory, read_json
+from mosaic.errors import MosaicError, RunDamagedError, StorageError
+from mosaic.records.run import Outcome
+from mosaic.runs import eventlog, opening
+from mosaic.runs.directory import RunDirectory
 from mosaic.runs.ids import is_run_id
 from mosaic.system.processes import (
     ProcessKey,
@@ -26,12 +28,14 @@ from mosaic.system.processes import (
     parent_of,
     start_time,
 )
+from mosaic.system.shortage import shortage
 from mosaic.trainer.core.states import Run, State
 from mosaic.trainer.core.stimuli import (
     Adopted,
     LaunchUndone,
     Stimulus,
 )
+from mosaic.trainer.loop import damage
 from mosaic.trainer.storage import history
 from mosaic.trainer.storage.registry import Registry, StoredRun, Vitals
 from mosaic.workers.lifecycle import LifecycleLine, parse_line
@@ -39,6 +43,8 @@ from mosaic.workers.lifecycle import LifecycleLine, parse_line
 # Modification times come from the file system's clock, which may run behind ours.
 _CLOCK_SLACK_S = 5.0
 _LAST_WORDS = 16 * 1024
+# The most that Linux can be configured to.
+_LARGEST_PID = 2**22 + 1
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +64,8 @@ def judge(run: Run, evidence: Evidence, epoch: int) -> Stimulus | None:
     # Neither a record nor a lock: nothing was started, or a supervisor is so young that it has not
     # taken its lock yet. Launching again is safe all the same, because the lock lets only one of
     # the two begin.
-    if run.launching and not evidence.spawned and not evidence.supervisor_starting:
+    began = evidence.spawned or evidence.ended or evidence.supervisor_starting
+    if run.launching and not began:
         return LaunchUndone()
     if run.state is not State.INIT and evidence.alive and not evidence.ended:
         return Adopted(epoch)
@@ -68,8 +75,8 @@ def judge(run: Run, evidence: Evidence, epoch: int) -> Stimulus | None:
 def gather(directory: RunDirectory, keys: Sequence[ProcessKey]) -> Evidence:
     """Look at the disk and the process table."""
     return Evidence(
-        spawned=bool(keys) or directory.supervisor.exists(),
-        ended=directory.exit.exists(),
+        spawned=bool(keys) or opening.is_regular(directory.supervisor),
+        ended=opening.is_regular(directory.exit),
         supervisor_starting=_lock_held(directory.supervisor_lock),
         alive=any(is_alive(key) for key in keys),
     )
@@ -77,18 +84,19 @@ def gather(directory: RunDirectory, keys: Sequence[ProcessKey]) -> Evidence:
 
 def process_keys(directory: RunDirectory) -> list[ProcessKey]:
     """The worker and its supervisor, as the supervisor wrote them down."""
-    document = read_json(directory.supervisor)
-    if document is None:
-        return []
-    try:
-        boot = str(document["boot_id"])
-        worker = ProcessKey(int(document["pid"]), int(document["start_time"]), boot)
-        shim = ProcessKey(
-            int(document["supervisor_pid"]), int(document["supervisor_start_time"]), boot
-        )
-    except (KeyError, TypeError, ValueError):
-        return []
-    return [worker, shim]
+    document = opening.read_document(directory.supervisor) or {}
+    boot, keys = document.get("boot_id"), []
+    for role in ("", "supervisor_"):
+        pid, started = document.get(f"{role}pid"), document.get(f"{role}start_time")
+        if not (isinstance(boot, str) and _is_pid(pid) and isinstance(started, int)):
+            return []
+        keys.append(ProcessKey(pid, started, boot))
+    return keys
+
+
+def _is_pid(value: object) -> TypeGuard[int]:
+    """Whether a number can be a process: what is larger no system call takes."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < _LARGEST_PID
 
 
 def marked_keys(run: Run) -> list[ProcessKey]:
@@ -107,23 +115,10 @@ def marked_keys(run: Run) -> list[ProcessKey]:
     return keys
 
 
-def load_run(run_dir: Path) -> Run | None:
-    """A run from its event log; None when the log holds nothing usable.
-
-    One damaged log must not keep a daemon from all the other runs, so it is named in the daemon's
-    log and passed over.
-    """
-    try:
-        return history.load(run_dir)
-    except RunDamagedError as error:
-        log.error("%s", error)
-        return None
-
-
 def last_vitals(run: Run, run_dir: Path) -> Vitals:
     """The vital signs of an ended run, from the last lines of its own log."""
     step, total, metrics, heard = 0, 0, dict[str, float](), 0.0
-    for raw in _last_lines(RunDirectory(run_dir).stdout):
+    for raw in opening.read_end(run_dir, "logs/stdout.log", _LAST_WORDS).split(b"\n"):
         line = parse_line(raw, run.run_id, 0)
         if isinstance(line, LifecycleLine):
             heard = run.finished_at
@@ -131,16 +126,6 @@ def last_vitals(run: Run, run_dir: Path) -> Vitals:
                 step, total = line.fields["step"], line.fields.get("total", 0)
                 metrics |= line.fields["values"]
     return Vitals(step=step, total=total, metrics=metrics, last_heartbeat=heard)
-
-
-def _last_lines(path: Path) -> list[bytes]:
-    try:
-        with open(path, "rb") as log_file:
-            log_file.seek(0, os.SEEK_END)
-            log_file.seek(max(0, log_file.tell() - _LAST_WORDS))
-            return log_file.read().split(b"\n")
-    except OSError:
-        return []
 
 
 @dataclass(frozen=True)
@@ -154,40 +139,94 @@ class Found:
 
 def reconcile(home: Home, registry: Registry) -> Found:
     """Bring the registry up to date with the run directories, which are the truth."""
-    live = {stored.run.run_id: stored for stored in registry.live()}
+    live = {stored.run.run_id: stored for stored in registry.live() if not stored.run.damaged}
     known, covered = registry.ids(), registry.covered_until() - _CLOCK_SLACK_S
-    epoch = 0
+    damaged = registry.ids(Outcome.DAMAGED)
+    epoch, seen = 0, set[str]()
     for run_dir in _run_directories(home):
         name = run_dir.name
+        seen.add(name)
         # Ten thousand ended runs must not be read at every start: a log that is older than the
-        # newest commit of the registry holds nothing that the registry has not.
-        if name in known and name not in live and not _changed_since(run_dir, covered):
+        # newest commit of the registry holds nothing that the registry has not. A damaged one is
+        # always read, because someone may have repaired it.
+        settled = name in known and name not in live and name not in damaged
+        if settled and not _changed_since(run_dir, covered):
             continue
-        stored = registry.get(name) if name in known else None
-        run = load_run(run_dir) if stored else _reload(run_dir)
-        # A registry that knows more than the log: the run directory was removed or cut while the
-        # daemon went on, so the row is all that is left.
-        if run is None or (stored and run.version < stored.run.version):
-            if stored is None:
-                continue
-            run = stored.run
-        vitals = stored.vitals if stored else Vitals() if run.live else last_vitals(run, run_dir)
-        if stored is None or run.version > stored.run.version:
-            registry.put(run, vitals)
+        run, vitals = _bring_back(registry, run_dir, registry.get(name) if name in known else None)
         _put_in_its_place(home, run, run_dir)
         epoch = max(epoch, run.epoch)
         live.pop(name, None)
         if run.live:
             live[name] = StoredRun(run, vitals, 0)
+    for name in damaged - seen:
+        registry.remove(name)  # its files are gone, and there never was more than them
     registry.flush(timeout_s=60.0)
     found = [(live[run_id].run, live[run_id].vitals) for run_id in sorted(live)]
     return Found(found, epoch, max(registry.ids(), default=""))
 
 
-def _reload(run_dir: Path) -> Run | None:
-    """A run the registry does not know: its log alone counts, so what is damaged is set aside."""
-    eventlog.repair(run_dir)
-    return load_run(run_dir)
+def _bring_back(registry: Registry, run_dir: Path, stored: StoredRun | None) -> tuple[Run, Vitals]:
+    """One run as its log, or failing that the registry, has it; the registry knows it afterwards.
+
+    This is a fence: whatever its files hold, only this run suffers.
+    """
+    try:
+        run = read_back(run_dir, known=stored is not None and not stored.run.damaged)
+    except Exception as error:
+        if isinstance(error, OSError) and shortage(error):
+            # Not this run's fault: a daemon that started now would call sound runs damaged.
+            raise StorageError(f"the machine is short: {error.strerror}; try again") from error
+        if not isinstance(error, MosaicError | OSError):
+            log.exception("run %s: its files are beyond what was foreseen", run_dir.name)
+        run = damage.damaged_run(run_dir, damage.describe(error))
+    # A registry that knows more than the log: the run directory was removed or cut while the
+    # daemon went on, so the row is all that is left.
+    if stored and not stored.run.damaged and run.version < stored.run.version:
+        return stored.run, stored.vitals
+    if run.damaged:
+        log.error("run %s is damaged: %s", run.run_id, run.reason)
+        damage.end_processes(run.run_id)
+    vitals = stored.vitals if stored else Vitals() if run.live else _vitals(run, run_dir)
+    if stored is None or run.version > stored.run.version or run.outcome != stored.run.outcome:
+        registry.put(run, vitals)
+    return run, vitals
+
+
+def read_back(run_dir: Path, known: bool = False) -> Run:
+    """A run from its directory.
+
+    Args:
+        run_dir: The directory.
+        known: The registry has the run. Otherwise its log alone counts, so what is damaged at the
+            log's end is set aside and the run continues from what is left.
+
+    Raises:
+        RunDamagedError: Its log makes no sense, or contradicts what else is there.
+        OSError: It cannot be read.
+    """
+    if not known:
+        eventlog.repair(run_dir)
+    run = history.load(run_dir)
+    directory = RunDirectory(run_dir)
+    if run is None:
+        raise RunDamagedError(f"run {run_dir.name}: there is no event log with a whole event")
+    if opening.is_regular(directory.imported):
+        run = replace(run, idempotency_key="")  # spent in another home
+    # Nothing is started before its slots are on record, so this log has lost its end. Without
+    # the check the run would wait to be started a second time.
+    waits = run.state is State.INIT and not run.slots
+    if waits and (opening.is_regular(directory.exit) or opening.is_regular(directory.supervisor)):
+        problem = f"its event log ends with event {run.version}, but its worker was started"
+        raise RunDamagedError(f"run {run.run_id}: {problem}")
+    return run
+
+
+def _vitals(run: Run, run_dir: Path) -> Vitals:
+    try:
+        return last_vitals(run, run_dir)
+    except Exception:
+        log.exception("run %s: its last lines cannot be understood", run.run_id)
+        return Vitals()
 
 
 def _run_directories(home: Home) -> Iterator[Path]:
@@ -207,16 +246,19 @@ def _changed_since(run_dir: Path, moment: float) -> bool:
 def _put_in_its_place(home: Home, run: Run, run_dir: Path) -> None:
     """Finish a move to or from the trash that a crash interrupted."""
     place = (home.trash if run.deleted else home.runs) / run.run_id
-    if place != run_dir and not place.exists():
-        os.rename(run_dir, place)
+    if place != run_dir and not os.path.lexists(place):
+        try:
+            os.rename(run_dir, place)
+        except OSError as error:
+            log.error("run %s stays in %s: %s", run.run_id, run_dir.parent, error)
 
 
 def _lock_held(path: Path) -> bool:
     """Whether a supervisor holds its lock."""
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
+        descriptor = opening.open_regular(path.parent, path.name, os.O_RDWR)
+    except OSError:
+        return False  # no supervisor could take what is no file
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -1,11 +1,13 @@
 """Curves of runs whose worker writes none itself: its headline numbers, kept by the daemon."""
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from mosaic.curves.names import tag_of
 from mosaic.runs.metric_writer import DAEMONS_MARK, FOLDER, MetricWriter, Point, newest_point
+from mosaic.runs.opening import is_regular, open_regular
 
 # A worker that floods or invents names without end is cut off, not stored without end.
 _CLOSEST_S = 0.2
@@ -40,7 +42,7 @@ class CurveKeeper:
     def flush(self) -> None:
         """Write what was noted, if the work is still the daemon's."""
         if self._writer is not None and not self._theirs:
-            self._theirs = not (self._folder / DAEMONS_MARK).exists()
+            self._theirs = not is_regular(self._folder / DAEMONS_MARK)
             if not self._theirs:
                 self._writer.flush()
 
@@ -57,12 +59,13 @@ class CurveKeeper:
         if self._writer is not None:
             return True
         mark = self._folder / DAEMONS_MARK
-        if self._folder.exists() and not mark.exists():
+        if os.path.lexists(self._folder) and not is_regular(mark):
             self._theirs = True
             return False
         with suppress(OSError):
             self._writer = MetricWriter(self._run_dir, flush_every_s=float("inf"), for_worker=True)
-            mark.touch()
+            place = f"{FOLDER}/{DAEMONS_MARK}"
+            os.close(open_regular(self._run_dir, place, os.O_WRONLY | os.O_CREAT))
         return self._writer is not None
 
     def _take(self, tag: str, point: Point) -> None:

@@ -6,8 +6,12 @@ from pathlib import Path
 from mosaic.errors import EventError, InvalidTransitionError, RunDamagedError
 from mosaic.runs import eventlog
 from mosaic.runs.eventlog import LogLine
+from mosaic.system.shortage import shortage
 from mosaic.trainer.core.eventcodec import decode, encode, number
 from mosaic.trainer.core.states import Event, Run, replay
+
+# Seconds: in the 23rd century.
+_LATEST = 2**33
 
 
 def append(run_dir: Path, events: Sequence[Event]) -> None:
@@ -38,8 +42,8 @@ def from_line(run_id: str, line: LogLine) -> Event:
             except ValueError as error:
                 raise EventError(f"{name}: {error}") from None
         return Event(line.seq, line.at, line.mono, decode(line.kind, line.data))
-    except EventError as error:
-        kind = str(line.kind)[:40]
+    except (EventError, RecursionError) as error:
+        kind = ascii(line.kind)[1:-1][:40] if isinstance(line.kind, str) else "no kind"
         raise RunDamagedError(
             f"run {run_id}: event {line.seq} ({kind}) of its log makes no sense: {error}"
         ) from None
@@ -54,12 +58,32 @@ def load(run_dir: Path, run_id: str = "") -> Run | None:
 
     Raises:
         RunDamagedError: The log makes no sense.
+        OSError: The machine is short of something; the log may be sound.
     """
     name = run_id or run_dir.name
-    events = [from_line(name, line) for line in eventlog.read(run_dir)]
-    if not events:
+    try:
+        lines = eventlog.read(run_dir)
+    except OSError as error:
+        if shortage(error):
+            raise
+        raise RunDamagedError(
+            f"run {name}: its {eventlog.FILE_NAME} cannot be read: {error.strerror or error}"
+        ) from None
+    if not lines:
         return None
     try:
-        return replay(name, events)
+        run = replay(name, [from_line(name, line) for line in lines])
     except InvalidTransitionError as error:
         raise RunDamagedError(str(error)) from None
+    _check(run)
+    return run
+
+
+def _check(run: Run) -> None:
+    """Refuse numbers that no daemon writes and that everyone who shows the run would stumble on."""
+    for moment in (run.created_at, run.started_at, run.finished_at):
+        if not 0 <= moment < _LATEST:
+            raise RunDamagedError(f"run {run.run_id}: {moment:g} is no point in time")
+    # The next daemon counts on from the largest epoch it finds.
+    if not 0 <= run.epoch < _LATEST:
+        raise RunDamagedError(f"run {run.run_id}: {run.epoch} is no epoch")

@@ -13,41 +13,34 @@ import queue
 import sqlite3
 import threading
 import time
-import uuid
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mosaic.errors import RegistryVersionError, StorageError
+from mosaic.errors import StorageError
+from mosaic.records.run import Outcome
 from mosaic.trainer import failpoints
-from mosaic.trainer.core.states import Run, run_from_dict, run_to_dict
+from mosaic.trainer.core.states import Run, State, run_from_dict, run_to_dict
+from mosaic.trainer.storage import schema
 from mosaic.trainer.storage.paging import Query, conditions, decode_token, encode_token
 
-SCHEMA_VERSION = 1
-_SCHEMA = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE runs (
-    run_id TEXT PRIMARY KEY, sequence INTEGER NOT NULL, state TEXT NOT NULL, outcome TEXT NOT NULL,
-    worker TEXT NOT NULL, algo TEXT NOT NULL, env_id TEXT NOT NULL, run_name TEXT NOT NULL,
-    created_at REAL NOT NULL, finished_at REAL NOT NULL, deleted INTEGER NOT NULL,
-    idempotency_key TEXT NOT NULL, search TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE details (
-    run_id TEXT PRIMARY KEY, row TEXT NOT NULL, vitals TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX runs_by_sequence ON runs (sequence);
-CREATE INDEX runs_by_state ON runs (state);
-CREATE INDEX runs_by_age ON runs (deleted, created_at, run_id);
-CREATE INDEX runs_by_key ON runs (idempotency_key) WHERE idempotency_key != '';
-CREATE TABLE removed (run_id TEXT PRIMARY KEY, sequence INTEGER NOT NULL) WITHOUT ROWID;
-"""
 _BUSY_RETRY_S = 0.2
 _START_PATIENCE_S = 20.0
-_COLUMNS = "row, vitals, sequence"
+_COLUMNS = "row, vitals, sequence, run_id"
 _SELECT = f"SELECT {_COLUMNS} FROM runs JOIN details USING (run_id)"
 _GONE = -1
+# What one row can be wrong with; a lock, a full disk or a damaged file is another matter.
+_UNWRITABLE = (
+    sqlite3.ProgrammingError,
+    sqlite3.InterfaceError,
+    sqlite3.IntegrityError,
+    sqlite3.DataError,
+    OverflowError,
+    ValueError,
+    TypeError,
+)
 
 log = logging.getLogger(__name__)
 
@@ -89,8 +82,8 @@ class Registry:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.rebuilt = self._prepare()
-        self._reader = self._connect()
+        self.rebuilt = schema.prepare(path)
+        self._reader = schema.connect(self._path)
         self._reader_lock = threading.Lock()
         self._work: queue.Queue[_Work | None] = queue.Queue()
         # What the writer has not committed yet; None is a row on its way out. Without it a client
@@ -197,9 +190,10 @@ class Registry:
         rows = self._read("SELECT run_id FROM runs WHERE idempotency_key = ?", (idempotency_key,))
         return str(rows[0][0]) if rows else None
 
-    def ids(self) -> set[str]:
-        """Every run id."""
-        return {row[0] for row in self._read("SELECT run_id FROM runs", ())}
+    def ids(self, outcome: str = "") -> set[str]:
+        """Every run id, or those of runs that ended so."""
+        where, values = (" WHERE outcome = ?", (outcome,)) if outcome else ("", ())
+        return {row[0] for row in self._read(f"SELECT run_id FROM runs{where}", values)}
 
     def ids_with_prefix(self, prefix: str, limit: int = 5) -> list[str]:
         """Ids that begin so, newest first."""
@@ -248,55 +242,16 @@ class Registry:
         more = len(rows) > query.page_size
         rows = rows[: query.page_size]
         runs = [_stored(row) for row in rows]
-        token = encode_token(rows[-1][3], runs[-1].run.run_id) if more else ""
+        token = encode_token(rows[-1][4], runs[-1].run.run_id) if more else ""
         return Page(runs, token, total)
 
     # ------------------------------------------------------------ inside
-
-    def _prepare(self) -> bool:
-        """Make sure a file of our schema is there; True when a new one was made."""
-        if self._path.exists():
-            version = _file_version(self._path)
-            if version is not None and version > SCHEMA_VERSION:
-                raise RegistryVersionError(
-                    f"{self._path} has schema {version}, this MOSAIC knows {SCHEMA_VERSION}: "
-                    "use the newer MOSAIC, or move the file away to build it again from the runs"
-                )
-            if version == SCHEMA_VERSION:
-                return False
-            self._set_aside()
-        connection = self._connect()
-        connection.executescript(_SCHEMA)
-        facts = (("generation", uuid.uuid4().hex), ("epoch", "0"), ("covered", "0"))
-        connection.executemany("INSERT INTO meta VALUES (?, ?)", facts)
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        connection.commit()
-        connection.close()
-        return True
-
-    def _set_aside(self) -> None:
-        stamp = time.strftime("%Y%m%d-%H%M%S")
-        for suffix in ("", "-wal", "-shm"):
-            part = self._path.with_name(self._path.name + suffix)
-            if part.exists():
-                part.rename(part.with_name(f"{part.name}.set-aside-{stamp}"))
-        log.warning("the registry was unreadable or old; it is set aside and built again")
-
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self._path, timeout=1.0, isolation_level=None, check_same_thread=False
-        )
-        # WAL: readers never wait for the writer. NORMAL: a power cut may cost the last commits,
-        # which the event logs restore; FULL would cost an fsync for each of them.
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        return connection
 
     def _enqueue(self, sql: str, values: Sequence[Any]) -> None:
         self._work.put(_Work(sql, values))
 
     def _write_forever(self) -> None:
-        connection = self._connect()
+        connection = schema.connect(self._path)
         try:
             while True:
                 first = self._work.get()
@@ -319,8 +274,7 @@ class Registry:
             try:
                 connection.execute("BEGIN IMMEDIATE")
                 for item in items:
-                    if item.sql:
-                        connection.execute(item.sql, item.values)
+                    self._execute(connection, item)
                 # In the same transaction as the rows it speaks for: a recovery that trusts it can
                 # skip every log that has not changed since.
                 covered = (repr(items[-1].at),)
@@ -340,6 +294,15 @@ class Registry:
                 item.done.set()
             if item.settles is not None:
                 self._settle(*item.settles)
+
+    def _execute(self, connection: sqlite3.Connection, item: "_Work") -> None:
+        """Write one row; one that cannot be written must not keep the others from the file."""
+        if not item.sql:
+            return
+        try:
+            connection.execute(item.sql, item.values)
+        except _UNWRITABLE as error:
+            log.error("the registry cannot hold a row of run %s: %s", item.values[0], error)
 
     def _settle(self, run_id: str, sequence: int) -> None:
         """A row has reached the file; forget it here."""
@@ -377,24 +340,11 @@ class _Work:
     at: float = field(default_factory=time.time)
 
 
-def _file_version(path: Path) -> int | None:
-    """The schema version of a file; None when it is not a sound registry."""
-    try:
-        connection = sqlite3.connect(path, timeout=10.0)
-        try:
-            version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-            if version == SCHEMA_VERSION:
-                if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-                    return None
-                connection.execute("SELECT row FROM details LIMIT 1")
-                if not connection.execute("SELECT value FROM meta WHERE key='epoch'").fetchone():
-                    return None
-            return version
-        finally:
-            connection.close()
-    except sqlite3.DatabaseError:
-        return None
-
-
 def _stored(row: Sequence[Any]) -> StoredRun:
-    return StoredRun(run_from_dict(json.loads(row[0])), Vitals(**json.loads(row[1])), row[2])
+    """A row of the file; one that makes no sense is shown as damaged instead of breaking a list."""
+    try:
+        return StoredRun(run_from_dict(json.loads(row[0])), Vitals(**json.loads(row[1])), row[2])
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        reason = f"its row in the registry cannot be read ({error}); start the daemon again"
+        run = Run(str(row[3]), State.TERM, outcome=Outcome.DAMAGED.value, reason=reason)
+        return StoredRun(run, Vitals(), row[2])
