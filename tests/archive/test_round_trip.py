@@ -151,7 +151,7 @@ def test_f32_the_key_of_an_imported_run_answers_no_submission(
     """A key that was used in another home starts a new run here, also after a rebuild."""
     there, here = make_place("there"), make_place("here")
     config = there.trainer.config("short")
-    original = there.trainer.client.submit(config, idempotency_key="nightly")["run_id"]
+    original = there.trainer.client.submit(config, idempotency_key="nightly").run_id
     there.trainer.ended(original)
     file = tmp_path / "run.tar.gz"
     there.mosaic("export", original, "-o", str(file))
@@ -161,10 +161,10 @@ def test_f32_the_key_of_an_imported_run_answers_no_submission(
         path.unlink()
     here.trainer.start()
     assert here.runs() == [original]
-    fresh = here.trainer.client.submit(config, idempotency_key="nightly")["run_id"]
+    fresh = here.trainer.client.submit(config, idempotency_key="nightly").run_id
     assert fresh != original
-    assert here.trainer.ended(fresh)["outcome"] == "completed"
-    assert here.trainer.client.submit(config, idempotency_key="nightly")["run_id"] == fresh
+    assert here.trainer.ended(fresh).outcome == "completed"
+    assert here.trainer.client.submit(config, idempotency_key="nightly").run_id == fresh
     assert not here.mosaic.json("import", str(file))["runs"][0]["created"]
 
 

@@ -68,8 +68,8 @@ def _rebuild(trainer: Trainer) -> None:
 
 
 def _others_are_well(trainer: Trainer, live: str) -> None:
-    assert trainer.client.get(live)["state"] == "EXEC"
-    assert trainer.ended(trainer.submit("short"))["outcome"] == "completed"
+    assert trainer.client.get(live).state == "EXEC"
+    assert trainer.ended(trainer.submit("short")).outcome == "completed"
 
 
 def _id(number: int) -> str:
@@ -81,7 +81,7 @@ def test_f01_odd_directories_are_damaged_runs_and_nothing_more(
     trainer: Trainer, folder: str
 ) -> None:
     """The daemon starts, lists each odd run with what is wrong, and lets people delete it."""
-    live = trainer.stepping()["run_id"]
+    live = trainer.stepping().run_id
     trainer.kill()
     names = {_id(number): name for number, name in enumerate(STRANGE)}
     places = {run_id: getattr(trainer.home, folder) / run_id for run_id in names}
@@ -113,10 +113,10 @@ def test_f01_odd_directories_are_damaged_runs_and_nothing_more(
 def _all_damaged(trainer: Trainer, names: dict[str, str], deleted: bool) -> None:
     for run_id, name in names.items():
         record = trainer.client.get(run_id)
-        assert (record["state"], record["outcome"]) == ("TERM", "damaged"), name
-        assert record["reason"], name
+        assert (record.state, record.outcome) == ("TERM", "damaged"), name
+        assert record.reason, name
     listed = trainer.client.list_runs(deleted=deleted, outcomes=["damaged"])[0]
-    assert {run["run_id"] for run in listed} == set(names)
+    assert {run.run_id for run in listed} == set(names)
 
 
 def _replaced(name: str, make: Callable[[Path], object]) -> Change:
@@ -162,7 +162,7 @@ def test_f01_an_odd_file_in_a_live_run_hurts_no_other(make_trainer: MakeTrainer)
     for run_id, change in zip(odd, IN_A_LIVE_RUN.values(), strict=True):
         change(trainer.home.run_dir(run_id))
     trainer.start()
-    assert trainer.client.get(live)["state"] == "EXEC"
+    assert trainer.client.get(live).state == "EXEC"
     for run_id in odd:
         trainer.client.cancel(run_id)
     for run_id in odd:
@@ -179,17 +179,17 @@ def test_f01_an_odd_file_in_a_live_run_hurts_no_other(make_trainer: MakeTrainer)
 
 def test_f01_a_live_run_beyond_repair_leaves_no_process(trainer: Trainer) -> None:
     """Registry and event log both lost: the run is damaged, and its processes hold no slot."""
-    odd = trainer.stepping()["run_id"]
+    odd = trainer.stepping().run_id
     trainer.kill()
     _replaced(eventlog.FILE_NAME, lambda path: path.mkdir())(trainer.home.run_dir(odd))
     for path in trainer.home.trainer.glob("registry.sqlite3*"):
         path.unlink()
     trainer.start()
-    assert trainer.client.get(odd)["outcome"] == "damaged"
+    assert trainer.client.get(odd).outcome == "damaged"
     steps = until(lambda: trainer.steps(odd), "it made steps")
     until(lambda: not _alive(trainer, odd), "its processes are gone")
     assert trainer.steps(odd) >= steps
-    assert trainer.ended(trainer.submit("short"))["outcome"] == "completed"
+    assert trainer.ended(trainer.submit("short")).outcome == "completed"
 
 
 def _alive(trainer: Trainer, run_id: str) -> bool:
@@ -206,11 +206,11 @@ def test_f01_a_repaired_run_is_a_run_again(trainer: Trainer) -> None:
     whole = log.read_bytes()
     log.write_bytes(whole.replace(b'"algo": "short"', b'"algo": 7'))
     _rebuild(trainer)
-    assert "algo" in trainer.client.get(run_id)["reason"]
+    assert "algo" in trainer.client.get(run_id).reason
     log.write_bytes(whole)
     trainer.restart()
     record = trainer.client.get(run_id)
-    assert (record["outcome"], record["algo"]) == ("completed", "short")
+    assert (record.outcome, record.algo) == ("completed", "short")
 
 
 def test_f01_the_registry_survives_a_row_that_it_cannot_hold(tmp_path: Path) -> None:
@@ -236,16 +236,16 @@ def test_f02_a_row_that_makes_no_sense_is_shown_as_damaged(trainer: Trainer) -> 
     with connection:
         connection.execute("UPDATE details SET row = ?", (json.dumps({"request": {"evil": 1}}),))
     connection.close()
-    assert [run["outcome"] for run in trainer.client.list_runs()[0]] == ["damaged"]
-    assert "registry" in trainer.client.get(run_id)["reason"]
+    assert [run.outcome for run in trainer.client.list_runs()[0]] == ["damaged"]
+    assert "registry" in trainer.client.get(run_id).reason
 
 
 def test_f15_a_folder_in_place_of_the_exit_record(trainer: Trainer) -> None:
     """A run that makes a folder called exit.json still ends, and its slot is free again."""
-    run_id = trainer.stepping()["run_id"]
+    run_id = trainer.stepping().run_id
     trainer.directory(run_id).exit.mkdir()
     trainer.client.cancel(run_id)
-    assert trainer.ended(run_id)["outcome"] == "cancelled"
+    assert trainer.ended(run_id).outcome == "cancelled"
     until(lambda: trainer.free_slots() == 2, "its slot is free")
 
 
@@ -261,6 +261,6 @@ def test_a_log_that_lost_its_end_is_never_a_run_that_waits(trainer: Trainer, kep
         path.unlink()
     trainer.start()
     record = trainer.ended(run_id)
-    assert record["outcome"] == ("damaged" if kept == 1 else "completed")
+    assert record.outcome == ("damaged" if kept == 1 else "completed")
     assert trainer.kinds(run_id).count("slots_reserved") == kept - 1
     assert RunDirectory(trainer.home.run_dir(run_id)).exit.exists()

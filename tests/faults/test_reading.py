@@ -27,14 +27,14 @@ def _swap(path: Path, make: Callable[[Path], object]) -> None:
 @pytest.mark.parametrize("name", ["logs/stderr.log", "logs/stdout.log", "exit.json"])
 def test_f03_a_pipe_in_its_directory_stops_only_the_run(trainer: Trainer, name: str) -> None:
     """A run whose log or exit record is a pipe ends; the daemon answers, also after a restart."""
-    run_id = trainer.stepping()["run_id"]
+    run_id = trainer.stepping().run_id
     _swap(trainer.home.run_dir(run_id) / name, os.mkfifo)
     trainer.client.cancel(run_id)
-    assert trainer.ended(run_id)["outcome"] == "cancelled"
+    assert trainer.ended(run_id).outcome == "cancelled"
     trainer.restart()
-    assert trainer.client.get(run_id)["outcome"] == "cancelled"
+    assert trainer.client.get(run_id).outcome == "cancelled"
     list(trainer.client.logs(run_id))
-    assert trainer.ended(trainer.submit("short"))["outcome"] == "completed"
+    assert trainer.ended(trainer.submit("short")).outcome == "completed"
 
 
 def test_f03_a_pipe_in_place_of_a_curve_is_no_curve(trainer: Trainer) -> None:
@@ -47,7 +47,7 @@ def test_f03_a_pipe_in_place_of_a_curve_is_no_curve(trainer: Trainer) -> None:
     trainer.restart()
     before = trainer.steps(run_id)
     until(lambda: trainer.steps(run_id) > before + 100, "it makes steps")
-    assert trainer.client.get(run_id)["state"] == "EXEC"
+    assert trainer.client.get(run_id).state == "EXEC"
     trainer.client.cancel(run_id)
     trainer.ended(run_id)
 
@@ -129,8 +129,8 @@ def test_f13_a_flood_of_lifecycle_lines_is_worked_off_in_slices(
 
     def over() -> bool:
         record = trainer.client.get(run_id)
-        versions.add(record["version"])
-        return bool(record["state"] == "TERM")
+        versions.add(record.version)
+        return bool(record.state == "TERM")
 
     until(over, "the flood is worked off", patience_s=300)
     # Answers that saw the run half-way: in between, the daemon had time for others.
@@ -200,12 +200,12 @@ def _openings(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 def test_f03_the_time_of_one_look_is_bounded(trainer: Trainer) -> None:
     """With pipes in place of all files of a live run, every call is still answered."""
-    run_id = trainer.stepping()["run_id"]
+    run_id = trainer.stepping().run_id
     directory = trainer.directory(run_id)
     for path in (directory.stdout, directory.stderr, directory.exit, directory.config):
         _swap(path, os.mkfifo)
     for _ in range(20):
-        assert trainer.client.health()["pid"] == trainer.pid
+        assert trainer.client.health().pid == trainer.pid
         time.sleep(0.05)
     trainer.client.cancel(run_id)
     trainer.ended(run_id)
