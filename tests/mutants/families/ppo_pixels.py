@@ -12,6 +12,7 @@ import torch
 from cleanrl_worker.kit.recurrent import Recurrent
 from mutants.families.ppo import SHARED
 from mutants.families.ppo import TURN as OF_FLAT
+from mutants.learning import CATCH, Learning
 from mutants.rollouts import AsPlain, Rollout, replay
 from mutants.subject import Check, Mutant, Subject
 from mutants.trial import rehearse
@@ -206,5 +207,15 @@ MUTANTS = [
         "obs[t], begins[t] = next_obs, 0 * act.begins",
         "updates remember past the end of an episode",
         WHOLE,
+    ),
+]
+
+LEARNING = [
+    Learning(
+        "ppo_atari",
+        f"{CATCH} --total-timesteps 40960 --learning-rate 1e-3",
+        "--learning-rate 1e-12 --total-timesteps 1024",
+        10,
+        slow=True,
     ),
 ]
