@@ -1,6 +1,7 @@
 """Fixtures of all tests: homes with real daemons that leave nothing behind."""
 
 import os
+import signal
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,16 @@ from support.trainer import Trainer, install_rogue, trainers
 
 # A test that forgets to close one file does no harm; every test that does so ends here.
 _MOST_FILES_KEPT = 150
+
+
+def pytest_configure() -> None:
+    """Obey Ctrl+C, and let what the tests start obey it.
+
+    A shell starts its background jobs with SIGINT ignored. Every process that the tests start would
+    inherit that, and the ones that interrupt a command would wait for ever.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
