@@ -31,7 +31,8 @@ class Settings(BaseModel):
     ] = 30.0
     handshake_timeout_s: Annotated[float, Field(gt=0, title="Handshake deadline")] = 60.0
     stall_after_s: Annotated[
-        float, Field(gt=0, title="Stalled after", description="seconds without a heartbeat")
+        float,
+        Field(gt=0, title="Stalled after", description="seconds without a heartbeat or a step"),
     ] = 90.0
     retry_lost: Annotated[
         bool, Field(title="Retry lost runs", description="submit a lost run again by itself")

@@ -131,7 +131,9 @@ class RunRecord(Record):
     capabilities: Annotated[Capabilities, "What the worker registered with; empty before that."] = (
         field(default_factory=Capabilities)
     )
-    stalled: Annotated[bool, "No sign of life for `stall_after_s` seconds."] = False
+    stalled: Annotated[bool, "No sign of life, or no progress, for `stall_after_s` seconds."] = (
+        False
+    )
     stopping: Annotated[str, "Outcome it is being stopped for; empty if it is not."] = ""
     priority: Annotated[int, "Higher starts first."] = 0
     parent_run_id: Annotated[str, "Run that this one continues, repeats or evaluates."] = ""

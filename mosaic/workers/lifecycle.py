@@ -79,9 +79,16 @@ class LifecycleEmitter:
         """The worker has shaken hands and begins."""
         self._emit("run_started", fields)
 
-    def heartbeat(self) -> None:
-        """The worker is alive."""
-        self._emit("heartbeat", {})
+    def heartbeat(self, step: int | None = None, where: str = "") -> None:
+        """The worker is alive.
+
+        Args:
+            step: How far the work is, where that is counted: a run whose step does not move is
+                shown as stalled. Leave it out for work that has no steps.
+            where: What the work is doing while its step does not move, as far as that is known.
+        """
+        counted = {} if step is None else {"step": step}
+        self._emit("heartbeat", {**counted, **({"where": where} if where else {})})
 
     def metrics(self, step: int, total: int, values: Mapping[str, float]) -> None:
         """Headline numbers; more than one a second are merged, the newest winning."""
@@ -272,6 +279,9 @@ def _field_problem(event: str, fields: dict[str, Any]) -> str:
             return "metrics without whole numbers for step and total"
         if not isinstance(values, dict) or not all(map(_is_number, values.values())):
             return "metrics without numbers in values"
+    told = _is_int(fields.get("step", 0)) and isinstance(fields.get("where", ""), str)
+    if event == "heartbeat" and not told:
+        return "heartbeat with a step that is no whole number, or a place that is no text"
     if event == "checkpoint_saved":
         texts = all(isinstance(fields.get(name), str) for name in ("path", "sha256", "kind"))
         if not texts or not _is_int(fields.get("step")) or set(fields) - _CHECKPOINT_FIELDS:

@@ -14,8 +14,8 @@ class Odd(gym.Env[np.ndarray, int]):
     observation_space = gym.spaces.Box(-1.0, 1.0, (3,))
     action_space = gym.spaces.Discrete(2)
 
-    def __init__(self, reward: float = 1.0, raises: bool = False) -> None:
-        self._reward, self._raises, self._count = reward, raises, 0
+    def __init__(self, reward: float = 1.0, raises: bool = False, spins: bool = False) -> None:
+        self._reward, self._raises, self._spins, self._count = reward, raises, spins, 0
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict]:
         super().reset(seed=seed)
@@ -25,6 +25,8 @@ class Odd(gym.Env[np.ndarray, int]):
         self._count += 1
         if self._raises and self._count == 100:
             raise RuntimeError("the simulator lost its connection")
+        while self._spins and self._count == 100:
+            pass
         odd = self._count >= 100
         reward = self._reward if odd else 1.0
         return np.zeros(3, np.float32), reward, self._count % 10 == 0, False, {}
@@ -32,4 +34,5 @@ class Odd(gym.Env[np.ndarray, int]):
 
 gym.register("Raising-v0", lambda: Odd(raises=True))
 gym.register("NotANumber-v0", lambda: Odd(reward=float("nan")))
+gym.register("Spinning-v0", lambda: Odd(spins=True))
 gym.register("Invisible-v0", Odd)

@@ -178,6 +178,20 @@ def test_an_environment_that_goes_wrong_fails_its_run_with_the_reason(
     assert (tmp_path / "run" / "analytics.json").exists()
 
 
+def test_f16_a_training_process_that_spins_says_where(tmp_path: Path) -> None:
+    """A loop without end in an environment is named by file and function, and can be stopped."""
+    arguments = ("--algo", "ppo", "--env-id", "support.odd_environments:Spinning-v0")
+    worker = harness.start(tmp_path / "run", *arguments, "--total-timesteps", "100000")
+    beats = 1
+    while not (where := worker.wait_for("heartbeat", count=beats).get("where", "")):
+        beats += 1
+    assert "odd_environments.py" in where
+    assert "step" in where
+    worker.stop()
+    assert worker.wait() == 143
+    assert "no safe point was reached" in worker.said()
+
+
 def test_an_environment_that_cannot_render_trains_all_the_same(tmp_path: Path) -> None:
     """Frames are a courtesy: viewer and log say why there are none, and training continues."""
     run_id = new_run_id()

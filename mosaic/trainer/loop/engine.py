@@ -179,7 +179,7 @@ class Engine:
         watch = self.live.watch(run_id)
         if watch is not None and run.state is not stored.run.state:
             # A new state begins with a full measure of patience.
-            watch.heartbeat_mono = time.monotonic()
+            watch.forgive(time.monotonic())
         for instruction in decision.instructions:
             self.effects.carry_out(run, watch, instruction)
         return StoredRun(run, stored.vitals, stored.sequence)
@@ -190,7 +190,8 @@ class Engine:
         if run is not None and watch is not None:
             watch.heartbeat_mono = time.monotonic()
             watch.vitals = replace(watch.vitals, last_heartbeat=time.time())
-            if run.stalled:
+            stuck = watch.progress.stuck(time.monotonic(), self.settings.stall_after_s)
+            if run.stalled and not stuck:
                 self._try_apply(run_id, SignOfLife())
 
     def look_at(self, run_id: str) -> None:

@@ -54,6 +54,7 @@ _NOTES_A_TURN = 50
 # brought to the disk: 50 events, or 2,000 heartbeats, then the others have their turn.
 _COST_OF_A_LINE, _COST_OF_AN_EVENT, _COST_OF_A_TURN = 10, 400, 20_000
 _MAX_METRICS = 200
+_LONGEST_PLACE = 300
 _LONGEST_TEXT = 2000
 
 log = logging.getLogger(__name__)
@@ -85,6 +86,7 @@ class Watch:
     keys: list[ProcessKey] = field(default_factory=list)
     curves: CurveKeeper = field(init=False)
     rate: "StepRate" = field(default_factory=lambda: StepRate())
+    progress: "Progress" = field(default_factory=lambda: Progress())
 
     def __post_init__(self) -> None:
         self.curves = CurveKeeper(self.directory.path)
@@ -96,7 +98,7 @@ class Watch:
 
     def forgive(self, now: float) -> None:
         """Begin all waits again: nothing could be heard until now."""
-        self.watched_mono = self.heartbeat_mono = now
+        self.watched_mono = self.heartbeat_mono = self.progress.since = now
 
     def worker_key(self) -> ProcessKey | None:
         """The worker's process, once the supervisor has written it down."""
@@ -108,6 +110,39 @@ class Watch:
         """Whether the worker or its supervisor runs."""
         self.worker_key()
         return any(is_alive(key) for key in self.keys)
+
+
+@dataclass
+class Progress:
+    """Whether a run moves, and not only its pulse.
+
+    A worker's heartbeat comes from the worker, not from the training process, which may spin for
+    ever behind it. Only the step that the worker tells shows whether anything happens.
+
+    Attributes:
+        counted: The worker tells its step; without that nothing can be said.
+        step: The newest step.
+        since: When the step last changed.
+        where: What the training process does instead, if the worker knows.
+    """
+
+    counted: bool = False
+    step: int = -1
+    since: float = field(default_factory=time.monotonic)
+    where: str = ""
+
+    def hear(self, line: LifecycleLine, now: float) -> None:
+        """Take a vital sign into account."""
+        step = line.fields.get("step")
+        if line.event == "heartbeat" and step is not None:
+            self.counted = True
+            self.where = line.fields.get("where", "")[:_LONGEST_PLACE]
+        if step is not None and step != self.step:
+            self.step, self.since = step, now
+
+    def stuck(self, now: float, limit_s: float) -> bool:
+        """Whether the step has not moved for longer than `limit_s`."""
+        return self.counted and now - self.since > limit_s
 
 
 @dataclass
@@ -136,7 +171,7 @@ def observe(run: Run, watch: Watch, settings: Settings, now: Now) -> Iterator[St
     yield from _launch_news(run, watch, now)
     # Before the log: what a worker said before its end is then read before its end is reported.
     ended = _exit_record(run, watch)
-    yield from _log_lines(run, watch, now)
+    yield from _log_lines(run, watch, settings, now)
     if ended is None:
         yield from _deadlines(run, watch, settings, now)
     elif not watch.tailer.behind:
@@ -161,7 +196,7 @@ def _not_started(ended: Mapping[str, Any]) -> str:
     return f"the worker could not be started: {said}; run: mosaic doctor"
 
 
-def _log_lines(run: Run, watch: Watch, now: Now) -> Iterator[Stimulus]:
+def _log_lines(run: Run, watch: Watch, settings: Settings, now: Now) -> Iterator[Stimulus]:
     """What the worker said since last time."""
     oversized, notes, cost = watch.tailer.oversized, 0, 0
     with closing(watch.tailer.poll()) as lines:
@@ -172,7 +207,7 @@ def _log_lines(run: Run, watch: Watch, now: Now) -> Iterator[Stimulus]:
             if isinstance(parsed, QuarantinedLine) or (noted and notes > _NOTES_A_TURN):
                 _quarantine(watch, 1)
             elif isinstance(parsed, LifecycleLine):
-                yield from _lifecycle_line(run, watch, parsed, now)
+                yield from _lifecycle_line(run, watch, parsed, settings, now)
             cost += _cost(parsed)
             if cost > _COST_OF_A_TURN:
                 break
@@ -193,11 +228,16 @@ def _quarantine(watch: Watch, count: int) -> None:
         watch.vitals_dirty = True
 
 
-def _lifecycle_line(run: Run, watch: Watch, line: LifecycleLine, now: Now) -> Iterator[Stimulus]:
+def _lifecycle_line(
+    run: Run, watch: Watch, line: LifecycleLine, settings: Settings, now: Now
+) -> Iterator[Stimulus]:
     watch.heartbeat_mono = now.mono
     watch.vitals = replace(watch.vitals, log_seq=line.seq, last_heartbeat=now.wall)
     watch.vitals_dirty = True
-    if run.stalled:
+    if line.event in VITAL_SIGNS:
+        watch.progress.hear(line, now.mono)
+    # A pulse alone does not free a run that was found not to move.
+    if run.stalled and not watch.progress.stuck(now.mono, settings.stall_after_s):
         yield SignOfLife()
     if line.event == "metrics":
         _take_metrics(watch, line, now)
@@ -285,6 +325,15 @@ def _deadlines(run: Run, watch: Watch, settings: Settings, now: Now) -> Iterator
     working = run.state in (State.RDY, State.EXEC) and not run.stalled
     if working and silent > settings.stall_after_s:
         yield DeadlinePassed("heartbeat", f"no sign of life for {silent:.0f} s")
+    elif working and run.state is State.EXEC:
+        yield from _no_progress(watch.progress, settings.stall_after_s, now)
+
+
+def _no_progress(progress: Progress, limit_s: float, now: Now) -> Iterator[Stimulus]:
+    if progress.stuck(now.mono, limit_s):
+        place = f", in {progress.where}" if progress.where else ""
+        text = f"no progress since step {progress.step:,} for {now.mono - progress.since:.0f} s"
+        yield DeadlinePassed("heartbeat", text + place)
 
 
 def _active_s(run: Run, now: Now) -> float:

@@ -89,6 +89,18 @@ def steady(rogue: Rogue) -> int:
     return 143
 
 
+def stuck(rogue: Rogue) -> int:
+    """Its pulse is fine and its step does not move, until a file `move` is there."""
+    signal.signal(signal.SIGTERM, lambda *_: rogue.stopped.set())
+    rogue.begin()
+    while not rogue.stopped.is_set():
+        moves = (rogue.run_dir / "move").exists()
+        rogue.emit.heartbeat(8 if moves else 7, "" if moves else "buffer.py:12 draw")
+        time.sleep(0.1)
+    rogue.emit.run_failed("terminated")
+    return 143
+
+
 def saves_on_request(rogue: Rogue) -> int:
     """Saves when asked; with `refuse` it says why it cannot, with `mute` it says nothing."""
     signal.signal(signal.SIGTERM, lambda *_: rogue.stopped.set())
@@ -248,6 +260,7 @@ BEHAVIOURS: dict[str, Callable[[Rogue], int]] = {
     behaviour.__name__: behaviour
     for behaviour in (
         steady,
+        stuck,
         saves_on_request,
         short,
         deaf,

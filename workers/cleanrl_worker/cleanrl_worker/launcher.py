@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
+from cleanrl_worker.stack import answer_when_asked
 from mosaic.runs.disk import forgive_full_disks
 
 OWN_PREFIXES = ("cleanrl_worker.cleanrl.", "cleanrl_worker.programs.")
@@ -25,6 +26,7 @@ def run(target: str, arguments: Sequence[str]) -> None:
     """Run a script in this process as `__main__`."""
     sys.argv = [target, *arguments]
     forgive_full_disks()
+    answer_when_asked()
     _show_frames()
     if target.startswith(OWN_PREFIXES):
         runpy.run_module(target, run_name="__main__", alter_sys=True)

@@ -130,19 +130,31 @@ class CleanRLWorkerRuntime:
     def _follow(self, child: Child, emitter: LifecycleEmitter, relay: Relay) -> int:
         """Pass events on until the training process has ended; its raw wait status."""
         beat_at = 0.0
+        moved = relay.step, time.monotonic()
         while True:
             readable, _, _ = select.select([child], [], [], _TURN_S)
             events, open_ = child.events() if readable else ([], True)
             for event in events:
                 relay.handle(event)
             now = time.monotonic()
+            moved = moved if relay.step == moved[0] else (relay.step, now)
             if now >= beat_at and not child.is_stopped():
-                emitter.heartbeat()
+                self._beat(child, emitter, relay.step, now - moved[1])
                 beat_at = now + HEARTBEAT_S
             # A child that still talks has not ended; one that is silent may have.
             status = None if events else child.wait(block=not open_)
             if status is not None:
                 return self._drain(child, relay, status)
+
+    def _beat(self, child: Child, emitter: LifecycleEmitter, step: int, standing_s: float) -> None:
+        """Say how far training is and, if it does not move, where it stands.
+
+        Only our own scripts count for certain: any other may train for hours and tell no step.
+        """
+        if not self._plan.saves or not isinstance(child, TrainingProcess):
+            emitter.heartbeat()
+            return
+        emitter.heartbeat(step, child.where() if standing_s >= HEARTBEAT_S else "")
 
     def _drain(self, child: Child, relay: Relay, status: int) -> int:
         """What was said before the end still counts. A script that was stopped may have left

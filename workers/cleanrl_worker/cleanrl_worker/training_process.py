@@ -16,6 +16,8 @@ from typing import Any
 from cleanrl_worker.kit import handover
 from cleanrl_worker.kit.bridge import VARIABLE
 from cleanrl_worker.modes.plan import Plan
+from cleanrl_worker.stack import VARIABLE as STACK_VARIABLE
+from cleanrl_worker.stack import StackFile
 from mosaic.system.interpreter import end_forked, exit_code
 from mosaic.system.processes import process_state
 
@@ -26,8 +28,9 @@ _MOST_BYTES_A_TURN = 1 << 20
 class TrainingProcess:
     """One child, in this process's own group, with a bridge."""
 
-    def __init__(self, pid: int, bridge: socket.socket) -> None:
+    def __init__(self, pid: int, bridge: socket.socket, stack: StackFile) -> None:
         self.pid = pid
+        self._stack = stack
         self._bridge = bridge
         # A signal handler may send while its own thread is sending.
         self._lock = threading.RLock()
@@ -38,9 +41,14 @@ class TrainingProcess:
     def start(cls, plan: Plan, environment: Mapping[str, str]) -> TrainingProcess:
         """Fork when the heavy modules are already here, else start an interpreter."""
         ours, theirs = socket.socketpair()
+        stack = StackFile()
         with theirs, handover.offer(plan.values) as values:
-            variables = {**environment, VARIABLE: str(theirs.fileno())}
-            inherited = [theirs.fileno()]
+            variables = {
+                **environment,
+                VARIABLE: str(theirs.fileno()),
+                STACK_VARIABLE: str(stack.descriptor),
+            }
+            inherited = [theirs.fileno(), stack.descriptor]
             if plan.takes_values:
                 variables[handover.VARIABLE] = str(values)
                 inherited.append(values)
@@ -56,7 +64,7 @@ class TrainingProcess:
                 )
                 child.returncode = 0  # waited for by pid, below
                 pid = child.pid
-        return cls(pid, ours)
+        return cls(pid, ours, stack)
 
     def fileno(self) -> int:
         """What to wait on for news."""
@@ -100,6 +108,10 @@ class TrainingProcess:
         """Whether T stands still by a signal: then W must not say that all is well."""
         return process_state(self.pid) == "T"
 
+    def where(self) -> str:
+        """What T is doing at this moment, innermost first; empty if it cannot say."""
+        return self._stack.ask(self.pid) if self._status is None else ""
+
     def kill(self) -> None:
         """End T at once."""
         if self._status is None:
@@ -107,8 +119,9 @@ class TrainingProcess:
             self.wait(block=True)
 
     def close(self) -> None:
-        """Let go of the bridge."""
+        """Close the bridge."""
         self._bridge.close()
+        self._stack.close()
 
 
 def _event(line: bytes) -> dict[str, Any] | None:

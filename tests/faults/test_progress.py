@@ -1,0 +1,51 @@
+"""F16 of the reliability review: progress is watched, not only the pulse."""
+
+from collections.abc import Callable
+
+import pytest
+from support.trainer import Trainer, until
+
+from mosaic.trainer.loop.observer import Progress
+from mosaic.workers.lifecycle import LifecycleLine
+
+MakeTrainer = Callable[..., Trainer]
+
+
+def test_f16_a_run_that_does_not_move_is_shown_with_where_it_stands(
+    make_trainer: MakeTrainer,
+) -> None:
+    """Heartbeats alone keep no run from being shown as stalled; a step that moves frees it."""
+    trainer = make_trainer(stall_after_s="1").start()
+    run_id = trainer.submit("stuck")
+    until(lambda: trainer.client.get(run_id).stalled, "it is shown as stalled")
+    (stalled,) = [event for event in trainer.client.events(run_id) if event.kind == "stalled"]
+    assert "no progress since step 7" in str(stalled.data["detail"])
+    assert "buffer.py:12 draw" in str(stalled.data["detail"])
+    (trainer.directory(run_id).path / "move").touch()
+    until(lambda: "recovered" in trainer.kinds(run_id), "it recovers")
+    # Ten heartbeats came while it stood: none of them counted as a sign of progress.
+    kinds = trainer.kinds(run_id)
+    assert kinds.index("stalled") < kinds.index("recovered")
+    assert kinds[: kinds.index("recovered")].count("stalled") == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "stuck"),
+    [
+        ([("heartbeat", {})], False),
+        ([("metrics", {"step": 3})], False),
+        ([("heartbeat", {"step": 3})], True),
+        ([("heartbeat", {"step": 3}), ("metrics", {"step": 3})], True),
+    ],
+)
+def test_f16_only_work_that_counts_its_steps_can_stand_still(
+    lines: list[tuple[str, dict[str, int]]], stuck: bool
+) -> None:
+    """A script that reports nothing for hours, or a person who thinks, is not called stalled."""
+    progress = Progress(since=0.0)
+    for number, (event, fields) in enumerate(lines, start=1):
+        progress.hear(LifecycleLine(event, number, dict(fields)), 10.0)
+    assert not progress.stuck(20.0, 15.0)
+    assert progress.stuck(30.0, 15.0) is stuck
+    progress.hear(LifecycleLine("metrics", 9, {"step": 4}), 30.0)
+    assert not progress.stuck(31.0, 15.0)
