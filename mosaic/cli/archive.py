@@ -36,7 +36,7 @@ def export(
         return 0
     for run in done.runs:
         _describe(run)
-    print(f"{path} ({_size(done.size)}); import it in another home: mosaic import {path}")
+    output.say(f"{path} ({_size(done.size)}); import it in another home: mosaic import {path}")
     return 0
 
 
@@ -75,11 +75,11 @@ def _name(ids: list[str]) -> str:
 
 
 def _describe(run: ExportedRun) -> None:
-    print(f"{run.run_id} {run.run_name}: {run.files} files, {_size(run.bytes)}")
+    output.say(f"{run.run_id} {run.run_name}: {run.files} files, {_size(run.bytes)}")
     for item in run.left_out:
-        print(f"  left out: {item.path} ({item.why})")
+        output.say(f"  left out: {item.path} ({item.why})")
     for name in run.redacted:
-        print(f"  something that looks like a secret was removed from {name}")
+        output.say(f"  something that looks like a secret was removed from {name}")
 
 
 def _size(count: int) -> str:

@@ -118,7 +118,7 @@ def status(as_json: bool) -> int:
     )
     for slot in resources.slots:
         holder = slot.run_id or ("draining" if slot.draining else "free")
-        print(f"  {slot.id:<7} {holder}  {slot.detail}".rstrip())
+        output.say(f"  {slot.id:<7} {holder}  {slot.detail}".rstrip())
     if health.notice:
-        print(f"notice   {health.notice}")
+        output.say(f"notice   {health.notice}")
     return 0

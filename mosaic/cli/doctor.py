@@ -43,8 +43,8 @@ def doctor(as_json: bool) -> int:
     else:
         styles = {"ok": "green", "note": "yellow", "bad": "bold red"}
         for finding in findings:
-            mark = f"[{styles[finding.level]}]{finding.level:<4}[/]"
-            output.console().print(f"{mark} {finding.what}: {finding.detail}", soft_wrap=True)
+            mark = output.Styled(f"{finding.level:<4}", styles[finding.level])
+            output.say(mark, f"{finding.what}: {finding.detail}")
     return int(any(finding.level == "bad" for finding in findings))
 
 

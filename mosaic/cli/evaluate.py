@@ -51,7 +51,7 @@ def evaluate(run: str, detach: bool, as_json: bool, **settings: Any) -> int:
     if as_json:
         output.print_json({**record.to_dict(), "evaluation": summary})
     elif summary:
-        print(_sentence(summary))
+        output.say(_sentence(summary))
     return code
 
 

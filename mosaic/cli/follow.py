@@ -32,10 +32,10 @@ def _bar(trainer: TrainerClient, run_id: str) -> RunRecord:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
-        TextColumn("[bold]{task.description}"),
+        TextColumn("{task.description}", style="bold", markup=False),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%"),
-        TextColumn("{task.fields[detail]}"),
+        TextColumn("{task.fields[detail]}", markup=False),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=output.console()) as progress:
@@ -44,10 +44,12 @@ def _bar(trainer: TrainerClient, run_id: str) -> RunRecord:
             made = record.progress
             progress.update(
                 task,
-                description=f"{record.algo or record.worker} {record.env_id}".strip(),
+                description=output.visible(
+                    f"{record.algo or record.worker} {record.env_id}".strip()
+                ),
                 total=made.total or None,
                 completed=made.step,
-                detail=describe(record),
+                detail=output.visible(describe(record)),
             )
     return record
 
@@ -57,7 +59,7 @@ def _lines(trainer: TrainerClient, run_id: str) -> RunRecord:
     for record in trainer.follow(run_id):
         line = f"{record.run_id} {record.state} {describe(record)}".rstrip()
         if record.state != said or time.monotonic() - said_at > _PLAIN_S:
-            print(line, flush=True)
+            output.say(line)
             said, said_at = record.state, time.monotonic()
     return record
 
@@ -83,12 +85,12 @@ def describe(record: RunRecord) -> str:
 
 def _tell_end(trainer: TrainerClient, record: RunRecord) -> None:
     reason = f": {record.reason}" if record.reason else ""
-    print(f"{record.run_id} {record.outcome}{reason}")
+    output.say(f"{record.run_id} {record.outcome}{reason}")
     if record.outcome in ("failed", "lost", "damaged"):
         last = "".join(
             chunk.text for chunk in trainer.logs(record.run_id, stream="stderr", tail_lines=12)
         )
         if last:
             print("--- last lines of stderr ---")
-            print(last, end="")
+            output.say(last, end="")
         print(f"everything it wrote: mosaic logs {record.run_id}")

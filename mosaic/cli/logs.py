@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from mosaic.cli import output
 from mosaic.cli.options import run_argument
 from mosaic.client import TrainerClient
 
@@ -35,5 +36,9 @@ def logs(
         )
         for chunk in chunks:
             target = sys.stderr if chunk.stream == "stderr" and not stream else sys.stdout
-            print(chunk.text, end="", file=target, flush=True)
+            if target.isatty():
+                output.say(chunk.text, end="", to=target)
+            else:
+                # Into a file or a program the log goes as it was written.
+                print(chunk.text, end="", file=target, flush=True)
     return 0

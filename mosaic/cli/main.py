@@ -111,7 +111,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         sys.exit(EXIT_INTERRUPTED)
     except MosaicError as error:
-        print(f"mosaic: {error}", file=sys.stderr)
+        from mosaic.cli import output
+
+        output.say(f"mosaic: {error}", to=sys.stderr)
         sys.exit(exit_code(error))
     except BrokenPipeError:
         sys.stderr.close()

@@ -1,17 +1,23 @@
 """How the command line speaks: tables on a terminal, plain lines in a pipe, JSON when asked."""
 
 import json
+import re
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from mosaic.records import RunRecord
 from mosaic.records.fields import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
+
+# Control characters but tab and line end, and the marks that turn the direction of a line.
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 STATE_STYLES = {
     "INIT": "yellow",
@@ -51,12 +57,44 @@ def print_json(document: Any) -> None:
     print(json.dumps(plain(document), indent=2 if on_terminal() else None))
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+@dataclass(frozen=True)
+class Styled:
+    """Words of ours in a colour. Everything else is printed as plain text, never as markup."""
+
+    text: str
+    style: str
+
+
+Cell = str | Styled
+
+
+def visible(text: str) -> str:
+    """A text with its control characters written out, so that a terminal shows them.
+
+    Names, reasons, notes and logs come from elsewhere: an escape sequence in one of them could
+    change the terminal's title, clear the screen, or make one run look like another.
+    """
+    return _OBEYED.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+def say(*parts: Cell, end: str = "\n", to: TextIO | None = None) -> None:
+    """One line for people: the only way in which text from elsewhere reaches the terminal."""
+    if to is None and on_terminal() and any(isinstance(part, Styled) for part in parts):
+        from rich.text import Text
+
+        line = Text(" ").join(_rich(part) for part in parts)
+        console().print(line, soft_wrap=True, end=end)
+    else:
+        print(" ".join(map(_plain, parts)), end=end, file=to, flush=True)
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
     """A table for people, or tab-separated lines for programs."""
     if not on_terminal():
         print("\t".join(columns))
         for row in rows:
-            print("\t".join(_plain(cell) for cell in row))
+            # A tab or a line end inside a name would be taken for the next column or row.
+            print("\t".join(_plain(cell).replace("\t", " ").replace("\n", " ") for cell in row))
         return
     from rich.table import Table
 
@@ -65,27 +103,31 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         right = column in ("PROGRESS", "RETURN", "SPS", "AGE", "ETA")
         table.add_column(column, justify="right" if right else "left", overflow="ellipsis")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(_rich, row))
     console().print(table)
 
 
-def _plain(cell: str) -> str:
+def _plain(cell: Cell) -> str:
+    return visible(cell.text if isinstance(cell, Styled) else cell)
+
+
+def _rich(cell: Cell) -> "Text":
     from rich.text import Text
 
-    return Text.from_markup(cell).plain
+    return Text(_plain(cell), style=cell.style if isinstance(cell, Styled) else "")
 
 
-def state_cell(record: RunRecord) -> str:
+def state_cell(record: RunRecord) -> Styled:
     """A run's state or outcome, coloured, never by colour alone."""
     if record.ended:
         outcome = record.outcome or "ended"
-        return f"[{OUTCOME_STYLES.get(outcome, 'default')}]{outcome}[/]"
+        return Styled(outcome, OUTCOME_STYLES.get(outcome, "default"))
     words = str(record.state)
     if record.stopping:
         words += " stopping"
     elif record.stalled:
         words += " stalled"
-    return f"[{STATE_STYLES.get(record.state, 'default')}]{words}[/]"
+    return Styled(words, STATE_STYLES.get(record.state, "default"))
 
 
 def duration(seconds: float | None) -> str:

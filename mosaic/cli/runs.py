@@ -77,7 +77,7 @@ def runs(
     return 0
 
 
-def _row(record: RunRecord) -> list[str]:
+def _row(record: RunRecord) -> list[output.Cell]:
     progress, metrics = record.progress, record.metrics
     live = record.is_running or record.is_paused
     return [
@@ -108,9 +108,9 @@ def show(run: str, events: bool, as_json: bool) -> int:
         return 0
     for label, text in _facts(record):
         if text:
-            print(f"{label:<12} {text}")
+            output.say(f"{label:<12} {text}")
     for event in history:
-        print(f"  {event.seq:>4} {output.clock(event.at)} {event.state:<6} {event.kind}")
+        output.say(f"  {event.seq:>4} {output.clock(event.at)} {event.state:<6} {event.kind}")
     return 0
 
 
@@ -196,7 +196,7 @@ def checkpoint(run: str, timeout: float, as_json: bool) -> int:
     if as_json:
         output.print_json({"run_id": asked.run_id, **saved.to_dict()})
     else:
-        print(f"{asked.run_id} {saved.path} at step {saved.step:,}")
+        output.say(f"{asked.run_id} {saved.path} at step {saved.step:,}")
     return 0
 
 
@@ -287,5 +287,5 @@ def _told(record: RunRecord, as_json: bool) -> int:
         output.print_json(record)
     else:
         outcome = f" ({record.outcome})" if record.outcome else ""
-        print(f"{record.run_id} {record.state}{outcome}")
+        output.say(f"{record.run_id} {record.state}{outcome}")
     return 0

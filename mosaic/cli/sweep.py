@@ -164,7 +164,7 @@ def _drive(trainer: TrainerClient, study: "SweepStudy", as_json: bool) -> int:
 
     def say(text: str) -> None:
         if not as_json:
-            print(text, flush=True)
+            output.say(text)
 
     again = f"mosaic sweep --continue {study.sweep_id}"
     plan, code = study.plan, 0
@@ -217,10 +217,10 @@ def _tell(
         every = f"mosaic runs --text {_TAG}{sweep_id}"
         print(f"the best {_SHOWN_TRIALS} of {len(trials)} trials; all of them: {every}")
     if command:
-        print(f"the best again:\n{command}")
+        output.say(f"the best again:\n{command}")
     else:
         reason = next((trial.reason for trial in trials if trial.reason), "no trial has ended")
-        print(f"no trial gave a value: {reason}")
+        output.say(f"no trial gave a value: {reason}")
 
 
 def _show_proposals(plan: SweepPlan, proposals: list[dict[str, Any]], as_json: bool) -> int:
@@ -231,8 +231,9 @@ def _show_proposals(plan: SweepPlan, proposals: list[dict[str, Any]], as_json: b
         [str(at), *map(_cell, each.values())] for at, each in enumerate(proposals[:_SHOWN_TRIALS])
     ]
     output.print_table(("TRIAL", *map(str.upper, plan.space)), rows)
-    print(f"the first {len(rows)} of {plan.trials} trials of {plan.subject}; nothing was started")
-    print(f"the first one alone:\n{plan.train_command(proposals[0])}")
+    first = f"the first {len(rows)} of {plan.trials} trials of {plan.subject}"
+    output.say(f"{first}; nothing was started")
+    output.say(f"the first one alone:\n{plan.train_command(proposals[0])}")
     return 0
 
 

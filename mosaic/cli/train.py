@@ -209,7 +209,7 @@ def _dry_run(worker: WorkerCapabilities, config: TrainRunConfig, as_json: bool) 
     if as_json:
         output.print_json({"fits": fits, "report": text})
     else:
-        print(text.rstrip())
+        output.say(text.rstrip())
     return 0 if fits else 2
 
 

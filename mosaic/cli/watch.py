@@ -81,10 +81,7 @@ def _every_change(trainer: TrainerClient, wanted: str | None, as_json: bool) -> 
         if as_json and concerns:
             print(json.dumps(change.to_dict()), flush=True)
         elif record and concerns and (live or record.live):
-            output.console().print(
-                f"{record.run_id} {output.state_cell(record)} {record.run_name} {describe(record)}",
-                soft_wrap=True,
-            )
+            output.say(record.run_id, output.state_cell(record), record.run_name, describe(record))
         live = live or isinstance(change, SnapshotEnd)
         if wanted and record and record.run_id == wanted and record.ended:
             return

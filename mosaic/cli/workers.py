@@ -74,8 +74,9 @@ def check_worker(name: str, as_json: bool) -> int:
     for result in check(name):
         results.append(asdict(result))
         if not as_json:
-            mark = "[green]ok  [/]" if result.passed else "[bold red]FAIL[/]"
-            output.console().print(f"{mark} {result.rule}: {result.detail}", soft_wrap=True)
+            passed = output.Styled("ok  ", "green")
+            mark = passed if result.passed else output.Styled("FAIL", "bold red")
+            output.say(mark, f"{result.rule}: {result.detail}")
     if as_json:
         output.print_json(results)
     failed = [result for result in results if not result["passed"]]
