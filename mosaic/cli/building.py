@@ -18,7 +18,7 @@ from mosaic.workers.algorithms import Algorithm
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """The options that every algorithm has; its own flags come beside them."""
+    """The options that every algorithm has, without its own flags."""
 
     env_id: str | None = None
     total_timesteps: float | None = None

@@ -13,7 +13,8 @@ from mosaic.connect.endpoint import find_endpoint
 from mosaic.errors import DaemonNotRunningError, DaemonRunningError, MosaicError
 from mosaic.system.processes import is_alive
 
-_GOODBYE_S = 15.0
+# The daemon stores what it has in memory before it leaves; longer than this means that it hangs.
+_STOP_LIMIT_S = 15.0
 
 
 @click.command()
@@ -38,6 +39,7 @@ def up(
         endpoint = start_daemon(home, port, listen, tls_cert, tls_key)
         fresh = True
     except DaemonRunningError:
+        # A port was asked for, and the one that is running may use another.
         if port is not None:
             raise
         endpoint, fresh = find_endpoint(home), False
@@ -46,7 +48,7 @@ def up(
             {"pid": endpoint.pid, "target": endpoint.target, "home": str(home.root), "new": fresh}
         )
     else:
-        verb = "started" if fresh else "already runs"
+        verb = "started" if fresh else "already running"
         print(f"daemon {verb}: pid {endpoint.pid}, {endpoint.target}, home {home.root}")
     return 0
 
@@ -65,18 +67,20 @@ def down(stop_runs: bool, drain: bool, as_json: bool) -> int:
     if stop_runs and drain:
         raise click.UsageError("choose one of --stop-runs and --drain")
     home = Home.locate()
+    # Read now: the daemon removes the file when it leaves, and its process is waited for below.
     endpoint = find_endpoint(home)
     how = "stop" if stop_runs else "drain" if drain else "leave"
     with TrainerClient.connect(home) as trainer:
         live = trainer.shutdown(how)
-    deadline = None if how != "leave" else time.monotonic() + _GOODBYE_S
+    # Stopping or draining waits for runs, which may take hours; only leaving them is quick.
+    deadline = None if how != "leave" else time.monotonic() + _STOP_LIMIT_S
     while is_alive(endpoint.key):
         if deadline is not None and time.monotonic() > deadline:
             raise MosaicError(
                 f"the daemon (pid {endpoint.pid}) did not stop; see {home.daemon_log}"
             )
         time.sleep(0.02)
-    fate = {"leave": "go on", "stop": "were stopped", "drain": "have ended"}[how]
+    fate = {"leave": "continue", "stop": "were stopped", "drain": "have ended"}[how]
     if as_json:
         output.print_json({"stopped": endpoint.pid, "live_runs": live, "runs": how})
     else:

@@ -1,4 +1,4 @@
-"""`mosaic doctor`: what is here, what is missing, and the command that helps."""
+"""`mosaic doctor`: what is installed, what is missing, and the command that helps."""
 
 import importlib.util
 import shutil
@@ -23,7 +23,7 @@ from mosaic.workers.discovery import discover
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at; `level` is ok, note or bad."""
+    """The result of one check; `level` is ok, note or bad."""
 
     level: str
     what: str
@@ -49,7 +49,7 @@ def doctor(as_json: bool) -> int:
 
 
 def examine(home: Home) -> Iterator[Finding]:
-    """Look at everything a run depends on."""
+    """Check everything a run depends on."""
     version = sys.version.split()[0]
     fits = sys.version_info[:2] >= (3, 11)
     yield Finding("ok" if fits else "bad", "python", f"{version} at {sys.executable}")

@@ -7,6 +7,7 @@ from mosaic.cli.main import EXIT_FAILED, EXIT_INTERRUPTED
 from mosaic.client import TrainerClient
 from mosaic.records import RunRecord
 
+# For logs of batch jobs: often enough to see that it moves, seldom enough to read afterwards.
 _PLAIN_S = 2.0
 
 
@@ -21,10 +22,10 @@ def follow(trainer: TrainerClient, run_id: str, as_json: bool = False) -> int:
         else:
             record = _lines(trainer, run_id)
     except KeyboardInterrupt:
-        print(f"\nstopped following; the run goes on: mosaic watch {run_id}")
+        print(f"\nstopped following; the run continues: mosaic watch {run_id}")
         return EXIT_INTERRUPTED
     if not as_json:
-        _tell_end(trainer, record)
+        _print_end(trainer, record)
     return 0 if record.completed else EXIT_FAILED
 
 
@@ -55,35 +56,35 @@ def _bar(trainer: TrainerClient, run_id: str) -> RunRecord:
 
 
 def _lines(trainer: TrainerClient, run_id: str) -> RunRecord:
-    said, said_at = "", 0.0
+    shown, shown_at = "", 0.0
     for record in trainer.follow(run_id):
         line = f"{record.run_id} {record.state} {describe(record)}".rstrip()
-        if record.state != said or time.monotonic() - said_at > _PLAIN_S:
+        if record.state != shown or time.monotonic() - shown_at > _PLAIN_S:
             output.say(line)
-            said, said_at = record.state, time.monotonic()
+            shown, shown_at = record.state, time.monotonic()
     return record
 
 
 def describe(record: RunRecord) -> str:
-    """One line about where a run stands: step, return, SPS, ETA."""
+    """One line on a run's progress: step, return, SPS, ETA."""
     if record.wait_reason:
         return f"{record.state}: {record.wait_reason}"
     made, metrics = record.progress, record.metrics
     if not made.step:
         return {"INIT": "queued", "HSHK": "starting", "RDY": "starting"}.get(record.state, "")
-    words = [f"step {made.step:,}/{made.total:,}"]
+    parts = [f"step {made.step:,}/{made.total:,}"]
     if "episodic_return" in metrics:
-        words.append(f"return {output.score(metrics['episodic_return'])}")
+        parts.append(f"return {output.score(metrics['episodic_return'])}")
     if metrics.get("sps"):
-        words.append(f"{metrics['sps']:,.0f} SPS")
+        parts.append(f"{metrics['sps']:,.0f} SPS")
     if made.eta_s:
-        words.append(f"ETA {output.duration(made.eta_s)}")
+        parts.append(f"ETA {output.duration(made.eta_s)}")
     if record.is_paused:
-        words.append("paused")
-    return " · ".join(words)
+        parts.append("paused")
+    return " · ".join(parts)
 
 
-def _tell_end(trainer: TrainerClient, record: RunRecord) -> None:
+def _print_end(trainer: TrainerClient, record: RunRecord) -> None:
     reason = f": {record.reason}" if record.reason else ""
     output.say(f"{record.run_id} {record.outcome}{reason}")
     if record.outcome in ("failed", "lost", "damaged"):
@@ -93,4 +94,4 @@ def _tell_end(trainer: TrainerClient, record: RunRecord) -> None:
         if last:
             print("--- last lines of stderr ---")
             output.say(last, end="")
-        print(f"everything it wrote: mosaic logs {record.run_id}")
+        print(f"full output: mosaic logs {record.run_id}")

@@ -25,4 +25,5 @@ def gui(connect: str | None) -> int:
     if missing:
         raise MosaicError(f"the window's packages are missing ({missing[0]}); run: make setup-gui")
     arguments = ["--connect", connect] if connect else []
+    # In place of this process: Ctrl-C and the exit status then belong to the window.
     os.execv(sys.executable, [sys.executable, "-m", "gym_gui", *arguments])

@@ -13,8 +13,8 @@ from mosaic.connect.invitation import Invitation
 def invite(file: Path) -> int:
     """Write FILE, with which another user or machine can use this home's daemon.
 
-    The file holds the home's token: whoever has it can start, stop and read runs. To reach the
-    daemon from another machine, start it with --listen and --tls-cert.
+    The file contains the home's token: anyone who has it can start, stop and read runs. To reach
+    the daemon from another machine, start it with --listen and --tls-cert.
     """
     invitation = Invitation.to_home(Home.locate())
     invitation.save(file)

@@ -26,6 +26,7 @@ from mosaic.errors import (
 
 EXIT_FAILED, EXIT_REFUSED, EXIT_NO_DAEMON, EXIT_INTERRUPTED = 1, 2, 3, 130
 
+# A table instead of decorators: `mosaic status` must not import every other command's modules.
 # Command name, its module under mosaic.cli, its function, and one line for --help.
 COMMANDS: dict[str, tuple[str, str, str]] = {
     "up": ("daemon", "up", "Start the trainer daemon."),
@@ -116,6 +117,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         output.say(f"mosaic: {error}", to=sys.stderr)
         sys.exit(exit_code(error))
     except BrokenPipeError:
+        # `mosaic runs | head` is not an error. Closed, because Python would report the pipe once
+        # more when it flushes stdout at exit.
         sys.stderr.close()
         sys.exit(0)
     sys.exit(result if isinstance(result, int) else 0)

@@ -32,6 +32,7 @@ def complete_runs(
         with TrainerClient.connect() as trainer:
             records, _, _ = trainer.list_runs(page_size=50)
     except MosaicError:
+        # A completion must never print an error into the line that is being typed.
         return []
     items = [CompletionItem(record.run_id, help=record.run_name) for record in records]
     items.append(CompletionItem("last", help="the newest run"))

@@ -1,4 +1,4 @@
-"""How the command line speaks: tables on a terminal, plain lines in a pipe, JSON when asked."""
+"""Output of the commands: tables on a terminal, plain lines in a pipe, JSON on request."""
 
 import json
 import re
@@ -48,7 +48,7 @@ def console() -> "Console":
 
 
 def on_terminal() -> bool:
-    """Whether a person looks at standard output."""
+    """Whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 
@@ -155,7 +155,7 @@ def number(value: float | None, digits: int = 1) -> str:
 
 
 def score(value: float | None) -> str:
-    """A return: those of sparse tasks lie between 0 and 1, and there every hundredth counts."""
+    """A return. Below 10 with two digits: in sparse tasks it is between 0 and 1."""
     return number(value, 2 if value is not None and abs(value) < 10 else 1)
 
 

@@ -1,4 +1,4 @@
-"""`mosaic play` and `mosaic replay`: a person at the keys, and what was recorded given back."""
+"""`mosaic play` and `mosaic replay`: play an environment, and replay what was recorded."""
 
 import hashlib
 import io
@@ -58,6 +58,7 @@ def play(
         if script:
             return follow(trainer, record.run_id, as_json)
         _at_the_keys(trainer, record)
+        # Leaving ends the run; it only has to store its last records.
         record = trainer.wait(record.run_id, timeout_s=30.0)
     print(f"{record.run_id} {record.outcome}; replay: mosaic replay {record.run_id}")
     return 0 if record.completed else 1
@@ -101,7 +102,7 @@ def replay(run: str, episode: int | None, video: Path | None, fps: float, as_jso
         output.print_json({"run_id": record.run_id, "episode": chosen, "steps": rows})
         return 0
     table = [
-        [str(row["step"]), str(row["action"]), f"{row['reward']:g}", _thought(row), _end(row)]
+        [str(row["step"]), str(row["action"]), f"{row['reward']:g}", _decision(row), _end(row)]
         for row in rows
     ]
     output.print_table(("STEP", "ACTION", "REWARD", "DECISION", "END"), table)
@@ -113,8 +114,8 @@ def _end(row: dict[str, Any]) -> str:
     return "terminated" if row["terminated"] else "truncated" if row["truncated"] else ""
 
 
-def _thought(row: dict[str, Any]) -> str:
-    """What a thinking agent says about the step; its beliefs are in --json."""
+def _decision(row: dict[str, Any]) -> str:
+    """The decision of an agent that records one; its beliefs are in --json."""
     info = row["info"]
     return " ".join(str(info[name]) for name in ("decision", "intention") if name in info)
 
@@ -170,7 +171,7 @@ def _draw(scene: Any, lines: int) -> int:
 
 @contextmanager
 def _raw_keyboard() -> Iterator[int]:
-    """The terminal without echo and line buffering, given back as it was."""
+    """The terminal without echo and line buffering; restored afterwards."""
     keyboard = sys.stdin.fileno()
     before = termios.tcgetattr(keyboard)
     try:
@@ -185,6 +186,8 @@ def _pressed(keyboard: int, patience_s: float | None) -> str:
     ready, _, _ = select.select([keyboard], [], [], patience_s)
     if not ready:
         return ""
+    # Everything that was typed since the last step; only the newest key counts, so that a key held
+    # down does not keep acting after it was released.
     typed = os.read(keyboard, 64)
     for code, name in _ESCAPES.items():
         if typed.endswith(code):

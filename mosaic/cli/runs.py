@@ -69,7 +69,7 @@ def runs(
         output.print_json({"runs": records, "total": total, "next_page": token})
         return 0
     if not records:
-        print("no runs yet; start one: mosaic train ppo" if not text else "no run fits")
+        print("no runs yet; start one: mosaic train ppo" if not text else "no run matches")
         return 0
     output.print_table(_COLUMNS, [_row(record) for record in records])
     if token and output.on_terminal():
@@ -154,7 +154,7 @@ def pause(run: str, release: bool, wait: bool, as_json: bool) -> int:
         record = trainer.pause(run, release)
         if wait:
             record = _until(trainer, record.run_id, lambda now: not now.is_running)
-    return _told(record, as_json)
+    return _print_state(record, as_json)
 
 
 @click.command()
@@ -171,7 +171,7 @@ def resume(run: str, wait: bool, as_json: bool) -> int:
         if wait:
             run_id = record.run_id
             record = _until(trainer, run_id, lambda now: not now.is_paused or bool(now.wait_reason))
-    return _told(record, as_json)
+    return _print_state(record, as_json)
 
 
 @click.command()
@@ -243,7 +243,7 @@ def cancel(run: str, grace: float | None, wait: bool, as_json: bool) -> int:
         record = trainer.cancel(run, grace)
         if wait:
             record = _until(trainer, record.run_id, lambda now: now.ended)
-    return _told(record, as_json)
+    return _print_state(record, as_json)
 
 
 @click.command()
@@ -268,7 +268,7 @@ def delete(run: str, purge: bool) -> int:
 def restore(run: str, as_json: bool) -> int:
     """Restore a run from the trash."""
     with TrainerClient.connect() as trainer:
-        return _told(trainer.restore(run), as_json)
+        return _print_state(trainer.restore(run), as_json)
 
 
 def _until(trainer: TrainerClient, run_id: str, reached: Callable[[RunRecord], bool]) -> RunRecord:
@@ -282,7 +282,7 @@ def _until(trainer: TrainerClient, run_id: str, reached: Callable[[RunRecord], b
     return record
 
 
-def _told(record: RunRecord, as_json: bool) -> int:
+def _print_state(record: RunRecord, as_json: bool) -> int:
     if as_json:
         output.print_json(record)
     else:

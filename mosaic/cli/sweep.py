@@ -217,10 +217,10 @@ def _tell(
         every = f"mosaic runs --text {_TAG}{sweep_id}"
         print(f"the best {_SHOWN_TRIALS} of {len(trials)} trials; all of them: {every}")
     if command:
-        output.say(f"the best again:\n{command}")
+        output.say(f"train the best one again:\n{command}")
     else:
         reason = next((trial.reason for trial in trials if trial.reason), "no trial has ended")
-        output.say(f"no trial gave a value: {reason}")
+        output.say(f"no trial has a value: {reason}")
 
 
 def _show_proposals(plan: SweepPlan, proposals: list[dict[str, Any]], as_json: bool) -> int:
@@ -228,7 +228,8 @@ def _show_proposals(plan: SweepPlan, proposals: list[dict[str, Any]], as_json: b
         output.print_json({"trials": plan.trials, "proposals": proposals})
         return 0
     rows = [
-        [str(at), *map(_cell, each.values())] for at, each in enumerate(proposals[:_SHOWN_TRIALS])
+        [str(at), *map(_cell, params.values())]
+        for at, params in enumerate(proposals[:_SHOWN_TRIALS])
     ]
     output.print_table(("TRIAL", *map(str.upper, plan.space)), rows)
     first = f"the first {len(rows)} of {plan.trials} trials of {plan.subject}"

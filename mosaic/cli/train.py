@@ -1,4 +1,4 @@
-"""`mosaic train`, `submit` and `clone`: building a configuration and sending it off."""
+"""`mosaic train`, `submit`, `clone` and `script`: build a configuration and submit it."""
 
 from pathlib import Path
 from typing import Any

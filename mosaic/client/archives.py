@@ -1,4 +1,4 @@
-"""Archives on the client's side: a file written whole or not at all, and one sent off in pieces."""
+"""Archives on the client's side: written whole or not at all, and sent in pieces."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ def write(chunks: Iterable[pb.ArchiveChunk], target: Path, overwrite: bool) -> E
     """Write what the daemon sends into a file.
 
     Raises:
-        ArchiveError: The file is there already, or cannot be written there.
+        ArchiveError: The file exists, or cannot be written.
     """
     if target.exists() and not overwrite:
         raise ArchiveError(
@@ -74,8 +74,9 @@ def open_archive(file: Path) -> FileIO:
 
 
 def send(content: FileIO, as_new: bool) -> Iterator[pb.ImportChunk]:
-    """A file in pieces, after what is to be done with it."""
+    """The options of an import, then the file in pieces."""
     facts = os.fstat(content.fileno())
+    # A pipe has no size to announce; the daemon then relies on the manifest alone.
     size = facts.st_size if stat.S_ISREG(facts.st_mode) else 0
     yield pb.ImportChunk(options=pb.ImportOptions(size=size, as_new=as_new))
     # A daemon that refuses early ends the call, and its caller closes the file under us.

@@ -27,12 +27,13 @@ _START_LIMIT_S = 30.0
 
 
 def prove(channel: grpc.Channel, token: bytes, timeout_s: float = 5.0) -> pb.Health:
-    """Make whoever answers show that it knows this home's token.
+    """Make the program that answers prove that it knows this home's token.
 
     Raises:
-        NotOurDaemonError: It does not.
-        DaemonNotRunningError: Nobody answers.
+        NotOurDaemonError: It does not know it.
+        DaemonNotRunningError: Nothing answers.
     """
+    # A challenge, because our token must not be sent to a stranger that has taken the port.
     challenge = secrets.token_bytes(32)
     stub = trainer_pb2_grpc.TrainerStub(channel)
     try:
@@ -68,7 +69,7 @@ def start_daemon(
         key: The file with its private key.
 
     Raises:
-        DaemonRunningError: One runs already.
+        DaemonRunningError: One is already running.
         BindRefusedError: It may not or cannot listen there, or it did not start.
     """
     command = [sys.executable, "-m", "mosaic.trainer.daemon", "--home", str(home.root)]
@@ -84,18 +85,20 @@ def start_daemon(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        start_new_session=True,
+        start_new_session=True,  # Ctrl-C in this terminal is not meant for it
         cwd="/",
     )
     assert process.stderr is not None
     deadline = time.monotonic() + _START_LIMIT_S
     with process.stderr:
+        # Nothing may block here: a daemon that starts keeps stderr open without writing to it.
         os.set_blocking(process.stderr.fileno(), False)
         while time.monotonic() < deadline:
             if process.poll() is not None:
                 os.set_blocking(process.stderr.fileno(), True)
                 text = process.stderr.read().decode(errors="replace").strip()
                 raise _start_error(process.returncode, text)
+            # By its own pid: an old `daemon.json` may still name a daemon that is going away.
             endpoint = _announced_by(home, process.pid)
             if endpoint is not None:
                 process.returncode = 0  # it outlives us: there is nothing to wait for
@@ -132,6 +135,6 @@ def read_token(home: Home) -> bytes:
     except SecretError as error:
         if not home.token.exists():
             raise DaemonNotRunningError(
-                f"no daemon serves {home.root}; start one: mosaic up"
+                f"no daemon is running for {home.root}; start one: mosaic up"
             ) from None
         raise error

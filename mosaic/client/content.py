@@ -73,7 +73,7 @@ class RunContent:
         """Bytes of a run's file: `config.json`, `provenance.json`, `exit.json`, a log, a video.
 
         `.text()` and `.document()` (JSON) decode them. Follow a growing file by calling again with
-        `offset=content.end`; `content.size` below that offset means it was written afresh.
+        `offset=content.end`; if `content.size` is below that offset, the file was rewritten.
 
         Args:
             run_id: An id, a unique prefix, or `last`.
@@ -82,7 +82,7 @@ class RunContent:
             limit: The most bytes to read; by default all of them, if they are at most 64 MB.
 
         Raises:
-            RunFileError: It is missing, no regular file, outside the run, or too large.
+            RunFileError: It is missing, not a regular file, outside the run, or too large.
         """
         request = pb.GetRunFileRequest(run_id=run_id, path=path, offset=offset, limit=limit)
         allowed = run_files.MOST_BYTES if not limit else 2**63
@@ -95,11 +95,12 @@ class RunContent:
         videos of a live run; a file that became shorter is fetched again from the beginning.
 
         Raises:
-            RunFileError: It is missing, no regular file, or outside the run.
+            RunFileError: It is missing, not a regular file, or outside the run.
         """
         have = target.stat().st_size if target.exists() else 0
         request = pb.GetRunFileRequest(run_id=run_id, path=path, offset=have)
         size = run_files.append(target, self._calls.stream("GetRunFile", request))
+        # Shorter than the copy: it was rewritten, so its beginning has changed as well.
         if size < have:
             request.offset = 0
             size = run_files.append(target, self._calls.stream("GetRunFile", request))

@@ -1,4 +1,4 @@
-"""A run's files as the SDK hands them out."""
+"""A run's files as the SDK returns them."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from typing import Any
 from mosaic.errors import RunFileError
 from mosaic.wire import trainer_pb2 as pb
 
-# What fits into memory without a thought; a larger file is read in parts or downloaded.
+# Small enough for any client's memory; a larger file is read in parts or downloaded.
 MOST_BYTES = 64 * 2**20
 
 
@@ -72,7 +72,7 @@ class FileContent:
 
 def page(reply: pb.ListRunFilesReply) -> list[RunFile]:
     """The entries of one reply."""
-    return [RunFile(each.path, each.kind, each.size, each.modified_at) for each in reply.files]
+    return [RunFile(item.path, item.kind, item.size, item.modified_at) for item in reply.files]
 
 
 def collect(path: str, chunks: Iterable[pb.FileChunk], limit: int) -> FileContent:
@@ -86,6 +86,7 @@ def collect(path: str, chunks: Iterable[pb.FileChunk], limit: int) -> FileConten
     for chunk in chunks:
         if first is None:
             first = chunk
+            # Known from the first chunk, so a huge file is refused before it fills the memory.
             left = chunk.size - chunk.offset
             if left > limit:
                 raise RunFileError(

@@ -8,6 +8,7 @@ from mosaic.records import ChangesMissed, RunChange, RunRecord, RunRemoved, RunU
 
 # Longer than a daemon takes to stop and start again, short enough for a person to wait for.
 PATIENCE_S = 20.0
+# Quick at first, because most daemons are back at once; then once a second, which costs nothing.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 1.0
 
 Watch = Callable[[float | None], Iterator[RunChange]]
@@ -54,6 +55,7 @@ def _until_gap(changes: Iterator[RunChange], newest: dict[str, RunRecord]) -> It
                 yield run
             case RunRemoved(run_id=run_id):
                 raise RunNotFoundError(f"run {run_id} was deleted")
+            # Before it, runs that are still to come in the snapshot may be live.
             case SnapshotEnd():
                 complete = True
             case ChangesMissed():
@@ -63,7 +65,7 @@ def _until_gap(changes: Iterator[RunChange], newest: dict[str, RunRecord]) -> It
 
 
 def find_again(connect: Callable[[], None], patience_s: float) -> None:
-    """Try to connect until it works or patience is over.
+    """Try to connect until it works or `patience_s` have passed.
 
     Raises:
         DaemonNotRunningError: It did not work; the text says what to do.
@@ -72,7 +74,7 @@ def find_again(connect: Callable[[], None], patience_s: float) -> None:
     while True:
         try:
             return connect()
-        # While another daemon takes over, its port may belong to neither for a moment.
+        # During a restart another program may hold the port for a moment.
         except (DaemonNotRunningError, NotOurDaemonError) as error:
             if not patience_s:
                 raise

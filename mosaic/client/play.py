@@ -37,28 +37,28 @@ class PlayClient:
     def __init__(self, run_dir: Path, patience_s: float = 20.0) -> None:
         self._socket = _connect(run_dir, patience_s)
         self._lines = self._socket.makefile("rb")
-        hello = self._hear()
+        hello = self._receive()
         self.keys: dict[str, str] = hello.get("keys", {})
         self.turn_based: bool = bool(hello.get("turn_based"))
         self.fps: float = float(hello.get("fps", 15))
         self.scene = _scene(hello)
 
     def hold(self, *keys: str) -> None:
-        """Say which keys are down now; in a turn-based world this is a move."""
-        self._say({"keys": list(keys)})
+        """Send the keys that are down now; in a turn-based world this is a move."""
+        self._send({"keys": list(keys)})
 
     def next_scene(self) -> Scene:
         """Wait for the next step.
 
         Raises:
-            PlayConnectionError: The game is over for good.
+            PlayConnectionError: The game has ended.
         """
-        self.scene = _scene(self._hear())
+        self.scene = _scene(self._receive())
         return self.scene
 
     def quit(self) -> None:
-        """End the run in good order."""
-        self._say({"quit": True})
+        """End the run properly."""
+        self._send({"quit": True})
 
     def close(self) -> None:
         """Hang up; the game waits a while for the player to come back."""
@@ -76,13 +76,13 @@ class PlayClient:
     ) -> None:
         self.close()
 
-    def _say(self, message: dict[str, Any]) -> None:
+    def _send(self, message: dict[str, Any]) -> None:
         try:
             self._socket.sendall(json.dumps(message).encode() + b"\n")
         except OSError as error:
             raise PlayConnectionError("the game has ended") from error
 
-    def _hear(self) -> dict[str, Any]:
+    def _receive(self) -> dict[str, Any]:
         try:
             line = self._lines.readline()
         except OSError as error:
@@ -100,6 +100,7 @@ def _connect(run_dir: Path, patience_s: float) -> socket.socket:
             address = json.loads(RunDirectory(run_dir).play.read_text())["socket"]
             connection = socket.socket(socket.AF_UNIX)
             connection.connect(address)
+        # The worker is still starting: no file yet, or no listener behind it.
         except (OSError, ValueError, KeyError):
             if time.monotonic() > deadline:
                 raise PlayConnectionError(

@@ -51,8 +51,7 @@ _SHUTDOWN = {
 
 def _open(home: Home) -> Calls:
     """A connection to the daemon of a home, wherever it listens now."""
-    endpoint = find_endpoint(home)
-    return _proved(endpoint.address, connection.read_token(home))
+    return _proved(find_endpoint(home).address, connection.read_token(home))
 
 
 def _proved(address: Address, token: bytes) -> Calls:
@@ -67,7 +66,7 @@ def _proved(address: Address, token: bytes) -> Calls:
 
 
 class RunPage(NamedTuple):
-    """A page of runs, the token of the next page, and the number of all that fit."""
+    """A page of runs, the token of the next page, and the number of all matching runs."""
 
     runs: list[RunRecord]
     next_page_token: str
@@ -84,14 +83,14 @@ class TrainerClient(RunContent):
 
     @classmethod
     def connect(cls, home: Home | str | None = None, start: bool = False) -> "TrainerClient":
-        """Connect to the daemon of a home, after it has proved that it is that.
+        """Connect to the daemon of a home, after it has proved that it belongs to it.
 
         Args:
             home: The home; MOSAIC_HOME or the project's `var/` by default.
-            start: Start a daemon when none runs.
+            start: Start a daemon if none is running.
 
         Raises:
-            DaemonNotRunningError: None runs.
+            DaemonNotRunningError: None is running.
             NotOurDaemonError: Something else answers.
         """
         place = home if isinstance(home, Home) else Home.locate(home)
@@ -111,6 +110,7 @@ class TrainerClient(RunContent):
         """
 
         def replace() -> None:
+            # The new connection first: if it fails, the old one stays usable for the next try.
             fresh = self._open_calls()
             self._calls.close()
             self._calls = fresh
@@ -133,7 +133,7 @@ class TrainerClient(RunContent):
         return cls(place, partial(_proved, invitation.address, invitation.token))
 
     def close(self) -> None:
-        """End the connection; runs and daemon go on."""
+        """End the connection; runs and daemon continue."""
         self._calls.close()
 
     def __enter__(self) -> "TrainerClient":
@@ -203,6 +203,7 @@ class TrainerClient(RunContent):
         except InvalidConfigError as error:
             if error.problems[-1].code != LIST_IS_CUT:
                 raise
+        # Errors travel in a trailer of limited size; a reply has room for all problems.
         raise InvalidConfigError(self.validate(config))
 
     def get(self, run_id: str) -> RunRecord:
@@ -299,12 +300,12 @@ class TrainerClient(RunContent):
         return read_run(self._calls.unary("CancelRun", request))
 
     def pause(self, run_id: str, release: bool = False) -> RunRecord:
-        """Stop a run at its next safe point; with `release` its slots are given back."""
+        """Pause a run at its next safe point; with `release` it frees its slots."""
         request = pb.PauseRunRequest(run_id=run_id, release=release)
         return read_run(self._calls.unary("PauseRun", request))
 
     def resume(self, run_id: str) -> RunRecord:
-        """Let a paused run go on."""
+        """Resume a paused run."""
         return read_run(self._calls.unary("ResumeRun", pb.ResumeRunRequest(run_id=run_id)))
 
     def checkpoint(self, run_id: str) -> RunRecord:
@@ -319,11 +320,11 @@ class TrainerClient(RunContent):
         return read_run(self._calls.unary("CheckpointRun", pb.CheckpointRunRequest(run_id=run_id)))
 
     def delete(self, run_id: str, purge: bool = False) -> None:
-        """Move an ended run to the trash, or remove it past undoing."""
+        """Move an ended run to the trash, or delete it permanently."""
         self._calls.unary("DeleteRun", pb.DeleteRunRequest(run_id=run_id, purge=purge))
 
     def restore(self, run_id: str) -> RunRecord:
-        """Take a run back out of the trash."""
+        """Restore a run from the trash."""
         return read_run(self._calls.unary("RestoreRun", pb.RestoreRunRequest(run_id=run_id)))
 
     def events(self, run_id: str, after: int = 0) -> list[RunEvent]:
@@ -393,6 +394,7 @@ class TrainerClient(RunContent):
         """
         with archives.open_archive(file) as content:
             chunks = archives.send(content, as_new)
+            # No limit: how long it takes depends on the size of the runs.
             reply = self._calls.unary("ImportRuns", chunks, timeout_s=None)
         return [read_imported(item) for item in reply.runs]
 

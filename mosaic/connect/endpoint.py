@@ -109,7 +109,7 @@ def find_endpoint(home: Home) -> Endpoint:
     """
     document = read_json(home.endpoint)
     if document is None:
-        raise DaemonNotRunningError(f"no daemon serves {home.root}; start one: mosaic up")
+        raise DaemonNotRunningError(f"no daemon is running for {home.root}; start one: mosaic up")
     try:
         key = ProcessKey(
             int(document["pid"]), int(document["start_time"]), str(document["boot_id"])

@@ -42,8 +42,9 @@ def _copier(record: type[R], *besides: str) -> Callable[..., R]:
 
     Args:
         record: The class.
-        besides: Fields that the caller gives itself.
+        besides: Fields that the caller passes.
     """
+    # Outside `copy`: the names are the same for every message of a stream.
     names = tuple(item.name for item in fields_of(record) if item.name not in besides)
 
     def copy(message: Any, **given: Any) -> R:
@@ -95,6 +96,7 @@ def read_change(message: pb.RunChange) -> RunChange:
         case "removed":
             return RunRemoved(run_id=message.removed, **place)
         case "gap":
+            # `from` is a keyword of Python, so the field has no attribute syntax.
             since: int = getattr(message.gap, "from")
             return ChangesMissed(since=since, until=message.gap.to, **place)
         case _:

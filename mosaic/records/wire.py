@@ -46,8 +46,8 @@ _OWN_WAYS: dict[str, tuple[Reader, Writer]] = {
     ),
     "metrics": (lambda run: dict(run.metrics), lambda value: value),
     "checkpoints": (
-        lambda run: tuple(CheckpointRecord(**_checkpoint_values(each)) for each in run.checkpoints),
-        lambda value: [pb.Checkpoint(**_checkpoint_values(each)) for each in value],
+        lambda run: tuple(CheckpointRecord(**_checkpoint_values(item)) for item in run.checkpoints),
+        lambda value: [pb.Checkpoint(**_checkpoint_values(item)) for item in value],
     ),
     "capabilities": (
         lambda run: _capabilities(run.capabilities_json),
@@ -69,6 +69,7 @@ def _reader(name: str, nullable: bool) -> Reader:
     return (lambda run: read(run) or None) if nullable else read
 
 
+# Worked out once, at import: a list of runs converts thousands of records.
 _TYPES = get_type_hints(RunRecord)
 _READERS = tuple(
     (item.name, _reader(item.name, NoneType in get_args(_TYPES[item.name])))
@@ -90,6 +91,7 @@ def write_run(record: RunRecord) -> pb.Run:
     values: dict[str, Any] = {}
     for name, wire_name, write in _WRITERS:
         value = getattr(record, name)
+        # None stays unset, so that `optional` fields arrive as None and not as 0.
         if value is not None:
             values[wire_name] = write(value) if write else value
     return pb.Run(**values)

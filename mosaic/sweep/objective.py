@@ -1,4 +1,4 @@
-"""What a run is worth: a number from its curve, at the end and on the way."""
+"""The value of a run: a number from its curve, at the end and on the way."""
 
 import math
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from mosaic.records import Progress
 EVALUATION = "eval"
 DEFAULT_TAG = TAGS[RETURN]
 SUMMARIES = ("last", "mean", "max")
+# Often enough to save most of a hopeless run, seldom enough that one bad episode decides nothing.
 RUNGS = 10
 # The end of a curve: its last tenth of steps, but not so few points that one episode decides,
 # unless there are few altogether.
@@ -50,7 +51,7 @@ class Objective:
 
     @property
     def curve_tag(self) -> str:
-        """The scalar to look at while a run goes on."""
+        """The scalar to compare while a run trains."""
         return DEFAULT_TAG if self.evaluates else self.tag
 
     def __str__(self) -> str:
@@ -70,8 +71,8 @@ def read_objective(text: str) -> Objective:
         tag, summary = text, "last"
     if not tag or summary not in SUMMARIES:
         message = (
-            f"{text!r} is no objective: write eval, or a scalar such as {DEFAULT_TAG}, or a scalar "
-            f"and one of {', '.join(SUMMARIES)}: {DEFAULT_TAG}:mean"
+            f"{text!r} is not an objective: write eval, or a scalar such as {DEFAULT_TAG}, or a "
+            f"scalar and one of {', '.join(SUMMARIES)}: {DEFAULT_TAG}:mean"
         )
         raise InvalidConfigError([Problem("", "CLI104", message)])
     return Objective(tag, summary)
@@ -98,7 +99,7 @@ def passed_rungs(progress: Progress) -> int:
 
 
 def rungs(curve: Curve, total: int, reached: int, summary: str) -> dict[int, float]:
-    """What the curve was worth at each rung up to `reached`, from its first point on."""
+    """The value of the curve at each rung up to `reached`, from its first point on."""
     values = {
         rung: score(curve.until(total * rung / RUNGS), summary) for rung in range(1, reached + 1)
     }
@@ -107,5 +108,5 @@ def rungs(curve: Curve, total: int, reached: int, summary: str) -> dict[int, flo
 
 def joint_rungs(seeds: Sequence[dict[int, float]]) -> dict[int, float]:
     """The mean over seeds at every rung that all of them have passed."""
-    common = set.intersection(*(set(each) for each in seeds)) if seeds else set()
-    return {rung: fmean(each[rung] for each in seeds) for rung in sorted(common)}
+    common = set.intersection(*(set(passed) for passed in seeds)) if seeds else set()
+    return {rung: fmean(passed[rung] for passed in seeds) for rung in sorted(common)}

@@ -1,4 +1,4 @@
-"""A sweep as plain data: what to run, under which names, and what became of a trial."""
+"""A sweep as plain data: what to run, under which names, and how a trial ended."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -15,6 +15,7 @@ from mosaic.sweep.space import Space, space_from_dict, space_to_dict
 SCHEMA_VERSION = 1
 SAMPLERS, PRUNERS = ("tpe", "random", "grid"), ("median", "none")
 _DONE = frozenset({Outcome.COMPLETED, Outcome.TIME_LIMIT})
+# Two failures may be bad luck of the proposals; three in a row from the start are not.
 _HOPELESS_AFTER = 3
 
 
@@ -132,6 +133,7 @@ class SweepPlan:
 
 def run_key(sweep_id: str, trial: int, number: int, evaluation: bool = False) -> str:
     """The idempotency key of a run: submitting it again after an interruption finds it."""
+    # The first run's key is a ULID and so becomes its id: the study's folder is known before.
     if not trial and not number and not evaluation:
         return sweep_id
     kind = "eval" if evaluation else "train"
@@ -139,7 +141,7 @@ def run_key(sweep_id: str, trial: int, number: int, evaluation: bool = False) ->
 
 
 def trouble(records: Sequence[RunRecord]) -> str:
-    """Why a trial cannot count; empty when nothing speaks against it yet."""
+    """Why a trial cannot count; empty if it still can."""
     for record in records:
         if record.ended and record.outcome not in _DONE:
             reason = record.reason or "no reason given"

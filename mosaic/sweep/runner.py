@@ -23,6 +23,7 @@ from mosaic.sweep.objective import RUNGS, Curve, joint_rungs, passed_rungs, rung
 from mosaic.sweep.plan import SweepPlan, all_ended, hopeless, run_key, trouble
 from mosaic.sweep.study import SweepStudy, propose, write_study
 
+# Longer than for a single run: a sweep that ends overnight costs more than two minutes of waiting.
 _PATIENCE_S = 120.0
 
 
@@ -31,7 +32,7 @@ Say = Callable[[str], None]
 
 @dataclass
 class ActiveTrial:
-    """A trial whose runs are on their way."""
+    """A trial whose runs have not all ended."""
 
     trial: Trial
     runs: list[str]
@@ -80,7 +81,7 @@ class SweepRunner:
         self._active: list[ActiveTrial] = []
 
     def run(self) -> None:
-        """Go on until all trials have ended or it is no use; an interruption loses nothing.
+        """Run until all trials have ended or none can succeed; an interruption loses nothing.
 
         Raises:
             DaemonNotRunningError: The daemon went away and did not come back.
@@ -94,6 +95,7 @@ class SweepRunner:
                 self._trainer.reconnect(_PATIENCE_S)
 
     def _until_done(self) -> None:
+        # Launched again under the same keys: the daemon answers with the runs that exist already.
         self._active = []
         for trial in self._study.running():
             self._launch(trial)
@@ -111,13 +113,14 @@ class SweepRunner:
         followed = [active.all_runs for active in self._active]
         owners = {run_id: active for active in self._active for run_id in active.all_runs}
         records: dict[str, RunRecord] = {}
-        # Without patience: what was lost with the daemon is told here, and found by `run`.
+        # Without patience: when the daemon goes away, `run` says so and waits for it.
         for record in self._trainer.follow(*owners, patience_s=0.0):
             records[record.run_id] = record
             active = owners[record.run_id]
             known = [records[run_id] for run_id in active.all_runs if run_id in records]
             if len(known) == len(active.all_runs) and self._settled(active, known):
                 self._active.remove(active)
+            # Another set of runs needs another stream.
             if [active.all_runs for active in self._active] != followed:
                 return
 
@@ -168,7 +171,7 @@ class SweepRunner:
     # ------------------------------------------------------------ watching
 
     def _settled(self, active: ActiveTrial, records: list[RunRecord]) -> bool:
-        """Look at the runs of a trial; True when it has ended."""
+        """Act on the state of a trial's runs; True when it has ended."""
         reason = trouble(records)
         stopping = self._study.stopping(active.trial)
         # A run that completed before the order reached it counts like any other.
@@ -185,7 +188,7 @@ class SweepRunner:
         return False
 
     def _judge(self, active: ActiveTrial, records: list[RunRecord]) -> bool:
-        """Every run has ended well: what is the trial worth?"""
+        """Every run has ended well: the value of the trial."""
         if self._plan.objective.evaluates:
             if not active.evaluations:
                 return self._evaluate(active, records)
@@ -234,6 +237,8 @@ class SweepRunner:
     # ------------------------------------------------------------ ending
 
     def _stop(self, active: ActiveTrial, records: list[RunRecord], state: str, reason: str) -> None:
+        # Written before the runs are cancelled: after a crash in between they would look as if a
+        # user had cancelled them.
         self._study.note_stopping(active.trial, state, reason)
         for record in records:
             if record.live:

@@ -65,12 +65,12 @@ def read_space(
         name = word.strip().removeprefix("--").replace("-", "_")
         try:
             if not equals or not name or not values.strip():
-                raise _WrongError(_BAD_SYNTAX, f"{text!r} is not a parameter; write {SYNTAX}")
+                raise _ParameterError(_BAD_SYNTAX, f"{text!r} is not a parameter; write {SYNTAX}")
             if name in space:
-                raise _WrongError(_BAD_SYNTAX, f"{name} is given twice")
+                raise _ParameterError(_BAD_SYNTAX, f"{name} is given twice")
             space[name] = _dimension(name, values.strip(), known, algo)
-        except _WrongError as wrong:
-            problems.append(Problem("", wrong.code, wrong.message))
+        except _ParameterError as error:
+            problems.append(Problem("", error.code, error.message))
     if not texts:
         message = f"a sweep needs something to vary: --param {SYNTAX}"
         problems.append(Problem("", _BAD_SYNTAX, message))
@@ -79,8 +79,8 @@ def read_space(
     return space
 
 
-class _WrongError(Exception):
-    """One thing wrong with a parameter."""
+class _ParameterError(Exception):
+    """A problem with one parameter."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -93,12 +93,12 @@ def _dimension(
 ) -> Dimension:
     if name in _FIXED:
         message = f"{name} is the same for all trials of a sweep; set it with {_FIXED[name]}"
-        raise _WrongError(_UNKNOWN, message)
+        raise _ParameterError(_UNKNOWN, message)
     argument: Mapping[str, Any] = {"type": "any"}
     if known is not None:
         if name not in known:
             hint = did_you_mean(name, known.keys() - _FIXED.keys())
-            raise _WrongError(_UNKNOWN, f"{algo} has no parameter {name}{hint}")
+            raise _ParameterError(_UNKNOWN, f"{algo} has no parameter {name}{hint}")
         argument = known[name]
     if ".." in text:
         between = _range(name, text, argument["type"])
@@ -107,7 +107,7 @@ def _dimension(
         return between
     values = tuple(_value(name, part, argument["type"]) for part in text.split(","))
     if len(set(map(repr, values))) < len(values):
-        raise _WrongError(_BAD_VALUE, f"{name} lists a value twice: {text}")
+        raise _ParameterError(_BAD_VALUE, f"{name} lists a value twice: {text}")
     for value in values:
         _check_bounds(name, value, argument.get("range"))
     return Choices(values)
@@ -120,25 +120,27 @@ def _range(name: str, text: str, kind: str) -> Range:
     low_text, _, high_text = bounds.partition("..")
     base = kind.split("|")[0].strip()
     if base not in ("int", "float", "any"):
-        raise _WrongError(_BAD_VALUE, f"{name} takes {kind}; list its values: {name}=A,B")
+        raise _ParameterError(_BAD_VALUE, f"{name} takes {kind}; list its values: {name}=A,B")
     low, high = (_number(name, part, base) for part in (low_text, high_text))
     integer = base == "int" or (base == "any" and isinstance(low, int) and isinstance(high, int))
     if not low < high:
-        raise _WrongError(
+        raise _ParameterError(
             _BAD_VALUE, f"{name}: {low} .. {high} is empty; the smaller end comes first"
         )
     if log and low <= 0:
-        raise _WrongError(_BAD_VALUE, f"{name}: a logarithmic range begins above 0, not at {low}")
+        raise _ParameterError(
+            _BAD_VALUE, f"{name}: a logarithmic range begins above 0, not at {low}"
+        )
     step = _number(name, stride, base) if colon else None
     if step is not None and (log or step <= 0):
-        raise _WrongError(_BAD_VALUE, f"{name}: a step is above 0 and not for log ranges")
+        raise _ParameterError(_BAD_VALUE, f"{name}: a step is above 0 and not for log ranges")
     return Range(low, high, log, step, integer)
 
 
 def _number(name: str, text: str, kind: str) -> float:
     value = _value(name, text.strip(), kind)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise _WrongError(_BAD_VALUE, f"{name}: {text!r} is not a number; write {SYNTAX}")
+        raise _ParameterError(_BAD_VALUE, f"{name}: {text!r} is not a number; write {SYNTAX}")
     return value
 
 
@@ -146,9 +148,9 @@ def _value(name: str, text: str, kind: str) -> Any:
     try:
         value = convert(text.strip(), kind)
     except ValueError:
-        raise _WrongError(_BAD_VALUE, f"{name} takes {kind}, not {text.strip()!r}") from None
+        raise _ParameterError(_BAD_VALUE, f"{name} takes {kind}, not {text.strip()!r}") from None
     if value is not None and not isinstance(value, bool | int | float | str):
-        raise _WrongError(_BAD_VALUE, f"{name} takes single values, not {text.strip()!r}")
+        raise _ParameterError(_BAD_VALUE, f"{name} takes single values, not {text.strip()!r}")
     return value
 
 
@@ -157,16 +159,16 @@ def _check_bounds(name: str, value: Any, bounds: Mapping[str, Any] | None) -> No
         return
     if bounds["choices"] and value not in bounds["choices"]:
         allowed = ", ".join(map(str, bounds["choices"]))
-        raise _WrongError(_BAD_VALUE, f"{name} takes one of {allowed}, not {value!r}")
+        raise _ParameterError(_BAD_VALUE, f"{name} takes one of {allowed}, not {value!r}")
     if not isinstance(value, int | float):
         return
     low, high = bounds["low"], bounds["high"]
     if low is not None and (value < low or (bounds["low_open"] and value == low)):
         sign = ">" if bounds["low_open"] else ">="
-        raise _WrongError(_BAD_VALUE, f"{name} must be {sign} {low:g}, not {value:g}")
+        raise _ParameterError(_BAD_VALUE, f"{name} must be {sign} {low:g}, not {value:g}")
     if high is not None and (value > high or (bounds["high_open"] and value == high)):
         sign = "<" if bounds["high_open"] else "<="
-        raise _WrongError(_BAD_VALUE, f"{name} must be {sign} {high:g}, not {value:g}")
+        raise _ParameterError(_BAD_VALUE, f"{name} must be {sign} {high:g}, not {value:g}")
 
 
 def grid(space: Space) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """The study of a sweep: Optuna proposes, remembers and says which trials to prune.
 
-It lies as `optuna.db` in the directory of the sweep's first run, whose id is the sweep's id and
+It is `optuna.db` in the directory of the sweep's first run, whose id is the sweep's id and
 the study's name; that is where the window looks for it.
 """
 
@@ -28,6 +28,7 @@ from mosaic.sweep.space import Choices, Dimension, grid
 
 FILE_NAME = "optuna.db"
 _PLAN, _RUNS, _REASON, _STOPPING = "mosaic_sweep", "runs", "reason", "stopping"
+# Made before there are results, and shown by the dry run.
 _FIRST_PROPOSALS = 5
 # Below a fifth of the way every agent still looks alike.
 _WARM_UP_RUNGS = 1
@@ -83,11 +84,11 @@ class SweepStudy:
 
     @classmethod
     def load(cls, run_dir: Path, **changes: Any) -> "SweepStudy":
-        """Take up a study; `changes` replace parts of its plan.
+        """Open a study; `changes` replace parts of its plan.
 
         Raises:
-            RunNotFoundError: There is none in this directory.
-            SweepBusyError: Another process drives it.
+            RunNotFoundError: There is no study in this directory.
+            SweepBusyError: Another process is driving it.
         """
         if not (run_dir / FILE_NAME).is_file():
             raise RunNotFoundError(
@@ -145,11 +146,11 @@ class SweepStudy:
         sign = -1 if self.plan.maximise else 1
         begun = [trial for trial in self._frozen() if trial.state != TrialState.WAITING]
         records = [_record(trial) for trial in begun]
-        return sorted(records, key=lambda each: _order(each, sign))
+        return sorted(records, key=lambda trial: _order(trial, sign))
 
     def best(self) -> TrialRecord | None:
-        """The best of the trials that ended as they should."""
-        return next((each for each in self.trials() if each.state == "complete"), None)
+        """The best of the complete trials."""
+        return next((trial for trial in self.trials() if trial.state == "complete"), None)
 
     def states(self) -> list[str]:
         """The states of all trials in the order in which they began."""
@@ -165,7 +166,7 @@ class SweepStudy:
         trial.set_user_attr(_REASON, reason)
 
     def stopping(self, trial: Trial) -> str:
-        """`pruned` or `fail` when the trial's runs have been told to stop."""
+        """`pruned` or `fail` if the trial's runs are being stopped."""
         return str(trial.user_attrs.get(_STOPPING, ""))
 
     def reason(self, trial: Trial) -> str:
@@ -188,7 +189,7 @@ class SweepStudy:
         self._study.tell(trial, value)
 
     def prune(self, trial: Trial) -> None:
-        """A trial was given up."""
+        """A trial was pruned."""
         self._study.tell(trial, state=TrialState.PRUNED)
 
     def fail(self, trial: Trial, reason: str) -> None:
@@ -233,13 +234,16 @@ def _address(run_dir: Path) -> str:
 
 def _hold(run_dir: Path) -> int:
     """Lock a sweep for this process; the descriptor that holds the lock."""
+    # A lock of the kernel, on the folder: it goes with the process, however that ends, and leaves
+    # no file behind.
     descriptor = os.open(run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(descriptor)
         raise SweepBusyError(
-            f"another process drives the sweep {run_dir.name}; end it with Ctrl-C and try again"
+            f"another process is driving the sweep {run_dir.name}; stop it with Ctrl-C and try "
+            "again"
         ) from None
     return descriptor
 
@@ -259,7 +263,7 @@ def _distribution(dimension: Dimension) -> BaseDistribution:
 
 
 def _sampler(plan: SweepPlan, trials: int) -> optuna.samplers.BaseSampler:
-    # Another seed after an interruption, or the same proposals would come again.
+    # Another seed after an interruption, or the same proposals would be made again.
     seed = plan.seed(0) * 1_000_003 + trials
     if plan.sampler == "tpe":
         with warnings.catch_warnings():

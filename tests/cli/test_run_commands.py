@@ -130,7 +130,7 @@ def test_interrupting_the_follower_leaves_the_run_alone(mosaic: Command, trainer
     follower.send_signal(signal.SIGINT)
     rest, _ = follower.communicate(timeout=60)
     assert follower.returncode == 130
-    assert "the run goes on" in rest
+    assert "the run continues" in rest
     assert mosaic.json("show", run_id)["state"] == "EXEC"
     mosaic("cancel", run_id)
 

@@ -108,7 +108,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(
     if number == signal.SIGINT:
         assert sweep.returncode == 130
         assert f"mosaic sweep --continue {sweep_id}" in printed
-        assert "the best again" not in printed
+        assert "train the best one again" not in printed
     begun = {run.run_id for run in _runs(warm)}
 
     done = mosaic.json("sweep", "--continue", "last", "--trials", "3")
