@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,6 +87,29 @@ def marked_processes(run_id: str, besides: frozenset[int] = frozenset()) -> list
     ]
 
 
+def writing_to(paths: Iterable[Path]) -> list[int]:
+    """Every live process whose standard output or error is one of these files.
+
+    A process that has cleared its environment and left its session still prints where its parent
+    did, unless it took care of that too.
+    """
+    files = {mark for path in paths if (mark := _file_mark(path)) is not None}
+    return [
+        pid
+        for pid in _all_pids()
+        if any(_file_mark(Path(f"/proc/{pid}/fd/{number}")) in files for number in (1, 2))
+        and start_time(pid) is not None
+    ]
+
+
+def _file_mark(path: Path) -> tuple[int, int] | None:
+    try:
+        info = path.stat()
+    except OSError:
+        return None
+    return info.st_dev, info.st_ino
+
+
 def group_members(group: int) -> list[int]:
     """Every live process of a process group."""
     members = []
@@ -108,12 +132,17 @@ def signal_group(group: int, number: int) -> bool:
 def kill_marked(run_id: str, besides: frozenset[int] = frozenset()) -> int:
     """SIGKILL every process with the run's marker; how many there were."""
     victims = marked_processes(run_id, besides)
-    for pid in victims:
+    kill_all(victims)
+    return len(victims)
+
+
+def kill_all(pids: Iterable[int]) -> None:
+    """SIGKILL processes, of which some may be gone already."""
+    for pid in pids:
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-    return len(victims)
 
 
 def _all_pids() -> list[int]:

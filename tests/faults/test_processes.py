@@ -136,6 +136,17 @@ def test_p04_supervisor_killed_alone(trainer: Trainer) -> None:
     assert marked_processes(run.run_id) == []
 
 
+def test_f26_a_child_without_marker_is_found_by_its_output(trainer: Trainer) -> None:
+    """With its supervisor killed, a child that hid itself ends with its run all the same."""
+    run = trainer.stepping("escapes")
+    hidden = int((trainer.directory(run.run_id).path / "hidden.txt").read_text())
+    assert not has_marker(hidden, run.run_id)
+    os.kill(trainer.supervisor(run.run_id)["supervisor_pid"], signal.SIGKILL)
+    trainer.client.cancel(run.run_id)
+    assert trainer.ended(run.run_id).outcome == "cancelled"
+    assert process_state(hidden) in ("", "Z")
+
+
 @pytest.mark.parametrize("place", ["after_append", "before_spawn", "after_spawn"])
 def test_p05_daemon_killed_around_the_spawn(make_trainer: MakeTrainer, place: str) -> None:
     """Killed between reserving, spawning and recording, there is still one worker, one slot."""

@@ -85,6 +85,7 @@ class Effects:
                 _signal(run, watch, signal.SIGKILL)
                 supervisor = frozenset(key.pid for key in watch.keys[1:]) if watch else frozenset()
                 processes.kill_marked(run.run_id, besides=supervisor)
+                _kill_escaped(watch, supervisor)
             case SendControl():
                 self._controls.send(run.run_id, instruction.command)
             case Archive():
@@ -146,6 +147,13 @@ class Effects:
             else value
             for name, value in variables.items()
         }
+
+
+def _kill_escaped(watch: Watch | None, supervisor: frozenset[int]) -> None:
+    """Kill what lost its supervisor and its marker, but still prints into the run's logs."""
+    if watch is not None and not any(processes.is_alive(key) for key in watch.keys[1:]):
+        logs = (watch.directory.stdout, watch.directory.stderr)
+        processes.kill_all(pid for pid in processes.writing_to(logs) if pid not in supervisor)
 
 
 def _signal(run: Run, watch: Watch | None, number: int) -> None:

@@ -16,7 +16,7 @@ from mosaic.config.settings import Settings
 from mosaic.runs import opening
 from mosaic.runs.directory import RunDirectory
 from mosaic.runs.opening import read_document
-from mosaic.system.processes import ProcessKey, boot_id, is_alive, marked_processes
+from mosaic.system.processes import ProcessKey, boot_id, is_alive, marked_processes, writing_to
 from mosaic.trainer.core.decisions import (
     Now,
 )
@@ -280,7 +280,11 @@ def _end(run: Run, watch: Watch, ended: Mapping[str, Any], now: Now) -> Stimulus
     # A run is over when no process carries its marker any more. Its slots are freed on this proof,
     # never on the worker's word.
     supervisor = frozenset(key.pid for key in watch.keys[1:])
-    left = marked_processes(run.run_id, besides=supervisor)
+    left = set(marked_processes(run.run_id, besides=supervisor))
+    if not ended:
+        # Without its supervisor, which nothing can leave, whatever still prints into its logs is
+        # taken for its own.
+        left |= set(writing_to((watch.directory.stdout, watch.directory.stderr))) - supervisor
     if left:
         return StragglersFound(len(left))
     if not ended:

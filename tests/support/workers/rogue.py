@@ -154,6 +154,22 @@ def family(rogue: Rogue) -> int:
     return 0
 
 
+def escapes(rogue: Rogue) -> int:
+    """Has a child without marker, group, session and parent; only its output is still ours."""
+    signal.signal(signal.SIGTERM, lambda *_: rogue.stopped.set())
+    hidden = [sys.executable, "-c", "import time; time.sleep(3600)"]
+    orphaner = (
+        "import os, subprocess as s;"
+        f"pid = s.Popen({hidden!r}, start_new_session=True, env={{}}).pid;"
+        "open(os.environ['MOSAIC_RUN_DIR'] + '/hidden.txt', 'w').write(str(pid))"
+    )
+    subprocess.check_call([sys.executable, "-c", orphaner])
+    rogue.begin()
+    rogue.step_forever()
+    rogue.emit.run_failed("terminated")
+    return 143
+
+
 def unreaped(rogue: Rogue) -> int:
     """Leaves children it never waits for."""
     for _ in range(20):
@@ -265,6 +281,7 @@ BEHAVIOURS: dict[str, Callable[[Rogue], int]] = {
         short,
         deaf,
         family,
+        escapes,
         unreaped,
         silent_exit,
         crash_at_the_end,
