@@ -30,9 +30,22 @@ WorkerFinder = Callable[[str], str]
 WorkerConfigType = TypeVar("WorkerConfigType", bound=WorkerRunConfig)
 
 # Variables through which a config could run code, hide from the supervisor or reach other runs.
+# Whole families, not single names: a loader or an interpreter that obeys one variable of this kind
+# soon obeys another. The rules at the end go by what a name says: where code, plugins or a
+# configuration that names them are loaded from.
 _DENIED_VARIABLES = re.compile(
-    r"(LD_.*|DYLD_.*|PYTHON(PATH|HOME|STARTUP|EXECUTABLE|BREAKPOINT|USERBASE|INSPECT|WARNINGS)"
-    r"|PATH|IFS|BASH_ENV|ENV|SHELLOPTS|GCONV_PATH|MOSAIC_.*)\Z"
+    r"(LD_.*|DYLD_.*|MALLOC_.*|GLIBC_TUNABLES|GCONV_PATH|LOCPATH|NLSPATH"  # the loader and C
+    r"|PYTHON(?!HASHSEED\Z|UNBUFFERED\Z|UTF8\Z|IOENCODING\Z|FAULTHANDLER\Z"
+    r"|MALLOC\Z|DONTWRITEBYTECODE\Z|ASYNCIODEBUG\Z|OPTIMIZE\Z|DEVMODE\Z).*"
+    r"|COVERAGE_PROCESS_(START|CONFIG)"
+    r"|PATH|IFS|BASH_.*|ENV|SHELLOPTS|PS4|PROMPT_COMMAND"  # shells
+    r"|PERL.*|RUBY.*|NODE_OPTIONS|NODE_PATH|JAVA_TOOL_OPTIONS|_?JAVA_OPTIONS|JDK_.*OPTIONS"
+    r"|GIT_.*|SSH_ASKPASS|EDITOR|VISUAL|PAGER|BROWSER"  # programs that start others
+    r"|OPENSSL_.*|KRB5_.*"
+    r"|SDL_DYNAMIC_API|VK_.*|LIBGL_DRIVERS_PATH|GBM_BACKENDS_PATH|__EGL_.*|OCL_ICD_.*"  # drivers
+    r"|MOSAIC_.*"
+    r"|.*(_PRELOAD|_PLUGINS?|_PLUGIN_PATH|_PLUGIN_LIBRARY_PATH|_LIBRARY_PATH|_MODULE_PATH"
+    r"|_DRIVERS?_PATH))\Z"
 )
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PATH_FIELDS = ("tensorboard_dir",)

@@ -34,6 +34,11 @@ def replacing(path: Path, mode: int = 0o644) -> Iterator[BufferedRandom]:
     sync_folder(path.parent)
 
 
+def is_half_written(name: str) -> bool:
+    """Whether a file has the name of one that `replacing` was still writing."""
+    return name.startswith(".") and name.endswith(".tmp") and name.count(".") >= 3
+
+
 def write_bytes(path: Path, content: bytes, mode: int = 0o644) -> None:
     """Replace `path` with `content`: temporary file, fsync, rename, fsync of the folder."""
     with replacing(path, mode) as handle:

@@ -17,6 +17,7 @@ from support.trainer import Trainer, until
 
 from mosaic.client.connection import read_token
 from mosaic.config.paths import Home, confine
+from mosaic.config.validation import validate_train_run_config
 from mosaic.connect import auth
 from mosaic.connect.endpoint import find_endpoint
 from mosaic.errors import ConfinementError, InvalidConfigError, InvalidRunIdError, MosaicError
@@ -341,7 +342,15 @@ def test_x06_only_the_worker_has_the_secret_in_its_environment(trainer: Trainer)
 _DENIED = [
     "LD_PRELOAD",
     "LD_LIBRARY_PATH",
+    "OPENSSL_CONF",
     "PYTHONPATH",
+    "PYTHONPYCACHEPREFIX",
+    "PYTHONWARNINGS",
+    "SDL_DYNAMIC_API",
+    "TF_PLUGGABLE_DEVICE_LIBRARY_PATH",
+    "QT_PLUGIN_PATH",
+    "GIT_SSH_COMMAND",
+    "PERL5OPT",
     "PYTHONSTARTUP",
     "PATH",
     "BASH_ENV",
@@ -362,6 +371,19 @@ def test_x08_denied_environment(trainer: Trainer) -> None:
         (problem,) = refused.value.problems
         assert (problem.code, problem.pointer) == ("CFG108", f"/environment/{name}")
     assert trainer.run_ids() == []
+
+
+def test_f21_what_runs_use_is_allowed() -> None:
+    """Variables that tune a run, its devices and its libraries may be set by it."""
+    usual = (
+        "PYTHONHASHSEED", "PYTHONUTF8", "OMP_NUM_THREADS", "MUJOCO_GL",
+        "CUDA_LAUNCH_BLOCKING", "PYTORCH_CUDA_ALLOC_CONF", "CUBLAS_WORKSPACE_CONFIG", "XLA_FLAGS",
+        "SDL_VIDEODRIVER", "SDL_AUDIODRIVER", "PYOPENGL_PLATFORM", "WANDB_MODE", "HF_HOME",
+        "PYGLET_HEADLESS", "http_proxy", "TZ", "LANG", "MY_FLAG",
+    )  # fmt: skip
+    config = {"algo": "short", "env_id": "X", "worker": "rogue"}
+    checked = validate_train_run_config({**config, "environment": dict.fromkeys(usual, "1")})
+    assert set(checked.environment) == set(usual)
 
 
 def test_x08_what_is_allowed_reaches_the_worker(trainer: Trainer) -> None:

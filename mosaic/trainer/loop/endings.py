@@ -106,6 +106,7 @@ class Endings:
         # dying process has not released yet.
         self._slots.drain(slots, [key.pid for key in watch.keys])
         housekeeping.keep_logs(self._home, run.run_id, watch.directory)
+        housekeeping.remove_half_written(watch.directory)
         sweep_leftovers(run.run_id, run_dir=watch.directory.path)
         self._queue_changed()
         self._retries.consider(run)

@@ -11,6 +11,7 @@ from mosaic.config.secrets import SecretStore
 from mosaic.config.settings import Settings
 from mosaic.runs import opening
 from mosaic.runs.directory import RunDirectory, remove_tree
+from mosaic.system import atomic
 from mosaic.trainer.launch import hardware
 from mosaic.trainer.loop.tailer import cap_log
 
@@ -73,6 +74,17 @@ def _keep(directory: RunDirectory, name: str, target: Path) -> None:
         except OSError:
             with target.open("xb") as copy:
                 shutil.copyfileobj(log_file, copy)
+
+
+def remove_half_written(directory: RunDirectory) -> None:
+    """Remove what a worker that was killed while saving has left; nobody writes there any more."""
+    for folder in (directory.path, directory.path / "checkpoints"):
+        try:
+            names = [name for name in os.listdir(folder) if atomic.is_half_written(name)]
+            for name in names:
+                (folder / name).unlink(missing_ok=True)
+        except OSError:
+            continue
 
 
 def cap_logs(directory: RunDirectory, settings: Settings) -> None:

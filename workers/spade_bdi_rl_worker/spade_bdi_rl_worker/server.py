@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import shutil
@@ -13,12 +14,47 @@ from pathlib import Path
 from spade_bdi_rl_worker.errors import XmppError
 from spade_bdi_rl_worker.xmpp_server import HOST
 
+_PREFIX, _MARK = "mosaic-xmpp-", "in-use"
+
+
+def _lock(path: Path, *, create: bool = True) -> int | None:
+    """Hold a file until this process ends, however it ends; None when another one holds it.
+
+    A lock and not a process id: the temporary folder may be shared with a container, whose
+    process ids mean nothing here.
+    """
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if create else 0)
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _remove_abandoned() -> None:
+    """Remove the folders of servers that were killed together with their worker."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        try:
+            # Without a mark it is another user's, or only just being made.
+            if folder.stat().st_uid != os.geteuid():
+                continue
+            held = _lock(folder / _MARK, create=False)
+        except OSError:
+            continue
+        if held is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(held)
+
 
 class EmbeddedServer:
     """pyjabber in a child process that ends when this one does."""
 
     def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="mosaic-xmpp-"))
+        _remove_abandoned()
+        self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        self._mark = _lock(self._folder / _MARK)
         self._process: subprocess.Popen[str] | None = None
         self.port = 0
         self.host = HOST
@@ -61,6 +97,9 @@ class EmbeddedServer:
         """End the server and remove its files."""
         self._reap()
         shutil.rmtree(self._folder, ignore_errors=True)
+        if self._mark is not None:
+            os.close(self._mark)
+            self._mark = None
 
     def _reap(self) -> None:
         process, self._process = self._process, None

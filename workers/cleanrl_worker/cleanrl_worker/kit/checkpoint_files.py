@@ -52,6 +52,25 @@ class CheckpointInfo:
     args: dict[str, JsonValue]
     full: bool
 
+    @property
+    def foreign_module(self) -> str:
+        """Why its environment is not used unasked; empty when it may be."""
+        return foreign_module(self.path, self.env_id)
+
+
+def foreign_module(path: Path, env_id: str) -> str:
+    """Why a checkpoint's own environment is not used unless the user names it too.
+
+    `module:Env` makes Gymnasium import a module. Which module runs is the user's choice, not that
+    of a file, which may have come from elsewhere.
+    """
+    if ":" not in env_id:
+        return ""
+    return (
+        f"{path.name} names the environment {env_id!r}, for which a module would be imported; if "
+        f"you trust it, give it yourself: --env-id {env_id}"
+    )
+
 
 def step_of(path: Path) -> int:
     """The step in a checkpoint's file name, or -1."""

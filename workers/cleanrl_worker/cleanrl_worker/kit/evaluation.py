@@ -124,6 +124,8 @@ def open_policy(
     content = load_policy(path, env_id, algorithm)
     module = importlib.import_module(f"cleanrl_worker.cleanrl.{content['algorithm']}")
     args = _args(module.Args, content["args"])
+    if not env_id and (reason := checkpoint_files.foreign_module(path, content["env_id"])):
+        raise CheckpointError(f"The policy cannot be used: {reason}.")
     args.env_id = env_id or content["env_id"]
     return TrainedPolicy(module, args, content["model"])
 

@@ -24,9 +24,8 @@ def complete(config: CleanRLWorkerConfig, run_dir: Path | None) -> CleanRLWorker
         info = read_policy(config, run_dir, check=False)
     except CheckpointError:
         return config
-    return config.with_overrides(
-        algo=config.algo or info.algorithm, env_id=config.env_id or info.env_id
-    )
+    known = "" if info.foreign_module else info.env_id
+    return config.with_overrides(algo=config.algo or info.algorithm, env_id=config.env_id or known)
 
 
 def problems(
@@ -50,6 +49,8 @@ def problems(
             f"{info.path.name} is a plain state dict, which does not say what it is: "
             "give 'algo' and 'env_id' too",
         )
+    elif info.foreign_module and not config.env_id:
+        yield problem("env_id", BAD_POLICY, info.foreign_module)
     elif info.algorithm and config.algo and config.algo != info.algorithm:
         yield problem(
             "algo",

@@ -58,7 +58,7 @@ def complete(config: CleanRLWorkerConfig, run_dir: Path | None) -> CleanRLWorker
     total = info.args.get("total_timesteps")
     return config.with_overrides(
         algo=config.algo or info.algorithm,
-        env_id=config.env_id or info.env_id,
+        env_id=config.env_id or ("" if info.foreign_module else info.env_id),
         total_timesteps=config.total_timesteps or (total if isinstance(total, int) else None),
         extras={"algo_params": {**changed, **config.extras.algo_params}},
     )
@@ -76,6 +76,8 @@ def problems(
     except CheckpointError as error:
         yield problem("extras/checkpoint_path", BAD_CHECKPOINT, str(error))
         return
+    if info.foreign_module and not config.env_id:
+        yield problem("env_id", BAD_CHECKPOINT, info.foreign_module)
     for sentence in _misfits(config, info):
         yield problem("extras/checkpoint_path", BAD_CHECKPOINT, sentence)
 
