@@ -48,8 +48,13 @@ def append(run_dir: Path, lines: Sequence[LogLine]) -> None:
         os.close(descriptor)
 
 
-def read(run_dir: Path) -> list[LogLine]:
+def read(run_dir: Path, mend: bool = False) -> list[LogLine]:
     """All whole events in order; reading stops at the first line that is not one.
+
+    Args:
+        run_dir: Where the log is.
+        mend: Cut a damaged log after its last whole event, so that it can continue; a copy is
+            kept. A log without a single whole event is left as it is: there is nothing to continue.
 
     Raises:
         OSError: What is there is no file that could be read.
@@ -58,26 +63,12 @@ def read(run_dir: Path) -> list[LogLine]:
         content = opening.read_regular(run_dir, FILE_NAME, LARGEST)
     except FileNotFoundError:
         return []
-    return _whole_events(content)[0]
-
-
-def repair(run_dir: Path) -> None:
-    """Cut a damaged log after its last whole event, so that it can continue; a copy is kept.
-
-    A log without a single whole event is left as it is: there is nothing to continue.
-
-    Raises:
-        OSError: What is there is no file that could be read.
-    """
-    path = run_dir / FILE_NAME
-    try:
-        content = opening.read_regular(run_dir, FILE_NAME, LARGEST)
-    except FileNotFoundError:
-        return
-    _, good = _whole_events(content)
-    if good and content[good:].strip():
+    events, good = _whole_events(content)
+    if mend and good and content[good:].strip():
+        path = run_dir / FILE_NAME
         atomic.write_bytes(path.with_suffix(".damaged"), content)
         atomic.write_bytes(path, content[:good])
+    return events
 
 
 def _whole_events(content: bytes) -> tuple[list[LogLine], int]:

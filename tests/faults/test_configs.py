@@ -49,3 +49,14 @@ def test_f28_a_home_whose_path_is_too_long_says_so(
     assert trainer.spawn().wait(timeout=60) == 2
     assert "MOSAIC_HOME" in trainer.output()
     assert "Traceback" not in trainer.output()
+
+
+def test_f29_a_home_that_the_locale_cannot_spell(make_trainer: Callable[..., Trainer]) -> None:
+    """In the C locale, without UTF-8 mode, runs of a home with an accent in its path complete."""
+    trainer = make_trainer("h\u00f6me")
+    trainer.start(LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    record = trainer.ended(trainer.submit("short"))
+    assert (record.outcome, record.run_dir) == (
+        "completed",
+        str(trainer.home.run_dir(record.run_id)),
+    )

@@ -1,6 +1,7 @@
 """From what a person types to a run (a full id, a unique prefix, or `last`), and to its message."""
 
 import asyncio
+import os
 
 from mosaic.errors import AmbiguousRunError, RunNotFoundError
 from mosaic.runs.ids import check_run_id, is_run_id, is_run_id_prefix
@@ -21,7 +22,8 @@ class RunMessages:
     def of(self, stored: StoredRun) -> pb.Run:
         """A run as clients see it."""
         run_id = stored.run.run_id
-        directory = str(self._live.run_dir(stored).path)
+        # Bytes that are no text in the daemon's own locale may well be UTF-8; a message needs text.
+        directory = os.fsencode(self._live.run_dir(stored).path).decode(errors="replace")
         try:
             return run_message(stored, directory, self._live.wait_reason(run_id))
         except (TypeError, ValueError) as error:

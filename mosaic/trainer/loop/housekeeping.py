@@ -3,7 +3,6 @@
 import logging
 import os
 import shutil
-import time
 from pathlib import Path
 
 from mosaic.config.paths import Home
@@ -102,12 +101,12 @@ def remove_files(home: Home, run_id: str, run_dir: Path) -> None:
     remove_tree(run_dir)
 
 
-def has_expired(run_dir: Path, settings: Settings) -> bool:
-    """Whether a folder has been in the trash for longer than it is kept there."""
+def has_expired(run_dir: Path, settings: Settings, now: float) -> bool:
+    """Whether a folder has been in the trash for longer than it is kept there, as of `now`."""
     try:
         # The change time: a move sets it, and a user who writes into the folder does not end the
         # wait sooner, as the modification time of a file within could.
         moved_at = os.lstat(run_dir).st_ctime
     except OSError:
         return False
-    return moved_at < time.time() - settings.trash_days * 86400
+    return moved_at < now - settings.trash_days * 86400

@@ -204,9 +204,7 @@ def read_back(run_dir: Path, known: bool = False) -> Run:
         RunDamagedError: Its log makes no sense, or contradicts what else is there.
         OSError: It cannot be read.
     """
-    if not known:
-        eventlog.repair(run_dir)
-    run = history.load(run_dir)
+    run = history.load(run_dir, mend=not known)
     directory = RunDirectory(run_dir)
     if run is None:
         raise RunDamagedError(f"run {run_dir.name}: there is no event log with a whole event")

@@ -12,6 +12,7 @@ from mosaic.errors import StorageError
 from mosaic.trainer.core.stimuli import DeleteRequested, Stimulus
 from mosaic.trainer.loop import housekeeping
 from mosaic.trainer.loop.background import BackgroundTasks
+from mosaic.trainer.loop.clock import BelievedClock
 from mosaic.trainer.loop.live import LiveRuns
 from mosaic.trainer.storage.journal import Journal
 from mosaic.trainer.storage.registry import Registry, StoredRun
@@ -50,6 +51,7 @@ class Trash:
         self._live = live
         self._tasks = tasks
         self._apply = apply
+        self._clock = BelievedClock(registry)
 
     async def delete(self, run_id: str, purge: bool) -> None:
         """Move a run to the trash, or remove it for good.
@@ -68,6 +70,7 @@ class Trash:
     def empty_expired(self) -> None:
         """Remove for good what has been in the trash for long enough."""
         with suppress(StorageError):
+            now = self._clock.look()
             for stored in self._registry.deleted():
-                if housekeeping.has_expired(self._live.run_dir(stored).path, self._settings):
+                if housekeeping.has_expired(self._live.run_dir(stored).path, self._settings, now):
                     self._tasks.start(self.delete(stored.run.run_id, purge=True))

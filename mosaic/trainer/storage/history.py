@@ -49,12 +49,13 @@ def from_line(run_id: str, line: LogLine) -> Event:
         ) from None
 
 
-def load(run_dir: Path, run_id: str = "") -> Run | None:
+def load(run_dir: Path, run_id: str = "", mend: bool = False) -> Run | None:
     """A run from its event log; None when there is no log.
 
     Args:
         run_dir: Where the log is.
         run_id: The run's id, where the folder has another name.
+        mend: Cut off a damaged end, so that the log can continue.
 
     Raises:
         RunDamagedError: The log makes no sense.
@@ -62,7 +63,7 @@ def load(run_dir: Path, run_id: str = "") -> Run | None:
     """
     name = run_id or run_dir.name
     try:
-        lines = eventlog.read(run_dir)
+        lines = eventlog.read(run_dir, mend)
     except OSError as error:
         if shortage(error):
             raise

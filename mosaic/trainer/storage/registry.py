@@ -141,6 +141,15 @@ class Registry:
         self._work.put(_Work(insert, (run_id, self.sequence), settles=(run_id, _GONE)))
         return self.sequence
 
+    def recall(self, key: str) -> str:
+        """Something remembered about this home; empty when there is nothing."""
+        rows = self._read("SELECT value FROM meta WHERE key = ?", (key,))
+        return str(rows[0][0]) if rows else ""
+
+    def remember(self, key: str, value: str) -> None:
+        """Keep something about this home for the next daemon."""
+        self._enqueue("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
     def covered_until(self) -> float:
         """Every event recorded before this moment of the wall clock is in the file."""
         return float(self._meta("covered"))
@@ -228,6 +237,8 @@ class Registry:
         where, values = conditions(query)
         descending = query.sort.startswith("-")
         column = query.sort.lstrip("-")
+        # Ids grow with every run, whatever the clock did in between; the time is only for display.
+        column = "run_id" if column == "created_at" else column
         order = "DESC" if descending else "ASC"
         total = self._read(f"SELECT COUNT(*) FROM runs WHERE {where}", values)[0][0]
         after = decode_token(query.page_token)
@@ -236,8 +247,9 @@ class Registry:
             where += f" AND ({column}, run_id) {sign} (?, ?)"
             values = [*values, *after]
         ordered = f"ORDER BY {column} {order}, run_id {order}"
-        wanted = f"SELECT run_id, sequence, {column} FROM runs WHERE {where} {ordered} LIMIT ?"
-        sql = f"SELECT {_COLUMNS}, {column} FROM ({wanted}) JOIN details USING (run_id) {ordered}"
+        wanted = f"SELECT run_id, sequence, {column} AS place FROM runs WHERE {where} {ordered}"
+        sql = f"SELECT {_COLUMNS}, place FROM ({wanted} LIMIT ?) JOIN details USING (run_id) "
+        sql += f"ORDER BY place {order}, run_id {order}"
         rows = self._read(sql, (*values, query.page_size + 1))
         more = len(rows) > query.page_size
         rows = rows[: query.page_size]

@@ -22,7 +22,7 @@ CREATE TABLE details (
 ) WITHOUT ROWID;
 CREATE INDEX runs_by_sequence ON runs (sequence);
 CREATE INDEX runs_by_state ON runs (state);
-CREATE INDEX runs_by_age ON runs (deleted, created_at, run_id);
+CREATE INDEX runs_by_age ON runs (deleted, run_id);
 CREATE INDEX runs_by_key ON runs (idempotency_key) WHERE idempotency_key != '';
 CREATE TABLE removed (run_id TEXT PRIMARY KEY, sequence INTEGER NOT NULL) WITHOUT ROWID;
 """

@@ -1,0 +1,116 @@
+"""Clocks that jump: the trash keeps what it keeps, and lists stay in order."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.trainer import Trainer, until
+
+from mosaic.errors import RunNotFoundError
+from mosaic.trainer.loop.clock import Believed, believe
+
+DAY = 86_400.0
+MakeTrainer = Callable[..., Trainer]
+_CLOCK = Path(__file__).parents[1] / "soak" / "clock"
+
+
+class _Clock:
+    """The wall clock of a trainer's daemons, as somebody may set it."""
+
+    def __init__(self, trainer: Trainer, folder: Path) -> None:
+        self._file = folder / "clock"
+        path = trainer.environment()["PYTHONPATH"]
+        self.variables = {"SOAK_CLOCK": str(self._file), "PYTHONPATH": f"{_CLOCK}:{path}"}
+
+    def jump(self, seconds: float) -> None:
+        self._file.write_text(str(seconds))
+
+
+def _some_turns(trainer: Trainer) -> None:
+    """A whole run: the daemon has looked at everything many times meanwhile."""
+    assert trainer.ended(trainer.submit("short")).outcome == "completed"
+
+
+def test_f18_a_clock_that_jumps_forward_empties_no_trash(
+    make_trainer: MakeTrainer, tmp_path: Path
+) -> None:
+    """Eight days in half a minute are not eight days: what was deleted can be restored."""
+    trainer = make_trainer()
+    clock = _Clock(trainer, tmp_path)
+    trainer.start(**clock.variables)
+    run_id = trainer.submit("short")
+    trainer.ended(run_id)
+    trainer.client.delete(run_id)
+    clock.jump(8 * DAY)
+    # A daemon looks into the trash as soon as it has started.
+    for _ in range(2):
+        trainer.restart(**clock.variables)
+        _some_turns(trainer)
+    clock.jump(0)
+    trainer.restart(**clock.variables)
+    assert trainer.client.restore(run_id).run_id == run_id
+
+
+def test_f18_the_trash_is_still_emptied(make_trainer: MakeTrainer) -> None:
+    """What has been there for long enough goes, as before."""
+    trainer = make_trainer(trash_days="0").start()
+    run_id = trainer.submit("short")
+    trainer.ended(run_id)
+    trainer.client.delete(run_id)
+    trainer.restart()
+
+    def gone() -> bool:
+        try:
+            trainer.client.get(run_id)
+        except RunNotFoundError:
+            return not (trainer.home.trash / run_id).exists()
+        return False
+
+    until(gone, "it is purged")
+
+
+def test_f30_the_newest_run_is_listed_first_after_the_clock_went_back(
+    make_trainer: MakeTrainer, tmp_path: Path
+) -> None:
+    """Runs are listed in the order in which they were submitted, page by page."""
+    trainer = make_trainer()
+    clock = _Clock(trainer, tmp_path)
+    trainer.start(**clock.variables)
+    submitted = [trainer.submit("short")]
+    for jump in (-DAY, DAY, -2 * DAY):
+        clock.jump(jump)
+        submitted.append(trainer.submit("short"))
+    for run_id in submitted:
+        trainer.ended(run_id)
+    listed, token = list[str](), ""
+    while True:
+        page, token, _ = trainer.client.list_runs(page_size=3, page_token=token)
+        listed += [run.run_id for run in page]
+        if not token:
+            break
+    assert listed == submitted[::-1]
+
+
+_MOMENT = st.floats(0, 100 * DAY)
+
+
+@given(wall=_MOMENT, passed=st.floats(0, DAY), jump=st.floats(-50 * DAY, 50 * DAY))
+def test_f18_one_jump_is_believed_no_faster_than_time_passes(
+    wall: float, passed: float, jump: float
+) -> None:
+    """Whatever the wall clock shows, the believed time moves by at most twice what has passed."""
+    before = Believed(wall, 10.0, "boot")
+    seen = Believed(wall + passed + jump, 10.0 + passed, "boot")
+    after = believe(before, seen)
+    assert after.wall <= wall + 2 * passed + 1e-3
+    assert after.wall <= seen.wall
+
+
+def test_f18_a_restart_of_the_machine_counts_a_day_at_most() -> None:
+    """How long a machine was off only the wall clock says, and it may be wrong."""
+    before = Believed(0.0, 500.0, "first")
+    assert believe(before, Believed(3600.0, 1.0, "second")).wall == 3600.0
+    assert believe(before, Believed(30 * DAY, 1.0, "second")).wall == DAY
+    assert believe(None, Believed(30 * DAY, 1.0, "second")).wall == pytest.approx(30 * DAY)
