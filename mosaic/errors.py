@@ -184,3 +184,15 @@ class WorkerContractError(MosaicError):
 
 class HandshakeRefusedError(WorkerContractError):
     """The daemon refused a worker's registration."""
+
+
+class FenceError(MosaicError):
+    """A helper process gave no answer; the message says what it ran into.
+
+    Attributes:
+        final: The same would happen again; a machine that was too busy is not to blame.
+    """
+
+    def __init__(self, reason: str, final: bool) -> None:
+        super().__init__(reason)
+        self.final = final

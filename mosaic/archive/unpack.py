@@ -1,4 +1,4 @@
-"""Unpacking an archive into folders that nobody looks at yet, proving every byte on the way."""
+"""Unpacking an archive into hidden folders, checking every byte on the way."""
 
 import hashlib
 import mmap

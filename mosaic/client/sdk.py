@@ -337,7 +337,7 @@ class TrainerClient(RunContent):
     ) -> Iterator[RunRecord]:
         """Runs as they are, then each again whenever it changes, until all have ended.
 
-        The daemon pushes the changes. If it is restarted meanwhile, the client finds it again.
+        The daemon pushes the changes. If it is restarted, the client finds it again.
 
         Args:
             run_ids: Ids or unique prefixes.

@@ -38,7 +38,7 @@ class ResourceRequest(_Strict):
 
 
 class Limits(_Strict):
-    """When the daemon ends a run by itself."""
+    """When the daemon ends a run on its own."""
 
     max_wallclock_minutes: Annotated[
         float | None, Field(gt=0, description="wall-clock limit in minutes; null: none")
@@ -210,7 +210,7 @@ class TrainRunConfig(_Strict):
         }
         if self.resources.gpus.requested:
             implied["cuda"] = True
-        # What the worker was told itself wins over what the rest of the configuration implies.
+        # What the worker's own part says wins over what the rest of the configuration implies.
         return {"seed": self.worker.seed, **fields, "run_id": run_id, "extras": {**implied, **own}}
 
 

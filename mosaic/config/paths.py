@@ -85,7 +85,7 @@ class Home:
     def create(self) -> None:
         """Make the folders, for the owner alone whatever the umask says.
 
-        Files in them need no mode of their own then: nobody else gets as far as a file.
+        Files in them need no mode of their own then: no other user can reach them.
 
         Raises:
             StorageError: The home, or a folder in it, belongs to another user or to everybody.
@@ -104,16 +104,16 @@ class Home:
 
 
 def _make_private(folder: Path) -> None:
-    """A folder of the home that nobody else may enter."""
+    """A folder of the home that no other user may enter."""
     folder.mkdir(mode=0o700, exist_ok=True)
     _refuse_foreign(folder)
     folder.chmod(0o700)
 
 
 def _make_unwritable(root: Path) -> None:
-    """The home itself: it may hold other things of the user, so that others may go on reading it.
+    """The home itself: it may hold other things of the user, so others may still read it.
 
-    Nobody else may write in it: they could put folders of their own in the place of ours.
+    No other user may write in it: they could replace our folders with their own.
     """
     root.mkdir(mode=0o700, exist_ok=True)
     _refuse_foreign(root)

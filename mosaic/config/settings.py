@@ -35,7 +35,7 @@ class Settings(BaseModel):
         Field(gt=0, title="Stalled after", description="seconds without a heartbeat or a step"),
     ] = 90.0
     retry_lost: Annotated[
-        bool, Field(title="Retry lost runs", description="submit a lost run again by itself")
+        bool, Field(title="Retry lost runs", description="submit lost runs again automatically")
     ] = False
     gpu_idle_memory_mb: Annotated[
         int | None,

@@ -54,7 +54,7 @@ class RunDirectory:
 
     @property
     def launch(self) -> Path:
-        """What the supervisor is told to start."""
+        """What the supervisor has to start."""
         return self.path / "launch.json"
 
     @property

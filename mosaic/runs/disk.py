@@ -14,7 +14,7 @@ def refuses(error: OSError) -> bool:
 
 
 class ForgivingFile(io.FileIO):
-    """A file whose writer goes on when the disk is full; what it wrote then is lost.
+    """A file whose writer continues when the disk is full; what it wrote then is lost.
 
     Attributes:
         lost: How many bytes the disk did not take.
@@ -37,7 +37,7 @@ class ForgivingFile(io.FileIO):
 def forgive_full_disks() -> None:
     """Let this process print on when the disk that takes its output is full.
 
-    Otherwise a line that nobody may ever read ends days of training.
+    Otherwise a line that may never be read ends days of training.
     """
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)

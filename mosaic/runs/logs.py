@@ -89,7 +89,7 @@ def _line_starts(
 
 
 def first_data(descriptor: int) -> int:
-    """Where a log begins to hold text; the space before it was given back."""
+    """Where a log begins to hold text; the space before it was freed."""
     try:
         return os.lseek(descriptor, 0, os.SEEK_DATA)
     except OSError:
@@ -108,7 +108,7 @@ def read_lines(
     Args:
         path: The log.
         offset: A line's beginning.
-        final: Nobody writes any more: a last line without its end counts too.
+        final: The log has no writer any more: a last line without its end counts too.
         wanted: Which lines; all when it is not given.
         turn: How many bytes to look at.
     """

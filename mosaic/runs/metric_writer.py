@@ -17,7 +17,7 @@ from mosaic.runs.disk import refuses
 FOLDER = "metrics"
 SUFFIX = ".points"
 POINT = struct.Struct("<qdd")
-# Lies in the folder while the daemon writes it, for a worker that writes no metric files itself.
+# Marks a folder that the daemon writes, for a worker that writes no metric files itself.
 DAEMONS_MARK = ".by-daemon"
 _MOST_WAITING = 500_000
 

@@ -13,6 +13,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from mosaic.errors import FenceError
+
 if TYPE_CHECKING:
     from mosaic.config.json_types import JsonValue
 
@@ -35,18 +37,6 @@ class Limits:
     cpu_s: int = 3
     wall_s: float = 20.0
     memory_mb: int = 1024
-
-
-class FenceError(Exception):
-    """The helper gave no answer; the message says what it ran into.
-
-    Attributes:
-        final: The same would happen again; a machine that was too busy is not to blame.
-    """
-
-    def __init__(self, reason: str, final: bool) -> None:
-        super().__init__(reason)
-        self.final = final
 
 
 class Fenced(Protocol):
@@ -83,7 +73,7 @@ def call(reference: str, argument: "JsonValue", limits: Limits | None = None) ->
         except subprocess.TimeoutExpired:
             raise FenceError(f"it took longer than {limits.wall_s:g} s", final=False) from None
         finally:
-            # Also when the caller is interrupted: nobody would wait for it any more.
+            # Also when the caller is interrupted: it would run on unseen.
             helper.kill()
     if helper.returncode != _ANSWERED:
         raise FenceError(_why(helper.returncode, limits), final=True)

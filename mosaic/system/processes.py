@@ -121,7 +121,7 @@ def group_members(group: int) -> list[int]:
 
 
 def signal_group(group: int, number: int) -> bool:
-    """Signal a process group; False when nobody is left in it."""
+    """Signal a process group; False when no process is left in it."""
     try:
         os.killpg(group, number)
     except ProcessLookupError:

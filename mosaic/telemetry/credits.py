@@ -1,6 +1,6 @@
 """How many records a worker may send: a pure credit window per stream.
 
-A stream owns a window of records. A record takes its place when it is granted and gives it back
+A stream owns a window of records. A record takes its place when it is granted and frees it
 when it is stored, so `granted and on the way` plus `received and not yet stored` never exceed the
 window, whatever the store or the disk does.
 """

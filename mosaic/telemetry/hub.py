@@ -167,7 +167,7 @@ class TelemetryHub:
         self._ticker: asyncio.Task[None] | None = None
 
     async def publish(self, run_id: str, kind: Kind, run_dir: Path) -> Session:
-        """Open a worker's stream; an older stream of the same kind is told to end."""
+        """Open a worker's stream; an older stream of the same kind is ended."""
         channel = await self._enter(run_id, run_dir)
         try:
             lane = channel.lanes[kind]

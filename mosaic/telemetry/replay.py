@@ -1,4 +1,4 @@
-"""A recorded episode given back exactly as it was: observations, actions, rewards, frames."""
+"""Replay of a recorded episode: observations, actions, rewards and frames as they were."""
 
 import json
 from collections.abc import Iterable, Iterator

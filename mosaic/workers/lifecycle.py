@@ -258,7 +258,7 @@ def _checked(
     if document.get("schema", SCHEMA) != SCHEMA:
         return QuarantinedLine(f"schema {document['schema']!r}, this daemon reads {SCHEMA}")
     if seq is None:
-        seq = after_seq  # numbering is optional; what has no number cannot be told from a replay
+        seq = after_seq  # numbering is optional; without it a repeated line cannot be recognised
     elif not _is_int(seq) or seq <= after_seq:
         return QuarantinedLine(f"sequence {seq!r} after {after_seq}")
     if _depth(document) > _MAX_DEPTH:

@@ -11,7 +11,7 @@ import pytest
 from support.trainer import Trainer
 
 from mosaic.config.json_types import JsonValue
-from mosaic.errors import InvalidArgumentError, InvalidConfigError
+from mosaic.errors import FenceError, InvalidArgumentError, InvalidConfigError
 from mosaic.runs import logs
 from mosaic.runs.log_filter import LineFilter
 from mosaic.system import fenced
@@ -69,7 +69,7 @@ def test_f04_the_helper_is_stopped(
     examples: str, name: str, limits: fenced.Limits, says: str, final: bool
 ) -> None:
     """Time, memory and length are limited, and the refusal says which limit it was."""
-    with pytest.raises(fenced.FenceError, match=says) as refused:
+    with pytest.raises(FenceError, match=says) as refused:
         fenced.call(f"{examples}:{name}", None, limits)
     assert refused.value.final is final
 

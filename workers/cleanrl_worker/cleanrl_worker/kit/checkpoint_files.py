@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypedDict, cast
 
 from cleanrl_worker.kit import checked_files
 from cleanrl_worker.kit.errors import CheckpointError
+from mosaic.errors import FenceError
 from mosaic.system import fenced
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ def describe(path: Path) -> CheckpointInfo:
     """
     try:
         answer = _described(str(path.absolute()), _mark(path))
-    except (OSError, fenced.FenceError) as error:
+    except (OSError, FenceError) as error:
         raise CheckpointError(f"{path} is not a checkpoint that can be read: {error}.") from None
     if isinstance(answer, str):
         raise CheckpointError(answer)
@@ -202,7 +203,7 @@ def _described(path: str, mark: tuple[int, int, int]) -> _Description | str:
     """What the helper process answers: a description, or why there is none."""
     try:
         answer: object = fenced.call(f"{__name__}:read_description", path)
-    except fenced.FenceError as error:
+    except FenceError as error:
         if not error.final:
             raise
         answer = f"{path} is not a checkpoint that can be read: {error}."
