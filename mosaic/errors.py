@@ -175,7 +175,7 @@ class NoFramesError(FastLaneError):
 
 
 class SweepBusyError(MosaicError):
-    """Another process drives this sweep."""
+    """Another process is driving this sweep."""
 
 
 class WorkerContractError(MosaicError):

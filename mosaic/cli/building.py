@@ -74,6 +74,7 @@ def fresh_config(algorithm: Algorithm, options: TrainOptions, flags: Parameters)
     facts = algorithm.facts or {}
     declared = {item["name"]: item["default"] for item in facts.get("arguments", ())}
     smoke = facts.get("smoke", {}) if options.smoke else {}
+    # What was typed, then the smoke test's length, then the script's own default.
     steps = options.steps or smoke.get("total_timesteps") or declared.get("total_timesteps")
     parameters: Parameters = {**flags, **options.schedule}
     if options.smoke:

@@ -89,6 +89,7 @@ def _daemon(home: Home) -> Iterator[Finding]:
 def _workers() -> Iterator[Finding]:
     for worker in discover().values():
         if worker.capabilities is None:
+            # Missing is a choice, broken is not.
             level = "note" if worker.problem.startswith("not installed") else "bad"
             yield Finding(level, f"worker {worker.worker_type}", worker.problem)
         elif importlib.util.find_spec(worker.capabilities.module) is None:
@@ -104,6 +105,7 @@ def _machine(home: Home) -> Iterator[Finding]:
     names = ", ".join(gpu.name for gpu in gpus) or "none (runs use the CPU)"
     text = f"{hardware.cpu_count()} CPUs, {hardware.memory_total_mb():,} MB, GPUs: {names}"
     yield Finding("ok", "machine", text)
+    # `_home` may have failed to create it; then the disk of the working directory has to do.
     root = home.root if home.root.exists() else Path.cwd()
     free = hardware.disk_free_mb(root)
     yield Finding("ok" if free > 1000 else "bad", "disk", f"{free:,} MB free at {root}")

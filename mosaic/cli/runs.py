@@ -170,6 +170,7 @@ def resume(run: str, wait: bool, as_json: bool) -> int:
         record = trainer.resume(run)
         if wait:
             run_id = record.run_id
+            # Its slots may be taken by now: do not block for hours until other runs have ended.
             record = _until(trainer, run_id, lambda now: not now.is_paused or bool(now.wait_reason))
     return _print_state(record, as_json)
 

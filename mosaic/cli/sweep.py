@@ -107,6 +107,7 @@ def _plan(ctx: click.Context, algo: str, settings: dict[str, Any]) -> SweepPlan:
     trials = settings["trials"] or 20
     if settings["sampler"] == "grid":
         points = len(grid(space))
+        # A grid is finite: without --trials all of it, never more.
         trials = min(settings["trials"] or points, points)
     return SweepPlan(
         config=config,
@@ -127,6 +128,8 @@ def _plan(ctx: click.Context, algo: str, settings: dict[str, Any]) -> SweepPlan:
 def _continue(
     ctx: click.Context, algo: str | None, sweep_id: str, settings: dict[str, Any], as_json: bool
 ) -> int:
+    # Refused, not ignored: trials under other settings could not be compared with the earlier ones.
+    # Click has filled in defaults, so what was typed is found by its source.
     given = [
         parameter.opts[0]
         for parameter in ctx.command.params
@@ -145,6 +148,7 @@ def _continue(
     changes = {name: settings[name] for name in ("trials", "parallel") if settings[name]}
     with TrainerClient.connect() as trainer:
         run = trainer.get(sweep_id)
+        # Any run of the sweep will do; its tag names the first one, which has the study.
         marks = [tag.removeprefix(_TAG) for tag in run.tags if tag.startswith(_TAG)]
         first = trainer.get(marks[0]) if marks else run
         return _drive(trainer, SweepStudy.load(Path(first.run_dir), **changes), as_json)
@@ -178,14 +182,15 @@ def _drive(trainer: TrainerClient, study: "SweepStudy", as_json: bool) -> int:
         click.echo(f"mosaic: {error}\nrunning trials continue; then: {again}", err=True)
         code = exit_code(error)
     finally:
+        # Read before the lock is released: another process may continue the sweep at once.
         trials, best = study.trials(), study.best()
         study.close()
     if as_json or not code:
-        _tell(study.sweep_id, plan, trials, best, as_json)
+        _print_result(study.sweep_id, plan, trials, best, as_json)
     return code or (0 if best else EXIT_FAILED)
 
 
-def _tell(
+def _print_result(
     sweep_id: str,
     plan: SweepPlan,
     trials: "list[TrialRecord]",

@@ -74,12 +74,13 @@ def _show_frames(
 
 
 def _every_change(trainer: TrainerClient, wanted: str | None, as_json: bool) -> None:
-    live = False
+    live = False  # whether the snapshot is over
     for change in trainer.watch():
         record = change.run if isinstance(change, RunUpdated) else None
         concerns = wanted is None or (record and record.run_id == wanted)
         if as_json and concerns:
             print(json.dumps(change.to_dict()), flush=True)
+        # The snapshot holds every run of the home; only live ones are news.
         elif record and concerns and (live or record.live):
             output.say(record.run_id, output.state_cell(record), record.run_name, describe(record))
         live = live or isinstance(change, SnapshotEnd)
