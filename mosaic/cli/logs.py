@@ -12,7 +12,9 @@ from mosaic.client import TrainerClient
 @click.command()
 @run_argument
 @click.option("-f", "--follow", is_flag=True, help="Follow the log until the run ends.")
-@click.option("--grep", default="", help="Show only lines that match this regular expression.")
+@click.option(
+    "--grep", default="", help="Show only lines that match this regular expression (RE2)."
+)
 @click.option("-n", "--tail", type=click.IntRange(1), help="Show only the last N lines.")
 @click.option("--stream", type=click.Choice(["stdout", "stderr"]), help="Show only this stream.")
 @click.option(

@@ -18,6 +18,8 @@ _NOT_JOINED = "(^|[^_])"
 _WORDS = re.compile(
     rf"(?P<case>\(\?i\))?{_EDGE}(?P<group>\()?(?P<words>[\w =:/,|-]+)(?(group)\)){_EDGE}"
 )
+# Beyond this a search for words takes its time too.
+_MOST_WORDS = 1000
 # What means something else in a block of lines than in a single one.
 _ONLY_BY_LINE = re.compile(r"\\[AzZC]|\(\?(?!i\)|:)")
 
@@ -37,10 +39,13 @@ class LineFilter:
     """
 
     def __init__(self, pattern: str, hidden: str = "") -> None:
-        self._pattern = _compile(pattern) if pattern else None
-        self._in_block = _compile(f"(?m){pattern}".encode()) if _fits_blocks(pattern) else None
         self._hidden = hidden
         self._words, self._fold_case = _required_words(pattern.replace(_NOT_JOINED, ""))
+        # Words need no backtracking, and for a hit in every line Python's own engine is quicker.
+        harmless = bool(self._words) and len(pattern) <= _MOST_WORDS
+        make = re.compile if harmless else _compile
+        self._pattern = make(pattern) if pattern else None
+        self._in_block = make(f"(?m){pattern}".encode()) if _fits_blocks(pattern) else None
 
     def takes(self, line: str) -> bool:
         """Whether a line is wanted."""
@@ -73,12 +78,17 @@ class LineFilter:
                 begin, stop = max(at, content.rfind(b"\n", at, hit.start()) + 1), hit.end()
             stop = content.find(b"\n", stop)
             stop = len(content) if stop < 0 else stop
+            lines = content[begin:stop].split(b"\n")
             # A hit may reach over several lines, which need not fit by themselves.
-            for line in content[begin:stop].split(b"\n"):
-                if self.takes(line.decode("ascii")):
+            certain = self._in_block is not None and len(lines) == 1
+            for line in lines:
+                if self._shows(line) if certain else self.takes(line.decode("ascii")):
                     yield begin, begin + len(line)
                 begin += len(line) + 1
             at = stop + 1
+
+    def _shows(self, line: bytes) -> bool:
+        return not self._hidden or self._hidden.encode() not in line
 
 
 def _compile(pattern: str | bytes) -> "re2._Regexp":
