@@ -1,11 +1,14 @@
 """A TensorBoard server of our own: on a free port, for one folder, stopped when unused."""
 
 import re
+import secrets
 import sys
 
-from qtpy.QtCore import QObject, QProcess, QTimer, Signal
+from qtpy.QtCore import QObject, QProcess, QProcessEnvironment, QTimer, Signal
 
-_ADDRESS = re.compile(r"(http://(?:localhost|127\.0\.0\.1):\d+/?)")
+from gym_gui.background.private_tensorboard import PREFIX_VARIABLE
+
+_ADDRESS = re.compile(r"(http://(?:localhost|127\.0\.0\.1):\d+/[\w-]+/)\s")
 # It ends at once when asked, unless it is reading a large file.
 _STOP_MS = 3000
 
@@ -52,7 +55,10 @@ class TensorBoardServer(QObject):
         process.readyRead.connect(self._on_output)
         process.finished.connect(lambda *_: self._on_finished(process))
         arguments = ["-m", "gym_gui.background.dies_with_parent"]
-        arguments += [sys.executable, "-m", "tensorboard.main"]
+        arguments += [sys.executable, "-m", "gym_gui.background.private_tensorboard"]
+        variables = QProcessEnvironment.systemEnvironment()
+        variables.insert(PREFIX_VARIABLE, f"/{secrets.token_urlsafe(24)}")
+        process.setProcessEnvironment(variables)
         # Port 0: neither a second window nor a TensorBoard of the user's own is in the way.
         arguments += ["--logdir", folder, "--host", "127.0.0.1", "--port", "0"]
         arguments += ["--reload_interval", "5"]
