@@ -173,6 +173,9 @@ def test_a_damaged_announcement_is_named(trainer: Trainer) -> None:
         trainer.home.endpoint.write_text(text)
         with pytest.raises(DaemonNotRunningError, match="is damaged"):
             find_endpoint(trainer.home)
+    trainer.home.endpoint.write_text("[" * 200_000)
+    with pytest.raises(DaemonNotRunningError):
+        find_endpoint(trainer.home)
     trainer.home.endpoint.write_text(announced)
 
 
