@@ -16,7 +16,7 @@ from mosaic.errors import InvalidConfigError, Problem
 
 MAX_CONFIG_BYTES = 1_000_000
 # Far beyond what any worker has, and far below what makes a check slow or recurse too deeply.
-_DEEPEST, _MOST_KEYS, _MOST_PROBLEMS = 50, 1000, 200
+_DEEPEST, _MOST_KEYS, _MOST_PROBLEMS = 50, 1000, 1000
 PLACEHOLDERS = ("RUN_ID", "RUN_DIR", "VAR_TENSORBOARD_DIR")
 
 NOT_JSON, MISSING, UNKNOWN_KEY, WRONG_TYPE = "CFG100", "CFG101", "CFG102", "CFG103"
