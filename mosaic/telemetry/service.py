@@ -43,19 +43,19 @@ class TelemetryService:
         self._run_dir_of = run_dir_of
         self._authorise = authorise
 
-    async def PublishRunSteps(  # noqa: N802
+    async def PublishRunSteps(
         self, request_iterator: AsyncIterator[pb.StepBatch], context: Context
     ) -> None:
         """Records of steps in, credits out."""
         await self._publish(Kind.STEPS, request_iterator, context)
 
-    async def PublishRunEpisodes(  # noqa: N802
+    async def PublishRunEpisodes(
         self, request_iterator: AsyncIterator[pb.EpisodeBatch], context: Context
     ) -> None:
         """Records of episodes in, credits out."""
         await self._publish(Kind.EPISODES, request_iterator, context)
 
-    async def StreamRunSteps(  # noqa: N802
+    async def StreamRunSteps(
         self, request: pb.StreamRunStepsRequest, context: Context
     ) -> AsyncIterator[pb.StepBatch]:
         """Stored steps, then live ones."""
@@ -63,7 +63,7 @@ class TelemetryService:
         async for batch in self._stream(Kind.STEPS, request, context, episode):
             yield batch
 
-    async def StreamRunEpisodes(  # noqa: N802
+    async def StreamRunEpisodes(
         self, request: pb.StreamRunEpisodesRequest, context: Context
     ) -> AsyncIterator[pb.EpisodeBatch]:
         """Stored episodes, then live ones."""

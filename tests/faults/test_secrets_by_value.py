@@ -10,7 +10,6 @@ from support.trainer import Trainer, until
 
 from mosaic.config.credentials import holds_credential
 from mosaic.errors import InvalidConfigError
-from mosaic.runs.ids import new_run_id
 
 PASSWORD = "Canary-7f3a-Value"
 PROXY = f"http://user:{PASSWORD}@proxy.example:3128"
@@ -127,7 +126,7 @@ def test_f05_a_file_that_cannot_be_cleaned_stays(trainer: Trainer, tmp_path: Pat
         ("episodic_return", "sort_key"),
         ("/home/me/a-very-long-path-0123456789", "PWD"),
         ("MiniGrid-Empty-8x8-v0", "env_id"),
-        (new_run_id(), "run_id"),
+        ("01ARZ3NDEKTSV4RRFFQ69G5FAV", "run_id"),
     ],
 )
 def test_f05_ordinary_values_are_no_credentials(text: str, name: str) -> None:

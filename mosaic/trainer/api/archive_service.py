@@ -7,9 +7,9 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import grpc
+from grpc.aio import ServicerContext
 
 from mosaic.archive import manifest as manifests
 from mosaic.archive.content import Cleaner
@@ -52,8 +52,8 @@ class ArchiveHandlers:
         self._engine = engine
         self._token = token
 
-    async def ExportRuns(  # noqa: N802
-        self, request: pb.ExportRunsRequest, _: Any
+    async def ExportRuns(
+        self, request: pb.ExportRunsRequest, _: ServicerContext
     ) -> AsyncIterator[pb.ArchiveChunk]:
         """A manifest, then the archive it describes."""
         stored = [await resolve_run(self._engine, text) for text in request.run_ids]
@@ -68,7 +68,7 @@ class ArchiveHandlers:
         while piece := await asyncio.to_thread(next, pieces, b""):
             yield pb.ArchiveChunk(data=piece)
 
-    async def ImportRuns(  # noqa: N802
+    async def ImportRuns(
         self, requests: AsyncIterator[pb.ImportChunk], context: grpc.aio.ServicerContext
     ) -> pb.ImportRunsReply:
         """Everything is received and proven out of sight; then the runs appear."""

@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from grpc.aio import ServicerContext
+
 from mosaic import __version__
 from mosaic.connect import auth
 from mosaic.trainer.launch import hardware
@@ -28,7 +30,7 @@ class DaemonHandlers:
         self._shutdown = shutdown
         self._started = time.monotonic()
 
-    async def GetHealth(self, request: pb.GetHealthRequest, _: Any) -> pb.Health:  # noqa: N802
+    async def GetHealth(self, request: pb.GetHealthRequest, _: ServicerContext) -> pb.Health:
         return pb.Health(
             proof=auth.proof(self._token, request.challenge[:_LONGEST_CHALLENGE]),
             instance=self._instance,
@@ -41,7 +43,7 @@ class DaemonHandlers:
             notice=self._engine.disk.notice,
         )
 
-    async def GetResources(self, _: Any, __: Any) -> pb.Resources:  # noqa: N802
+    async def GetResources(self, _: ServicerContext, __: Any) -> pb.Resources:
         machine = self._engine.machine()
         names = {f"gpu:{gpu.index}": gpu.name for gpu in self._engine.slots.gpus}
         queued, running = slots.count(self._engine.live.runs())
@@ -66,7 +68,7 @@ class DaemonHandlers:
             memory_percent=hardware.memory_percent(),
         )
 
-    async def ListWorkers(self, _: Any, __: Any) -> pb.ListWorkersReply:  # noqa: N802
+    async def ListWorkers(self, _: ServicerContext, __: Any) -> pb.ListWorkersReply:
         return pb.ListWorkersReply(
             workers=[
                 pb.Worker(
@@ -80,7 +82,7 @@ class DaemonHandlers:
             ]
         )
 
-    async def Shutdown(self, request: pb.ShutdownRequest, _: Any) -> pb.ShutdownReply:  # noqa: N802
+    async def Shutdown(self, request: pb.ShutdownRequest, _: ServicerContext) -> pb.ShutdownReply:
         # Counted first: the order below may end them.
         live = [run for run in self._engine.live.runs() if not run.queued]
         self._shutdown(request.runs)

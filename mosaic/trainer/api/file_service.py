@@ -4,7 +4,9 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
+
+from grpc.aio import ServicerContext
 
 from mosaic.errors import RunFileError
 from mosaic.runs import files
@@ -24,15 +26,17 @@ class FileHandlers:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def GetRunConfig(self, request: pb.GetRunConfigRequest, _: Any) -> pb.RunConfig:  # noqa: N802
+    async def GetRunConfig(
+        self, request: pb.GetRunConfigRequest, _: ServicerContext
+    ) -> pb.RunConfig:
         """The document a run was submitted with, as it is stored."""
         stored = await resolve_run(self._engine, request.run_id)
         path = self._engine.live.run_dir(stored).config
         content = await asyncio.to_thread(_whole, path.parent, path.name)
         return pb.RunConfig(config_json=content)
 
-    async def ListRunFiles(  # noqa: N802
-        self, request: pb.ListRunFilesRequest, _: Any
+    async def ListRunFiles(
+        self, request: pb.ListRunFilesRequest, _: ServicerContext
     ) -> pb.ListRunFilesReply:
         """One page of a folder."""
         stored = await resolve_run(self._engine, request.run_id)
@@ -49,8 +53,8 @@ class FileHandlers:
         ]
         return pb.ListRunFilesReply(files=shown, more=len(rest) > _PAGE)
 
-    async def GetRunFile(  # noqa: N802
-        self, request: pb.GetRunFileRequest, _: Any
+    async def GetRunFile(
+        self, request: pb.GetRunFileRequest, _: ServicerContext
     ) -> AsyncIterator[pb.FileChunk]:
         """A file up to the end it has now: one that grows for ever is not sent for ever."""
         stored = await resolve_run(self._engine, request.run_id)

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
+from grpc.aio import ServicerContext
 
 from mosaic.connect import auth
 from mosaic.runs.ids import is_run_id
@@ -60,13 +61,13 @@ def _refusing(handler: grpc.RpcMethodHandler) -> grpc.RpcMethodHandler:
     streams included.
     """
 
-    async def refuse(_: Any, context: grpc.aio.ServicerContext) -> None:
+    async def refuse(_: ServicerContext, context: grpc.aio.ServicerContext) -> None:
         await context.abort(
             grpc.StatusCode.UNAUTHENTICATED,
             "the token is missing or invalid; clients read it from the home (MOSAIC_HOME)",
         )
 
-    async def refuse_stream(_: Any, context: grpc.aio.ServicerContext) -> Any:
+    async def refuse_stream(_: ServicerContext, context: grpc.aio.ServicerContext) -> Any:
         await refuse(_, context)
         yield  # a generator, so that the call has the streaming shape
 

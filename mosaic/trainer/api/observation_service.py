@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+from grpc.aio import ServicerContext
 
 from mosaic.errors import InvalidTransitionError, RunNotFoundError, StorageError
 from mosaic.telemetry.hub import TelemetryHub
@@ -75,7 +76,7 @@ class TelemetryLane:
         except RunNotFoundError:
             raise KeyError(run_id) from None
 
-    async def _authorise(self, context: Any, run_id: str, publishing: bool) -> None:
+    async def _authorise(self, context: ServicerContext, run_id: str, publishing: bool) -> None:
         """A worker publishes for its own run only; the gate has checked who calls."""
         if publishing and run_id != caller_run_id(context):
             text = f"this worker may not publish for run {run_id[:40]}"
@@ -88,7 +89,7 @@ class FrameHandlers:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def StreamFrames(  # noqa: N802
+    async def StreamFrames(
         self, request: pb.StreamFramesRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[pb.Frame]:
         """The frames of a run as JPEG, the newest first when the viewer is slow."""

@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from typing import Any
+
+from grpc.aio import ServicerContext
 
 from mosaic.connect.failures import problem_messages
 from mosaic.errors import InvalidArgumentError, InvalidConfigError
@@ -37,8 +38,8 @@ class RunHandlers:
         self._engine = engine
         self._messages = RunMessages(engine)
 
-    async def ValidateRun(  # noqa: N802
-        self, request: pb.SubmitRunRequest, _: Any
+    async def ValidateRun(
+        self, request: pb.SubmitRunRequest, _: ServicerContext
     ) -> pb.ValidateRunReply:
         try:
             await self._engine.submissions.validate(request.config_json)
@@ -46,8 +47,8 @@ class RunHandlers:
             return pb.ValidateRunReply(problems=problem_messages(error.problems))
         return pb.ValidateRunReply()
 
-    async def SubmitRun(  # noqa: N802
-        self, request: pb.SubmitRunRequest, _: Any
+    async def SubmitRun(
+        self, request: pb.SubmitRunRequest, _: ServicerContext
     ) -> pb.SubmitRunReply:
         if len(request.idempotency_key) > _MAX_KEY:
             raise InvalidArgumentError(f"an idempotency key has at most {_MAX_KEY} characters")
@@ -64,12 +65,10 @@ class RunHandlers:
         stored, created = await self._engine.submissions.submit(submission)
         return pb.SubmitRunReply(run=self._messages.of(stored), created=created)
 
-    async def GetRun(self, request: pb.GetRunRequest, _: Any) -> pb.Run:  # noqa: N802
+    async def GetRun(self, request: pb.GetRunRequest, _: ServicerContext) -> pb.Run:
         return self._messages.of(await resolve_run(self._engine, request.run_id))
 
-    async def ListRuns(  # noqa: N802
-        self, request: pb.ListRunsRequest, _: Any
-    ) -> pb.ListRunsReply:
+    async def ListRuns(self, request: pb.ListRunsRequest, _: ServicerContext) -> pb.ListRunsReply:
         sort = request.sort or "-created_at"
         if sort.lstrip("-") not in SORTABLE:
             raise InvalidArgumentError(
@@ -95,7 +94,7 @@ class RunHandlers:
             total=page.total,
         )
 
-    async def UpdateRun(self, request: pb.UpdateRunRequest, _: Any) -> pb.Run:  # noqa: N802
+    async def UpdateRun(self, request: pb.UpdateRunRequest, _: ServicerContext) -> pb.Run:
         change = AnnotateRequested(
             run_name=request.run_name[:200] if request.HasField("run_name") else None,
             notes=request.notes[:20_000] if request.HasField("notes") else None,
@@ -103,31 +102,33 @@ class RunHandlers:
         )
         return await self._apply(request.run_id, change)
 
-    async def CancelRun(self, request: pb.CancelRunRequest, _: Any) -> pb.Run:  # noqa: N802
+    async def CancelRun(self, request: pb.CancelRunRequest, _: ServicerContext) -> pb.Run:
         usual = self._engine.settings.grace_s
         grace = request.grace_s if request.HasField("grace_s") else usual
         grace = min(max(0.0, grace), _MAX_GRACE_S)
         return await self._apply(request.run_id, CancelRequested(grace))
 
-    async def PauseRun(self, request: pb.PauseRunRequest, _: Any) -> pb.Run:  # noqa: N802
+    async def PauseRun(self, request: pb.PauseRunRequest, _: ServicerContext) -> pb.Run:
         return await self._apply(request.run_id, PauseRequested(request.release))
 
-    async def ResumeRun(self, request: pb.ResumeRunRequest, _: Any) -> pb.Run:  # noqa: N802
+    async def ResumeRun(self, request: pb.ResumeRunRequest, _: ServicerContext) -> pb.Run:
         return await self._apply(request.run_id, ResumeRequested())
 
-    async def CheckpointRun(self, request: pb.CheckpointRunRequest, _: Any) -> pb.Run:  # noqa: N802
+    async def CheckpointRun(self, request: pb.CheckpointRunRequest, _: ServicerContext) -> pb.Run:
         return await self._apply(request.run_id, CheckpointRequested())
 
-    async def DeleteRun(self, request: pb.DeleteRunRequest, _: Any) -> pb.DeleteRunReply:  # noqa: N802
+    async def DeleteRun(
+        self, request: pb.DeleteRunRequest, _: ServicerContext
+    ) -> pb.DeleteRunReply:
         stored = await resolve_run(self._engine, request.run_id)
         await self._engine.trash.delete(stored.run.run_id, request.purge)
         return pb.DeleteRunReply()
 
-    async def RestoreRun(self, request: pb.RestoreRunRequest, _: Any) -> pb.Run:  # noqa: N802
+    async def RestoreRun(self, request: pb.RestoreRunRequest, _: ServicerContext) -> pb.Run:
         return await self._apply(request.run_id, RestoreRequested())
 
-    async def ListRunEvents(  # noqa: N802
-        self, request: pb.ListRunEventsRequest, _: Any
+    async def ListRunEvents(
+        self, request: pb.ListRunEventsRequest, _: ServicerContext
     ) -> pb.ListRunEventsReply:
         stored = await resolve_run(self._engine, request.run_id)
         lines = await asyncio.to_thread(eventlog.read, self._engine.live.run_dir(stored).path)

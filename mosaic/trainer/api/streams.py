@@ -28,7 +28,7 @@ class StreamHandlers:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def StreamRunLogs(  # noqa: N802
+    async def StreamRunLogs(
         self, request: pb.StreamRunLogsRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[pb.LogChunk]:
         stored = await resolve_run(self._engine, request.run_id)
@@ -66,7 +66,7 @@ class StreamHandlers:
                     return
                 await asyncio.sleep(_FOLLOW_S)
 
-    async def StreamRunMetrics(  # noqa: N802
+    async def StreamRunMetrics(
         self, request: pb.StreamRunMetricsRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[pb.MetricBatch]:
         stored = await resolve_run(self._engine, request.run_id)

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+from grpc.aio import ServicerContext
+
 from mosaic.trainer.api.resolve import RunMessages, resolve_run
 from mosaic.trainer.loop.engine import Engine
 from mosaic.trainer.storage.broadcast import Missed
@@ -18,8 +20,8 @@ class WatchHandlers:
         self._engine = engine
         self._messages = RunMessages(engine)
 
-    async def WatchRuns(  # noqa: N802
-        self, request: pb.WatchRunsRequest, _: Any
+    async def WatchRuns(
+        self, request: pb.WatchRunsRequest, _: ServicerContext
     ) -> AsyncIterator[pb.RunChange]:
         registry, changes = self._engine.registry, self._engine.journal.changes
         # Another generation: the registry was rebuilt, and its old numbers mean nothing now.

@@ -3,9 +3,9 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from typing import Any
 
 import grpc
+from grpc.aio import ServicerContext
 
 from mosaic.connect import auth
 from mosaic.trainer.api.gate import caller_run_id
@@ -37,7 +37,7 @@ class WorkerHandlers:
         self._engine = engine
         self._token = token
 
-    async def RegisterWorker(  # noqa: N802
+    async def RegisterWorker(
         self, request: pb.RegisterWorkerRequest, context: grpc.aio.ServicerContext
     ) -> pb.RegisterWorkerReply:
         run_id = await self._own_run(request.run_id, context)
@@ -68,7 +68,7 @@ class WorkerHandlers:
         self._engine.apply(run_id, WorkerRegistered(capabilities))
         return pb.RegisterWorkerReply(session_token=auth.session_token(self._token, run_id))
 
-    async def ControlStream(  # noqa: N802
+    async def ControlStream(
         self, reports: AsyncIterator[pb.ControlReport], context: grpc.aio.ServicerContext
     ) -> AsyncIterator[pb.ControlCommand]:
         run_id = caller_run_id(context)
@@ -113,7 +113,7 @@ class WorkerHandlers:
                 reason = report.detail[:_LONGEST_REASON] or "the worker gave no reason"
                 self._engine.apply(run_id, WorkerRefused(reason))
 
-    async def _own_run(self, run_id: str, context: Any) -> str:
+    async def _own_run(self, run_id: str, context: ServicerContext) -> str:
         """The caller's run; a session is good for its own run only."""
         own = caller_run_id(context)
         if run_id != own:

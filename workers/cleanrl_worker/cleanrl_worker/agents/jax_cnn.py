@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from cleanrl_worker.kit.jax_backend import jax, jnp
+from cleanrl_worker.kit.jax_backend import Array, jax, jnp
 
 Params = dict[str, Any]
 
@@ -14,7 +14,7 @@ Params = dict[str, Any]
 _NATURE = ((8, 4, 32), (4, 2, 64), (3, 1, 64))
 
 
-def dense(key: Any, inputs: int, outputs: int, std: float | None = None) -> Params:
+def dense(key: Array, inputs: int, outputs: int, std: float | None = None) -> Params:
     """Parameters of a linear layer.
 
     Args:
@@ -26,17 +26,17 @@ def dense(key: Any, inputs: int, outputs: int, std: float | None = None) -> Para
     return _layer(key, (inputs, outputs), std)
 
 
-def conv(key: Any, size: int, inputs: int, outputs: int, std: float | None = None) -> Params:
+def conv(key: Array, size: int, inputs: int, outputs: int, std: float | None = None) -> Params:
     """Parameters of a convolution with square kernels; ``std`` as in `dense`."""
     return _layer(key, (size, size, inputs, outputs), std)
 
 
-def linear(layer: Params, rows: Any) -> Any:
+def linear(layer: Params, rows: Array) -> Array:
     """Apply a linear layer."""
     return rows @ layer["kernel"] + layer["bias"]
 
 
-def convolve(layer: Params, maps: Any, stride: int = 1, padding: str = "VALID") -> Any:
+def convolve(layer: Params, maps: Array, stride: int = 1, padding: str = "VALID") -> Array:
     """Apply a convolution to maps laid out as ``(batch, height, width, channels)``."""
     layout = ("NHWC", "HWIO", "NHWC")
     strides = (stride, stride)
@@ -46,7 +46,7 @@ def convolve(layer: Params, maps: Any, stride: int = 1, padding: str = "VALID") 
     return maps + layer["bias"]
 
 
-def unfolded_convolve(layer: Params, maps: Any, stride: int = 1) -> Any:
+def unfolded_convolve(layer: Params, maps: Array, stride: int = 1) -> Array:
     """The same as a matrix product of patches, for kernels whose size the stride divides.
 
     On the CPU, XLA is ten times slower at the gradient of a convolution inside a loop than
@@ -71,13 +71,13 @@ def unfolded_convolve(layer: Params, maps: Any, stride: int = 1) -> Any:
     return maps.reshape(batch, height, width, outputs) + layer["bias"]
 
 
-def scaled_pixels(frames: Any) -> Any:
+def scaled_pixels(frames: Array) -> Array:
     """Bytes ``(batch, channels, height, width)`` to numbers in 0 to 1, channels last."""
     return frames.transpose(0, 2, 3, 1).astype(jnp.float32) / 255.0
 
 
 def init_nature_cnn(
-    key: Any, channels: int = 4, *, outputs: int = 512, std: float | None = None
+    key: Array, channels: int = 4, *, outputs: int = 512, std: float | None = None
 ) -> Params:
     """Parameters of the trunk of Mnih et al. (2015) for 84 x 84 frames."""
     keys = jax.random.split(key, len(_NATURE) + 1)
@@ -88,7 +88,7 @@ def init_nature_cnn(
     return {"convs": convs, "hidden": dense(keys[-1], 7 * 7 * channels, outputs, std)}
 
 
-def nature_cnn(params: Params, frames: Any, convolve: Callable = convolve) -> Any:
+def nature_cnn(params: Params, frames: Array, convolve: Callable = convolve) -> Array:
     """From stacks of frames to features.
 
     Args:
@@ -103,7 +103,7 @@ def nature_cnn(params: Params, frames: Any, convolve: Callable = convolve) -> An
 
 
 def init_impala_cnn(
-    key: Any, shape: tuple[int, ...], depths: tuple[int, ...] = (16, 32, 32), outputs: int = 256
+    key: Array, shape: tuple[int, ...], depths: tuple[int, ...] = (16, 32, 32), outputs: int = 256
 ) -> Params:
     """Parameters of the residual trunk of Espeholt et al. (2018).
 
@@ -125,7 +125,7 @@ def init_impala_cnn(
     return {"sequences": sequences, "hidden": hidden}
 
 
-def impala_cnn(params: Params, frames: Any) -> Any:
+def impala_cnn(params: Params, frames: Array) -> Array:
     """From frames to features."""
     maps = scaled_pixels(frames)
     for sequence in params["sequences"]:
@@ -140,7 +140,7 @@ def impala_cnn(params: Params, frames: Any) -> Any:
     return jax.nn.relu(linear(params["hidden"], rows))
 
 
-def _layer(key: Any, shape: tuple[int, ...], std: float | None) -> Params:
+def _layer(key: Array, shape: tuple[int, ...], std: float | None) -> Params:
     initializers = jax.nn.initializers
     draw = initializers.lecun_normal() if std is None else initializers.orthogonal(std)
     return {"kernel": draw(key, shape), "bias": jnp.zeros(shape[-1])}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cleanrl_worker.kit.jax_backend import jax, jnp
+from cleanrl_worker.kit.jax_backend import Array, jax, jnp
 
 Layers = list[dict[str, Any]]
 
@@ -17,7 +17,7 @@ LECUN_WEIGHTS = jax.nn.initializers.lecun_normal()
 TORCH_WEIGHTS = jax.nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
 
 
-def init_mlp(key: Any, sizes: tuple[int, ...], draw: Any = LECUN_WEIGHTS) -> Layers:
+def init_mlp(key: Array, sizes: tuple[int, ...], draw: Any = LECUN_WEIGHTS) -> Layers:
     """Parameters of a network with layers of these sizes, the inputs first.
 
     Args:
@@ -33,7 +33,7 @@ def init_mlp(key: Any, sizes: tuple[int, ...], draw: Any = LECUN_WEIGHTS) -> Lay
     ]
 
 
-def mlp(layers: Layers, rows: Any) -> Any:
+def mlp(layers: Layers, rows: Array) -> Array:
     """Apply the network, with ReLU between its layers.
 
     NumPy arrays are computed with NumPy, which for the few rows of an environment step is

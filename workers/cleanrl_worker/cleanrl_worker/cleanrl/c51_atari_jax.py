@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,17 @@ from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
 from cleanrl_worker.kit.inference import Policy, greedy_policy
-from cleanrl_worker.kit.jax_backend import HOST, Tree, arrays, jax, jnp, optax, start, trained
+from cleanrl_worker.kit.jax_backend import (
+    HOST,
+    Array,
+    Tree,
+    arrays,
+    jax,
+    jnp,
+    optax,
+    start,
+    trained,
+)
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schedules import linear_schedule
 from cleanrl_worker.kit.script import main
@@ -75,7 +84,7 @@ class Args(RunArgs):
     """steps between two updates [>=1]"""
 
 
-def init_q_network(envs: AtariEnvs, args: Args, key: Any) -> Params:
+def init_q_network(envs: AtariEnvs, args: Args, key: Array) -> Params:
     """Parameters of the network from stacked frames to logits of each action's atoms."""
     trunk_key, head_key = jax.random.split(key)
     return {
@@ -84,14 +93,14 @@ def init_q_network(envs: AtariEnvs, args: Args, key: Any) -> Params:
     }
 
 
-def return_logits(params: Params, obs: Any, n_atoms: int) -> Any:
+def return_logits(params: Params, obs: Array, n_atoms: int) -> Array:
     """Logits of the atoms, ``(batch, actions, atoms)``."""
     logits = linear(params["head"], nature_cnn(params["trunk"], obs))
     return logits.reshape(len(obs), -1, n_atoms)
 
 
 @jax.jit
-def action_values(params: Params, atoms: Any, obs: Any) -> Any:
+def action_values(params: Params, atoms: Array, obs: Array) -> Array:
     """The expected return of each action."""
     return jax.nn.softmax(return_logits(params, obs, len(atoms))) @ atoms
 
@@ -101,7 +110,9 @@ def support(args: Args) -> np.ndarray:
     return np.linspace(args.v_min, args.v_max, args.n_atoms, dtype=np.float32)
 
 
-def project(next_pmfs: Any, rewards: Any, dones: Any, gamma: float, atoms: np.ndarray) -> Any:
+def project(
+    next_pmfs: Array, rewards: Array, dones: Array, gamma: float, atoms: np.ndarray
+) -> Array:
     """Move the atoms by the Bellman update and share each one's mass with its neighbours."""
     delta_z = atoms[1] - atoms[0]
     next_atoms = rewards[:, None] + gamma * atoms * (1 - dones[:, None])
@@ -139,7 +150,7 @@ def train(args: Args, run: Run) -> None:
     atoms = support(args)
 
     @jax.jit
-    def update(params: Params, target_params: Params, moments: Any, data: dict) -> tuple:
+    def update(params: Params, target_params: Params, moments: optax.OptState, data: dict) -> tuple:
         each = jnp.arange(args.batch_size)
         next_pmfs = jax.nn.softmax(return_logits(target_params, data["next_obs"], args.n_atoms))
         best = (next_pmfs @ atoms).argmax(axis=1)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,17 @@ from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.inference import Policy, greedy_policy
-from cleanrl_worker.kit.jax_backend import HOST, Tree, arrays, jax, jnp, optax, start, trained
+from cleanrl_worker.kit.jax_backend import (
+    HOST,
+    Array,
+    Tree,
+    arrays,
+    jax,
+    jnp,
+    optax,
+    start,
+    trained,
+)
 from cleanrl_worker.kit.replay import ReplayBuffer
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schedules import linear_schedule
@@ -76,7 +85,7 @@ class Args(RunArgs):
     """steps between two updates [>=1]"""
 
 
-def init_q_network(envs: Envs, args: Args, key: Any) -> Layers:
+def init_q_network(envs: Envs, args: Args, key: Array) -> Layers:
     """Parameters of the network from an observation to logits of each action's atoms."""
     inputs = math.prod(envs.single_observation_space.shape)
     outputs = int(envs.single_action_space.n) * args.n_atoms
@@ -84,7 +93,7 @@ def init_q_network(envs: Envs, args: Args, key: Any) -> Layers:
     return init_mlp(key, (inputs, 120, 84, outputs), TORCH_WEIGHTS)
 
 
-def return_logits(params: Layers, obs: Any, n_atoms: int) -> Any:
+def return_logits(params: Layers, obs: Array, n_atoms: int) -> Array:
     """Logits of the atoms, ``(batch, actions, atoms)``."""
     return mlp(params, obs).reshape(len(obs), -1, n_atoms)
 
@@ -101,7 +110,9 @@ def support(args: Args) -> np.ndarray:
     return np.linspace(args.v_min, args.v_max, args.n_atoms, dtype=np.float32)
 
 
-def project(next_pmfs: Any, rewards: Any, dones: Any, gamma: float, atoms: np.ndarray) -> Any:
+def project(
+    next_pmfs: Array, rewards: Array, dones: Array, gamma: float, atoms: np.ndarray
+) -> Array:
     """Move the atoms by the Bellman update and share each one's mass with its neighbours."""
     delta_z = atoms[1] - atoms[0]
     next_atoms = rewards[:, None] + gamma * atoms * (1 - dones[:, None])
@@ -130,7 +141,7 @@ def train(args: Args, run: Run) -> None:
     atoms = support(args)
 
     @jax.jit
-    def update(params: Layers, target_params: Layers, moments: Any, data: dict) -> tuple:
+    def update(params: Layers, target_params: Layers, moments: optax.OptState, data: dict) -> tuple:
         each = jnp.arange(args.batch_size)
         next_pmfs = jax.nn.softmax(return_logits(target_params, data["next_obs"], args.n_atoms))
         best = (next_pmfs @ atoms).argmax(axis=1)

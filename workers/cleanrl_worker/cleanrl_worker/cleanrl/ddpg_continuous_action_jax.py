@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,17 @@ from cleanrl_worker.kit.actions import action_scale
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.inference import Policy, noisy_policy
-from cleanrl_worker.kit.jax_backend import HOST, Tree, arrays, jax, jnp, optax, start, trained
+from cleanrl_worker.kit.jax_backend import (
+    HOST,
+    Array,
+    Tree,
+    arrays,
+    jax,
+    jnp,
+    optax,
+    start,
+    trained,
+)
 from cleanrl_worker.kit.replay import ReplayBuffer
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
@@ -70,25 +79,25 @@ class Args(RunArgs):
     """updates of the critic for one of the actor [>=1]"""
 
 
-def init_critic(envs: Envs, key: Any) -> Layers:
+def init_critic(envs: Envs, key: Array) -> Layers:
     """Parameters of the network from an observation and an action to a value."""
     inputs = math.prod(envs.single_observation_space.shape)
     inputs += math.prod(envs.single_action_space.shape)
     return init_mlp(key, (inputs, 256, 256, 1))
 
 
-def critic_value(params: Layers, obs: Any, actions: Any) -> Any:
+def critic_value(params: Layers, obs: Array, actions: Array) -> Array:
     """The value of an action in a state."""
     return mlp(params, jnp.concatenate([obs, actions], axis=1)).squeeze(1)
 
 
-def init_actor(envs: Envs, key: Any) -> Layers:
+def init_actor(envs: Envs, key: Array) -> Layers:
     """Parameters of the network from an observation to an action."""
     inputs = math.prod(envs.single_observation_space.shape)
     return init_mlp(key, (inputs, 256, 256, math.prod(envs.single_action_space.shape)))
 
 
-def actor_action(params: Layers, scale: np.ndarray, centre: np.ndarray, obs: Any) -> Any:
+def actor_action(params: Layers, scale: np.ndarray, centre: np.ndarray, obs: Array) -> Array:
     """The action to take in a state; NumPy for arrays, JAX for everything else."""
     tanh = np.tanh if isinstance(obs, np.ndarray) else jnp.tanh
     return tanh(mlp(params, obs)) * scale + centre
@@ -114,7 +123,7 @@ def train(args: Args, run: Run) -> None:
     memory = ReplayBuffer(args.buffer_size, envs, HOST)
 
     @jax.jit
-    def update_critic(qf1: Layers, targets: dict, moments: Any, data: dict) -> tuple:
+    def update_critic(qf1: Layers, targets: dict, moments: optax.OptState, data: dict) -> tuple:
         next_actions = actor_action(targets["actor"], scale, centre, data["next_obs"])
         next_value = critic_value(targets["qf1"], data["next_obs"], next_actions)
         target = data["rewards"] + (1 - data["dones"]) * args.gamma * next_value
@@ -128,8 +137,10 @@ def train(args: Args, run: Run) -> None:
         return optax.apply_updates(qf1, step), moments, loss, value
 
     @jax.jit
-    def update_actor(actor: Layers, qf1: Layers, targets: dict, moments: Any, obs: Any) -> tuple:
-        def negative_value(actor: Layers) -> Any:
+    def update_actor(
+        actor: Layers, qf1: Layers, targets: dict, moments: optax.OptState, obs: Array
+    ) -> tuple:
+        def negative_value(actor: Layers) -> Array:
             return -critic_value(qf1, obs, actor_action(actor, scale, centre, obs)).mean()
 
         loss, gradient = jax.value_and_grad(negative_value)(actor)

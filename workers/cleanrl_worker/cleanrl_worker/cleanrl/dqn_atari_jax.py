@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,17 @@ from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
 from cleanrl_worker.kit.inference import Policy, greedy_policy
-from cleanrl_worker.kit.jax_backend import HOST, Tree, arrays, jax, jnp, optax, start, trained
+from cleanrl_worker.kit.jax_backend import (
+    HOST,
+    Array,
+    Tree,
+    arrays,
+    jax,
+    jnp,
+    optax,
+    start,
+    trained,
+)
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schedules import linear_schedule
 from cleanrl_worker.kit.script import main
@@ -70,7 +79,7 @@ class Args(RunArgs):
     """steps between two updates [>=1]"""
 
 
-def init_q_network(envs: AtariEnvs, key: Any) -> Params:
+def init_q_network(envs: AtariEnvs, key: Array) -> Params:
     """Parameters of the network from stacked frames to the value of each action."""
     trunk_key, head_key = jax.random.split(key)
     return {
@@ -80,7 +89,7 @@ def init_q_network(envs: AtariEnvs, key: Any) -> Params:
 
 
 @jax.jit
-def q_values(params: Params, obs: Any) -> Any:
+def q_values(params: Params, obs: Array) -> Array:
     """The value of each action."""
     return linear(params["head"], nature_cnn(params["trunk"], obs))
 
@@ -107,7 +116,7 @@ def train(args: Args, run: Run) -> None:
     memory = FrameReplayBuffer(args.buffer_size, envs, HOST)
 
     @jax.jit
-    def update(params: Params, target_params: Params, moments: Any, data: dict) -> tuple:
+    def update(params: Params, target_params: Params, moments: optax.OptState, data: dict) -> tuple:
         target_max = q_values(target_params, data["next_obs"]).max(axis=1)
         td_target = data["rewards"] + args.gamma * target_max * (1 - data["dones"])
 

@@ -9,13 +9,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from cleanrl_worker.agents.jax_mlp import Layers, init_mlp, mlp
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.inference import Policy, greedy_policy
-from cleanrl_worker.kit.jax_backend import HOST, Tree, arrays, jax, jnp, optax, start, trained
+from cleanrl_worker.kit.jax_backend import (
+    HOST,
+    Array,
+    Tree,
+    arrays,
+    jax,
+    jnp,
+    optax,
+    start,
+    trained,
+)
 from cleanrl_worker.kit.replay import ReplayBuffer
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schedules import linear_schedule
@@ -69,7 +78,7 @@ class Args(RunArgs):
     """steps between two updates [>=1]"""
 
 
-def init_q_network(envs: Envs, key: Any) -> Layers:
+def init_q_network(envs: Envs, key: Array) -> Layers:
     """Parameters of the network from an observation to the value of each action."""
     inputs = math.prod(envs.single_observation_space.shape)
     return init_mlp(key, (inputs, 120, 84, int(envs.single_action_space.n)))
@@ -91,7 +100,7 @@ def train(args: Args, run: Run) -> None:
     memory = ReplayBuffer(args.buffer_size, envs, HOST)
 
     @jax.jit
-    def update(params: Layers, target_params: Layers, moments: Any, data: dict) -> tuple:
+    def update(params: Layers, target_params: Layers, moments: optax.OptState, data: dict) -> tuple:
         target_max = mlp(target_params, data["next_obs"]).max(axis=1)
         td_target = data["rewards"] + args.gamma * target_max * (1 - data["dones"])
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from cleanrl_worker.kit.envpool import EnvPoolEnvs
 from cleanrl_worker.kit.envpool_xla import Games, Outcome, XlaEnvs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.inference import Policy
-from cleanrl_worker.kit.jax_backend import Tree, jax, jnp, optax, start, trained
+from cleanrl_worker.kit.jax_backend import Array, Tree, jax, jnp, optax, start, trained
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.script import main
@@ -81,14 +81,14 @@ class Args(RunArgs):
 class Sample(NamedTuple):
     """What one step of every environment leaves for learning."""
 
-    obs: Any
-    actions: Any
-    logprobs: Any
-    values: Any
+    obs: Array
+    actions: Array
+    logprobs: Array
+    values: Array
     outcome: Outcome
 
 
-def init_agent(envs: EnvPoolEnvs, key: Any) -> Params:
+def init_agent(envs: EnvPoolEnvs, key: Array) -> Params:
     """Parameters of one trunk with two heads: action logits and the value."""
     trunk_key, actor_key, critic_key = jax.random.split(key, 3)
     return {
@@ -101,7 +101,7 @@ def init_agent(envs: EnvPoolEnvs, key: Any) -> Params:
 
 
 @jax.jit
-def forward(params: Params, obs: Any) -> tuple[Any, Any]:
+def forward(params: Params, obs: Array) -> tuple[Array, Array]:
     """Action logits and state values."""
     hidden = nature_cnn(params["trunk"], obs)
     return linear(params["actor"], hidden), linear(params["critic"], hidden).squeeze(-1)
@@ -123,7 +123,7 @@ def make_policy(envs: EnvPoolEnvs, args: Args, model: dict) -> Policy:
     return act
 
 
-def gae(args: Args, samples: Sample, last_value: Any) -> Any:
+def gae(args: Args, samples: Sample, last_value: Array) -> Array:
     """Generalised advantage estimation over a rollout, ``(steps, envs)``.
 
     The observation after an ended episode is its true last one, so a truncated episode is
@@ -136,7 +136,7 @@ def gae(args: Args, samples: Sample, last_value: Any) -> Any:
     ended = outcome.terminated | outcome.truncated
     decay = args.gamma * args.gae_lambda * (1 - ended)
 
-    def backwards(following: Any, now: tuple) -> tuple:
+    def backwards(following: Array, now: tuple) -> tuple:
         delta, decay = now
         following = delta + decay * following
         return following, following
@@ -147,13 +147,13 @@ def gae(args: Args, samples: Sample, last_value: Any) -> Any:
     return advantages
 
 
-def ppo_loss(params: Params, args: Args, mb: dict) -> tuple[Any, dict]:
+def ppo_loss(params: Params, args: Args, mb: dict) -> tuple[Array, dict]:
     """The loss of a minibatch, over the steps that were no mere resets."""
     logits, new_value = forward(params, mb["obs"])
     log_probs = jax.nn.log_softmax(logits)
     weights = mb["valid"] / jnp.maximum(mb["valid"].sum(), 1)
 
-    def mean(rows: Any) -> Any:
+    def mean(rows: Array) -> Array:
         return (weights * rows).sum()
 
     entropy = mean(-(jnp.exp(log_probs) * log_probs).sum(-1))
@@ -201,7 +201,7 @@ def train(args: Args, run: Run) -> None:
     step = envs.xla_step()
 
     @jax.jit
-    def act(params: Params, games: Games, key: Any) -> tuple[Games, Any, Sample]:
+    def act(params: Params, games: Games, key: Array) -> tuple[Games, Array, Sample]:
         key, choice = jax.random.split(key)
         logits, values = forward(params, games.obs)
         actions = jax.random.categorical(choice, logits)
@@ -210,7 +210,7 @@ def train(args: Args, run: Run) -> None:
         return after, key, Sample(games.obs, actions, logprobs, values, outcome)
 
     @jax.jit
-    def flatten(params: Params, samples: Sample, last_obs: Any) -> dict:
+    def flatten(params: Params, samples: Sample, last_obs: Array) -> dict:
         _, last_value = forward(params, last_obs)
         advantages = gae(args, samples, last_value)
         batch = {
@@ -225,8 +225,8 @@ def train(args: Args, run: Run) -> None:
 
     @jax.jit
     def update(
-        params: Params, moments: Any, batch: dict, rows: Any, learning_rate: Any
-    ) -> tuple[Params, Any, dict]:
+        params: Params, moments: optax.OptState, batch: dict, rows: Array, learning_rate: Array
+    ) -> tuple[Params, optax.OptState, dict]:
         mb = jax.tree.map(lambda values: values[rows], batch)
         (_, losses), gradient = jax.value_and_grad(ppo_loss, has_aux=True)(params, args, mb)
         move, moments = adam.update(gradient, moments)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from cleanrl_worker.kit.envpool import EnvPoolEnvs
 from cleanrl_worker.kit.envpool_xla import Games, Outcome, XlaEnvs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.inference import Policy
-from cleanrl_worker.kit.jax_backend import Tree, jax, jnp, optax, start, trained
+from cleanrl_worker.kit.jax_backend import Array, Tree, jax, jnp, optax, start, trained
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.script import main
@@ -90,14 +90,14 @@ class Args(RunArgs):
 class Sample(NamedTuple):
     """What one step of every environment leaves for learning."""
 
-    obs: Any
-    actions: Any
-    logprobs: Any
-    values: Any
+    obs: Array
+    actions: Array
+    logprobs: Array
+    values: Array
     outcome: Outcome
 
 
-def init_agent(envs: EnvPoolEnvs, key: Any) -> Params:
+def init_agent(envs: EnvPoolEnvs, key: Array) -> Params:
     """Parameters of one trunk with two heads: action logits and the value."""
     trunk_key, actor_key, critic_key = jax.random.split(key, 3)
     return {
@@ -109,7 +109,7 @@ def init_agent(envs: EnvPoolEnvs, key: Any) -> Params:
     }
 
 
-def forward(params: Params, obs: Any, convolve: Callable = convolve) -> tuple[Any, Any]:
+def forward(params: Params, obs: Array, convolve: Callable = convolve) -> tuple[Array, Array]:
     """Action logits and state values."""
     hidden = nature_cnn(params["trunk"], obs, convolve)
     return linear(params["actor"], hidden), linear(params["critic"], hidden).squeeze(-1)
@@ -132,7 +132,7 @@ def make_policy(envs: EnvPoolEnvs, args: Args, model: dict) -> Policy:
     return act
 
 
-def gae(args: Args, samples: Sample, last_value: Any) -> Any:
+def gae(args: Args, samples: Sample, last_value: Array) -> Array:
     """Generalised advantage estimation over a rollout, ``(steps, envs)``.
 
     The observation after an ended episode is its true last one, so a truncated episode is
@@ -145,7 +145,7 @@ def gae(args: Args, samples: Sample, last_value: Any) -> Any:
     ended = outcome.terminated | outcome.truncated
     decay = args.gamma * args.gae_lambda * (1 - ended)
 
-    def backwards(following: Any, now: tuple) -> tuple:
+    def backwards(following: Array, now: tuple) -> tuple:
         delta, decay = now
         following = delta + decay * following
         return following, following
@@ -156,14 +156,14 @@ def gae(args: Args, samples: Sample, last_value: Any) -> Any:
     return advantages
 
 
-def ppo_loss(params: Params, args: Args, mb: dict) -> tuple[Any, dict]:
+def ppo_loss(params: Params, args: Args, mb: dict) -> tuple[Array, dict]:
     """The loss of a minibatch, over the steps that were no mere resets."""
     in_loop = unfolded_convolve if jax.default_backend() == "cpu" else convolve
     logits, new_value = forward(params, mb["obs"], in_loop)
     log_probs = jax.nn.log_softmax(logits)
     weights = mb["valid"] / jnp.maximum(mb["valid"].sum(), 1)
 
-    def mean(rows: Any) -> Any:
+    def mean(rows: Array) -> Array:
         return (weights * rows).sum()
 
     entropy = mean(-(jnp.exp(log_probs) * log_probs).sum(-1))
@@ -211,7 +211,7 @@ def train(args: Args, run: Run) -> None:
     run.remember({"agent": agent}, optimizer=optimizer, key=key, envs=envs)
     step = envs.xla_step()
 
-    def act(params: Params, games: Games, key: Any) -> tuple[Games, Any, Sample]:
+    def act(params: Params, games: Games, key: Array) -> tuple[Games, Array, Sample]:
         key, choice = jax.random.split(key)
         logits, values = forward(params, games.obs)
         actions = jax.random.categorical(choice, logits)
@@ -219,7 +219,7 @@ def train(args: Args, run: Run) -> None:
         after, outcome = step(games, actions)
         return after, key, Sample(games.obs, actions, logprobs, values, outcome)
 
-    def flatten(params: Params, samples: Sample, last_obs: Any) -> dict:
+    def flatten(params: Params, samples: Sample, last_obs: Array) -> dict:
         _, last_value = forward(params, last_obs)
         advantages = gae(args, samples, last_value)
         batch = {
@@ -233,7 +233,9 @@ def train(args: Args, run: Run) -> None:
         return jax.tree.map(lambda rows: rows.reshape(batch_size, *rows.shape[2:]), batch)
 
     @jax.jit
-    def iterate(params: Params, moments: Any, games: Games, key: Any, learning_rate: Any) -> tuple:
+    def iterate(
+        params: Params, moments: optax.OptState, games: Games, key: Array, learning_rate: Array
+    ) -> tuple:
         """Collect a rollout and learn from it."""
 
         def one_step(carry: tuple, _: None) -> tuple:
@@ -243,7 +245,7 @@ def train(args: Args, run: Run) -> None:
         (games, key), samples = jax.lax.scan(one_step, (games, key), None, args.num_steps)
         batch = flatten(params, samples, games.obs)
 
-        def one_minibatch(carry: tuple, rows: Any) -> tuple:
+        def one_minibatch(carry: tuple, rows: Array) -> tuple:
             params, moments, stopped = carry
             mb = jax.tree.map(lambda values: values[rows], batch)
             (_, losses), gradient = jax.value_and_grad(ppo_loss, has_aux=True)(params, args, mb)
@@ -253,7 +255,7 @@ def train(args: Args, run: Run) -> None:
             moments = jax.tree.map(partial(jnp.where, stopped), moments, after)
             return (params, moments, stopped), losses
 
-        def one_epoch(carry: tuple, key: Any) -> tuple:
+        def one_epoch(carry: tuple, key: Array) -> tuple:
             rows = jax.random.permutation(key, batch_size).reshape(-1, minibatch_size)
             (params, moments, stopped), losses = jax.lax.scan(one_minibatch, carry, rows)
             losses = jax.tree.map(lambda values: values[-1], losses)

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -31,7 +30,17 @@ from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
 from cleanrl_worker.kit.inference import Policy, greedy_policy
-from cleanrl_worker.kit.jax_backend import HOST, Tree, arrays, jax, jnp, optax, start, trained
+from cleanrl_worker.kit.jax_backend import (
+    HOST,
+    Array,
+    Tree,
+    arrays,
+    jax,
+    jnp,
+    optax,
+    start,
+    trained,
+)
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schedules import linear_schedule
 from cleanrl_worker.kit.script import main
@@ -111,7 +120,7 @@ class Args(RunArgs):
     """how sharply the teacher's preferences are imitated; smaller is sharper [>0]"""
 
 
-def init_q_network(envs: AtariEnvs, key: Any) -> Params:
+def init_q_network(envs: AtariEnvs, key: Array) -> Params:
     """Parameters of the network from stacked frames to the value of each action."""
     trunk_key, head_key = jax.random.split(key)
     return {
@@ -120,7 +129,7 @@ def init_q_network(envs: AtariEnvs, key: Any) -> Params:
     }
 
 
-def init_teacher(envs: AtariEnvs, key: Any) -> Params:
+def init_teacher(envs: AtariEnvs, key: Array) -> Params:
     """Parameters of the network of dqn_atari_jax, which the teacher was trained with."""
     trunk_key, head_key = jax.random.split(key)
     return {
@@ -130,13 +139,13 @@ def init_teacher(envs: AtariEnvs, key: Any) -> Params:
 
 
 @jax.jit
-def teacher_values(params: Params, obs: Any) -> Any:
+def teacher_values(params: Params, obs: Array) -> Array:
     """The value of each action, as the teacher sees it."""
     return linear(params["head"], nature_cnn(params["trunk"], obs))
 
 
 @jax.jit
-def q_values(params: Params, obs: Any) -> Any:
+def q_values(params: Params, obs: Array) -> Array:
     """The value of each action."""
     return linear(params["head"], impala_cnn(params["trunk"], obs))
 
@@ -197,7 +206,7 @@ def train(args: Args, run: Run) -> None:
     optimizer = Tree(adam.init(q_network.value))
     memory = FrameReplayBuffer(args.buffer_size, envs, HOST)
 
-    def preferences(teacher_params: Params, data: dict) -> Any:
+    def preferences(teacher_params: Params, data: dict) -> Array:
         """How likely the teacher takes each action; certain of what it was recorded to do."""
         if recorded:
             return jax.nn.one_hot(data["actions"].squeeze(1), int(envs.single_action_space.n))
@@ -208,7 +217,7 @@ def train(args: Args, run: Run) -> None:
         params: Params,
         target_params: Params,
         teacher_params: Params,
-        moments: Any,
+        moments: optax.OptState,
         data: dict,
         shown: dict | None,
         distill_coeff: float,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,17 @@ from cleanrl_worker.kit.actions import action_scale
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.inference import Policy, noisy_policy
-from cleanrl_worker.kit.jax_backend import HOST, Tree, arrays, jax, jnp, optax, start, trained
+from cleanrl_worker.kit.jax_backend import (
+    HOST,
+    Array,
+    Tree,
+    arrays,
+    jax,
+    jnp,
+    optax,
+    start,
+    trained,
+)
 from cleanrl_worker.kit.replay import ReplayBuffer
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
@@ -75,25 +84,25 @@ class Args(RunArgs):
     """the largest noise on the target action [>=0]"""
 
 
-def init_critic(envs: Envs, key: Any) -> Layers:
+def init_critic(envs: Envs, key: Array) -> Layers:
     """Parameters of the network from an observation and an action to a value."""
     inputs = math.prod(envs.single_observation_space.shape)
     inputs += math.prod(envs.single_action_space.shape)
     return init_mlp(key, (inputs, 256, 256, 1))
 
 
-def critic_value(params: Layers, obs: Any, actions: Any) -> Any:
+def critic_value(params: Layers, obs: Array, actions: Array) -> Array:
     """The value of an action in a state."""
     return mlp(params, jnp.concatenate([obs, actions], axis=1)).squeeze(1)
 
 
-def init_actor(envs: Envs, key: Any) -> Layers:
+def init_actor(envs: Envs, key: Array) -> Layers:
     """Parameters of the network from an observation to an action."""
     inputs = math.prod(envs.single_observation_space.shape)
     return init_mlp(key, (inputs, 256, 256, math.prod(envs.single_action_space.shape)))
 
 
-def actor_action(params: Layers, scale: np.ndarray, centre: np.ndarray, obs: Any) -> Any:
+def actor_action(params: Layers, scale: np.ndarray, centre: np.ndarray, obs: Array) -> Array:
     """The action to take in a state; NumPy for arrays, JAX for everything else."""
     tanh = np.tanh if isinstance(obs, np.ndarray) else jnp.tanh
     return tanh(mlp(params, obs)) * scale + centre
@@ -121,7 +130,9 @@ def train(args: Args, run: Run) -> None:
     memory = ReplayBuffer(args.buffer_size, envs, HOST)
 
     @jax.jit
-    def update_critics(critics: dict, targets: dict, moments: Any, key: Any, data: dict) -> tuple:
+    def update_critics(
+        critics: dict, targets: dict, moments: optax.OptState, key: Array, data: dict
+    ) -> tuple:
         # Aim at the smaller value of a smoothed target action
         key, noise_key = jax.random.split(key)
         noise = jax.random.normal(noise_key, data["actions"].shape) * args.policy_noise
@@ -149,8 +160,10 @@ def train(args: Args, run: Run) -> None:
         return optax.apply_updates(critics, step), moments, key, losses, means
 
     @jax.jit
-    def update_actor(actor: Layers, critics: dict, targets: dict, moments: Any, obs: Any) -> tuple:
-        def negative_value(actor: Layers) -> Any:
+    def update_actor(
+        actor: Layers, critics: dict, targets: dict, moments: optax.OptState, obs: Array
+    ) -> tuple:
+        def negative_value(actor: Layers) -> Array:
             action = actor_action(actor, scale, centre, obs)
             return -critic_value(critics["qf1"], obs, action).mean()
 

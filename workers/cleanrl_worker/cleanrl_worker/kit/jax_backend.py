@@ -46,8 +46,20 @@ except ModuleNotFoundError as error:
     print(f"error: {sentence}", file=sys.stderr, flush=True)
     raise MissingJaxError(sentence) from None
 
-__all__ = ["HOST", "MissingJaxError", "Tree", "arrays", "jax", "jnp", "optax", "start", "trained"]
+__all__ = [
+    "HOST",
+    "Array",
+    "MissingJaxError",
+    "Tree",
+    "arrays",
+    "jax",
+    "jnp",
+    "optax",
+    "start",
+    "trained",
+]
 
+Array = jax.Array
 # Where a replay memory is kept: JAX brings each batch to its own device.
 HOST = torch.device("cpu")
 
