@@ -173,10 +173,15 @@ def _copy(item: Any, before: Any) -> Any:
 
 
 def _same(state: State, before: State) -> bool:
-    return all(
-        torch.equal(value, before[name]) if torch.is_tensor(value) else value == before[name]
-        for name, value in state.items()
-    )
+    return all(_equal(value, before[name]) for name, value in state.items())
+
+
+def _equal(value: Any, before: Any) -> bool:
+    if torch.is_tensor(value):
+        return torch.equal(value, before)
+    if isinstance(value, np.ndarray):
+        return np.array_equal(value, before)
+    return bool(value == before)
 
 
 def rehearse(
