@@ -220,19 +220,21 @@ def test_memory_learns_from_what_it_acted_on() -> None:
     with the past forgotten where an episode began."""
     torch.manual_seed(0)
     network = pqn_atari_envpool_lstm.QNetwork(_images(1, 84))
-    memory = pqn_atari_envpool_lstm.Recurrent(network, 2, torch.device("cpu"))
+    hidden = pqn_atari_envpool_lstm.HIDDEN
+    memory = pqn_atari_envpool_lstm.Recurrent(network, hidden, 2, torch.device("cpu"))
     rng = np.random.default_rng(0)
     obs = rng.integers(0, 256, (6, 2, 1, 84, 84)).astype(np.uint8)
     ends = np.array([[0, 0], [1, 0], [0, 0], [0, 1], [0, 0], [0, 0]], np.bool_)
     first, begins, acted = memory.state, [], []
     for frames, ended in zip(obs, ends, strict=True):
         begins.append(memory.begins)
-        acted.append(memory.values(frames))
+        acted.append(memory(frames)[0])
         if ended.any():
             memory.reset(ended)
     with torch.no_grad():
-        replayed, state = network(torch.from_numpy(obs), torch.from_numpy(np.array(begins)), first)
-    np.testing.assert_allclose(replayed.numpy(), np.array(acted), atol=1e-5)
+        rows, starts = torch.from_numpy(obs).flatten(0, 1), torch.from_numpy(np.array(begins))
+        replayed, state = network(rows, starts, first)
+    np.testing.assert_allclose(replayed.numpy(), np.concatenate(acted), atol=1e-5)
     np.testing.assert_allclose(state.numpy(), memory.state.numpy(), atol=1e-5)
 
 

@@ -17,7 +17,7 @@ from cleanrl_worker.kit.acceleration import accelerator
 from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
-from cleanrl_worker.kit.inference import Policy, categorical_policy
+from cleanrl_worker.kit.inference import Policy, categorical_policy, numpy_forward
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
@@ -106,7 +106,7 @@ def make_policy(envs: AtariEnvs, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     actor = network(envs)
     load_weights(actor, model["actor"])
-    return categorical_policy(actor)
+    return categorical_policy(numpy_forward(actor))
 
 
 def train(args: Args, run: Run) -> None:
