@@ -78,17 +78,20 @@ def test_d06_a_hundred_kills_at_random_moments_of_saving(tmp_path: Path) -> None
     began = time.monotonic()
     _save(tmp_path, 1)
     longest = max(0.03, 3 * (time.monotonic() - began))
-    for _ in range(100):
+    kills, step = 0, 0
+    # On a busy machine a child may die before it has saved anything; then more are killed.
+    while kills < 100 or step <= 10:
         pid = os.fork()
         if not pid:
             _save_forever(tmp_path)
         time.sleep(generator.uniform(0.001, longest))
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
+        kills += 1
         path, _ = checkpoint_files.find(tmp_path)
         state = checkpoints.load(path)
-        assert bool((state["policy"] == state["step"]).all())
-    assert state["step"] > 10, "killed too early to prove anything"
+        step = state["step"]
+        assert bool((state["policy"] == step).all())
 
 
 def _save_forever(folder: Path) -> None:
