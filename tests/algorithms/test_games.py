@@ -32,7 +32,8 @@ def _play_well(envs: AtariEnvs) -> np.ndarray:
 def test_a_good_player_scores_until_the_time_is_up_and_rewards_are_clipped() -> None:
     """Who never misses is stopped by the time limit, with the true score; learning sees signs."""
     envs = AtariEnvs(CATCH, 2)
-    envs.reset(seed=1)
+    # Games in which so simple a player misses no ball.
+    envs.reset(seed=4)
     clipped, info = np.zeros(2), {}
     while not info:
         _, rewards, terminated, truncated, info = envs.step(_play_well(envs))
