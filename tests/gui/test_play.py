@@ -1,7 +1,6 @@
 """Play, replay and the trackers: what a run leaves behind, seen in the window."""
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,14 +58,16 @@ def test_steps_of_a_telemetry_run_arrive_live(driver: Driver) -> None:
     driver.reaches(run_id, "TERM")
 
 
-def test_wandb_tab_appears_with_its_folder(driver: Driver, trained: list[str]) -> None:
+def test_wandb_tab_appears_with_its_folder(
+    driver: Driver, trained: list[str], extra_files: Path
+) -> None:
     """The W&B tab is not there until the run's own folder is, then it says what is on disk."""
     panel = driver.window.run_panel
     driver.window.show_layout("watch")
     driver.window.runs_panel.show_run(trained[1])
     driver.until(lambda: panel.shown, "tabs")
     assert "wandb" not in panel.shown
-    folder = Path(driver.run(trained[1]).run_dir) / "wandb" / "offline-run-20260101_000000-abc"
+    folder = extra_files / "wandb" / "offline-run-20260101_000000-abc"
     (folder / "files").mkdir(parents=True)
     (folder / "files" / "wandb-summary.json").write_text(json.dumps({"charts/return": 12.5}))
     driver.until(lambda: "wandb" in panel.shown, "the tab appears")
@@ -76,7 +77,6 @@ def test_wandb_tab_appears_with_its_folder(driver: Driver, trained: list[str]) -
     names = [tab.table.item(row, 0).text() for row in range(tab.table.rowCount())]
     assert "charts/return" in names
     assert "offline" in tab.banner.text
-    shutil.rmtree(folder.parent)
 
 
 @pytest.fixture
@@ -112,10 +112,11 @@ def test_optuna_studies_are_read_without_disturbing_them(study: list[Path]) -> N
         assert path.read_bytes() == before
 
 
-def test_optuna_tab_sorts_trials(driver: Driver, trained: list[str], study: list[Path]) -> None:
+def test_optuna_tab_sorts_trials(
+    driver: Driver, trained: list[str], study: list[Path], extra_files: Path
+) -> None:
     """The trial browser appears with the study and sorts by its numbers."""
-    folder = Path(driver.run(trained[1]).run_dir)
-    (folder / "optuna.db").write_bytes(study[0].read_bytes())
+    (extra_files / "optuna.db").write_bytes(study[0].read_bytes())
     driver.window.show_layout("watch")
     driver.window.runs_panel.show_run(trained[1])
     driver.until(lambda: "optuna" in driver.window.run_panel.shown, "the tab")

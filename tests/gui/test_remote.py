@@ -1,7 +1,6 @@
 """Beyond this machine: frames over the network, runs as files, W&B behind a proxy."""
 
 import json
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -158,15 +157,12 @@ def _words(driver: Driver, web: Any) -> str:
 
 
 @pytest.fixture
-def tracked(driver: Driver, trained: list[str]) -> Iterator[Path]:
+def tracked(extra_files: Path) -> Iterator[Path]:
     """The folder of a run that others share, for once with a folder of W&B."""
-    folder = Path(driver.run(trained[1]).run_dir)
-    before = {
-        path: path.read_text() for path in (folder / "analytics.json", folder / "config.json")
-    }
-    (folder / "wandb" / "run-1").mkdir(parents=True)
-    yield folder
-    shutil.rmtree(folder / "wandb")
+    changed = (extra_files / "analytics.json", extra_files / "config.json")
+    before = {path: path.read_text() for path in changed}
+    (extra_files / "wandb" / "run-1").mkdir(parents=True)
+    yield extra_files
     for path, text in before.items():
         path.write_text(text)
 

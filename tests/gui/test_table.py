@@ -293,6 +293,7 @@ def test_ten_thousand_runs_with_chosen_columns_stay_quick(driver: Driver) -> Non
     driver.until(lambda: panel.model.rowCount() >= 10_000, "all again")
     panel.set_grouped(True)
     rows = [panel.model.row_at(row) for row in range(panel.model.rowCount())]
-    group = next(row for row in rows if isinstance(row, Group))
-    assert len(group.runs) >= 9_999, "runs that differ in their seed alone are one group"
+    # The daemon is shared, so runs of other tests may form small groups of their own.
+    largest = max(len(row.runs) for row in rows if isinstance(row, Group))
+    assert largest >= 9_999, "runs that differ in their seed alone are one group"
     panel.views.use("")

@@ -8,10 +8,8 @@ daemon.
 import ast
 import json
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,24 +30,19 @@ _SHOWN_AS_TEXT = {
 
 
 @pytest.fixture
-def with_files(shared_trainer: Trainer, trained: list[str]) -> Iterator[str]:
-    """A finished run that also has a video, a study and a folder of W&B."""
+def with_files(extra_files: Path) -> None:
+    """The second trained run also has a video, a study and a folder of W&B."""
     optuna = pytest.importorskip("optuna")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    folder = Path(shared_trainer.client.get(trained[1]).run_dir)
-    made = [folder / "videos", folder / "wandb", folder / "optuna.db"]
-    (made[1] / "offline-run-20260101_000000-abc" / "files").mkdir(parents=True)
-    summary = made[1] / "offline-run-20260101_000000-abc" / "files" / "wandb-summary.json"
-    summary.write_text(json.dumps({"charts/return": 12.5}))
-    storage = optuna.storages.RDBStorage(f"sqlite:///{made[2]}")
+    summaries = extra_files / "wandb" / "offline-run-20260101_000000-abc" / "files"
+    summaries.mkdir(parents=True)
+    (summaries / "wandb-summary.json").write_text(json.dumps({"charts/return": 12.5}))
+    storage = optuna.storages.RDBStorage(f"sqlite:///{extra_files / 'optuna.db'}")
     study = optuna.create_study(storage=storage, study_name="s")
     study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=3)
     storage.engine.dispose()
-    made[0].mkdir(exist_ok=True)
-    _film(made[0] / "episode.mp4")
-    yield trained[1]
-    for path in made:
-        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
+    (extra_files / "videos").mkdir(exist_ok=True)
+    _film(extra_files / "videos" / "episode.mp4")
 
 
 def _film(path: Path) -> None:
@@ -72,7 +65,7 @@ def _without(home: Path) -> list[str]:
 def test_window_needs_nothing_of_the_home(
     shared_trainer: Trainer,
     trained: list[str],
-    with_files: str,
+    with_files: None,
     tmp_path: Path,
     python_path: str,
 ) -> None:

@@ -5,15 +5,18 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import psutil
+import PyQt6
 from qtpy.QtCore import QCoreApplication, QEvent, QThread, QTimer
 from qtpy.QtWidgets import QApplication
 
 _PATIENCE_S = 5.0
 # Fonts, libraries and the like, which the program opens once and keeps.
-_NOT_OURS = ("/usr/", "/dev/", "/proc/", "/sys/", "/memfd", "/etc/", sys.prefix, sys.base_prefix)
+_SYSTEM = ("/usr/", "/dev/", "/proc/", "/sys/", "/memfd", "/etc/")
+_NOT_OURS = (*_SYSTEM, sys.prefix, sys.base_prefix, str(Path(PyQt6.__file__).parent))
 
 
 @dataclass(frozen=True)
