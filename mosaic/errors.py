@@ -182,6 +182,14 @@ class WorkerContractError(MosaicError):
     """A worker broke the contract."""
 
 
+class StrangerError(WorkerContractError):
+    """A third party's package gave no answer, or one that makes no sense."""
+
+
+class HookError(WorkerContractError):
+    """A worker's hook failed; the text names the worker, the hook and the reason."""
+
+
 class HandshakeRefusedError(WorkerContractError):
     """The daemon refused a worker's registration."""
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gym_gui.background.calls import Call, Calls
+from mosaic.workers import hooks
 from mosaic.workers.capabilities import WorkerCapabilities
-from mosaic.workers.discovery import load_hook
 
 Done = Callable[[Any], None]
 Failed = Callable[[Exception], None]
@@ -21,15 +21,15 @@ class WorkerHooks:
 
     def algorithms(self, worker: WorkerCapabilities, done: Done, failed: Failed) -> None:
         """The names of its algorithms."""
-        self._ask(worker.algorithms, (), done, failed)
+        self._ask(worker.algorithms, "", lambda: hooks.algorithms(worker), done, failed)
 
     def describe(self, worker: WorkerCapabilities, algo: str, done: Done, failed: Failed) -> None:
         """What one algorithm says about itself."""
-        self._ask(worker.describe, (algo,), done, failed)
+        self._ask(worker.describe, algo, lambda: hooks.describe(worker, algo), done, failed)
 
     def environments(self, worker: WorkerCapabilities, done: Done, failed: Failed) -> None:
         """What is installed to act on."""
-        self._ask(worker.environments, (), done, failed)
+        self._ask(worker.environments, "", lambda: hooks.environments(worker), done, failed)
 
     def dry_run(
         self,
@@ -39,10 +39,17 @@ class WorkerHooks:
         failed: Failed,
     ) -> Call:
         """Check a config as the worker itself would; the result is (ok, text)."""
-        return self._calls.run(lambda: load_hook(worker.dry_run)(config), done, failed)
+        return self._calls.run(lambda: hooks.dry_run(worker, config), done, failed)
 
-    def _ask(self, reference: str, args: tuple[str, ...], done: Done, failed: Failed) -> None:
-        key = (reference, *args)
+    def _ask(
+        self,
+        reference: str,
+        subject: str,
+        ask: Callable[[], object],
+        done: Done,
+        failed: Failed,
+    ) -> None:
+        key = (reference, subject)
         if key in self._known:
             done(self._known[key])
             return
@@ -54,4 +61,4 @@ class WorkerHooks:
             self._known[key] = result
             done(result)
 
-        self._calls.run(lambda: load_hook(reference)(*args), remember, failed)
+        self._calls.run(ask, remember, failed)

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from mosaic.workers.algorithms import AlgorithmFacts
 from mosaic.workers.capabilities import WorkerCapabilities
-from mosaic.workers.fitting import EnvironmentFacts, misfit
+from mosaic.workers.facts import AlgorithmFacts, EnvironmentFacts
+from mosaic.workers.fitting import misfit
 
 _TITLES = {
     "classic_control": "Classic control",

@@ -10,9 +10,10 @@ from typing import Any
 from pydantic import JsonValue
 
 from mosaic.config import build
-from mosaic.config.flags import read_flags
+from mosaic.config.flags import BAD_VALUE, flag_of, read_flags
 from mosaic.config.model import Parameters, TrainRunConfig
 from mosaic.errors import InvalidConfigError, Problem
+from mosaic.workers import parameters
 from mosaic.workers.algorithms import Algorithm
 
 
@@ -60,6 +61,11 @@ def own_flags(words: Sequence[str], algorithm: Algorithm, typed: str) -> Paramet
         InvalidConfigError: With every flag that is unknown or does not fit.
     """
     values, problems = read_flags(words, algorithm.kinds, typed)
+    declared = {item["name"]: item for item in algorithm.arguments or ()}
+    for name, value in values.items():
+        sentence = parameters.misfit(declared[name], value, flag_of(name)) if declared else ""
+        if sentence:
+            problems.append(Problem("", BAD_VALUE, sentence))
     if problems:
         raise InvalidConfigError(problems)
     return values

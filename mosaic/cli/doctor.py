@@ -18,6 +18,7 @@ from mosaic.connect.channel import open_channel
 from mosaic.connect.endpoint import find_endpoint
 from mosaic.errors import DaemonNotRunningError, MosaicError
 from mosaic.trainer.launch import hardware
+from mosaic.workers import hooks
 from mosaic.workers.discovery import discover
 
 
@@ -92,12 +93,23 @@ def _workers() -> Iterator[Finding]:
             # Missing is a choice, broken is not.
             level = "note" if worker.problem.startswith("not installed") else "bad"
             yield Finding(level, f"worker {worker.worker_type}", worker.problem)
-        elif importlib.util.find_spec(worker.capabilities.module) is None:
+        elif not _module_exists(worker.capabilities.module):
             hint = worker.capabilities.install_hint or "make setup"
             text = f"module {worker.capabilities.module} is missing; run: {hint}"
             yield Finding("bad", f"worker {worker.worker_type}", text)
+        elif broken := hooks.failures(worker.capabilities):
+            for error in broken:
+                yield Finding("bad", f"worker {worker.worker_type}", str(error))
         else:
             yield Finding("ok", f"worker {worker.worker_type}", worker.display_name)
+
+
+def _module_exists(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except Exception:
+        # Looking for `package.module` imports the package, which may raise anything.
+        return False
 
 
 def _machine(home: Home) -> Iterator[Finding]:

@@ -56,11 +56,19 @@ def evaluate(run: str, detach: bool, as_json: bool, **settings: Any) -> int:
 
 
 def _sentence(summary: dict[str, Any]) -> str:
-    names = ("mean", "std", "min", "median", "max", "iqm")
-    mean, std, low, median, high, iqm = (output.score(summary[name]) for name in names)
-    interval = summary.get("iqm_confidence_interval") or [None, None]
-    between = " to ".join(map(output.score, interval))
-    return (
-        f"{summary['episodes']} episodes: return {mean} ± {std} (min {low}, median {median}, "
-        f"max {high}; IQM {iqm}, 95 % interval {between})"
-    )
+    """What an evaluation says about itself; a worker may write less than all of it."""
+    numbers = {
+        name: output.score(value)
+        for name in ("mean", "std", "min", "median", "max", "iqm")
+        if isinstance(value := summary.get(name), int | float)
+    }
+    said = f"return {numbers['mean']}" if "mean" in numbers else "no mean return reported"
+    if "std" in numbers:
+        said += f" ± {numbers['std']}"
+    spread = [f"{name} {numbers[name]}" for name in ("min", "median", "max") if name in numbers]
+    if "iqm" in numbers:
+        interval = summary.get("iqm_confidence_interval") or [None, None]
+        between = " to ".join(map(output.score, interval))
+        spread.append(f"IQM {numbers['iqm']}, 95 % interval {between}")
+    details = f" ({', '.join(spread)})" if spread else ""
+    return f"{summary.get('episodes', 'some')} episodes: {said}{details}"

@@ -1,5 +1,6 @@
 """Options and arguments that several commands share."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -43,13 +44,16 @@ def complete_algorithms(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[str]:
     """Algorithms and workers whose name begins with what was typed."""
-    from mosaic.workers.discovery import discover, load_hook
+    from mosaic.errors import HookError
+    from mosaic.workers import hooks
+    from mosaic.workers.discovery import discover
 
     names: list[str] = []
     for worker in discover().values():
         if worker.capabilities is None:
             continue
-        if worker.capabilities.algorithms:
-            names += load_hook(worker.capabilities.algorithms)()
+        # A completion must never print an error into the line that is being typed.
+        with contextlib.suppress(HookError):
+            names += hooks.algorithms(worker.capabilities)
         names.append(worker.worker_type)
     return [name for name in names if name.startswith(incomplete)]

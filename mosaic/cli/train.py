@@ -14,9 +14,9 @@ from mosaic.config import build
 from mosaic.config.model import TrainRunConfig
 from mosaic.errors import InvalidConfigError, Problem
 from mosaic.records import RunRecord
+from mosaic.workers import hooks
 from mosaic.workers.algorithms import find_algorithm, worker_for
 from mosaic.workers.capabilities import WorkerCapabilities
-from mosaic.workers.discovery import load_hook
 
 
 @click.command(
@@ -89,6 +89,7 @@ def train(
             config = build.resume(
                 build.read_config(trainer.config(base.run_id)),
                 base,
+                worker=algorithm.worker.worker_type,
                 algo=algorithm.name,
                 env_id=options.env_id,
                 seed=options.seed,
@@ -205,7 +206,7 @@ def _dry_run(worker: WorkerCapabilities, config: TrainRunConfig, as_json: bool) 
         raise InvalidConfigError(
             [Problem("", "CLI105", f"the worker {worker.worker_type!r} has no dry run")]
         )
-    fits, text = load_hook(worker.dry_run)(config.document())
+    fits, text = hooks.dry_run(worker, config.document())
     if as_json:
         output.print_json({"fits": fits, "report": text})
     else:

@@ -8,7 +8,8 @@ from mosaic.cli import output
 from mosaic.cli.options import json_option
 from mosaic.config.suggest import did_you_mean
 from mosaic.errors import InvalidConfigError, Problem
-from mosaic.workers.discovery import discover, load_hook
+from mosaic.workers import hooks
+from mosaic.workers.discovery import DiscoveredWorker, discover
 
 
 @click.command()
@@ -26,7 +27,8 @@ def workers(algos: str | None, as_json: bool) -> int:
                     "type": worker.worker_type,
                     "display_name": worker.display_name,
                     "available": worker.capabilities is not None,
-                    "problem": worker.problem,
+                    "problem": worker.problem or "; ".join(_failures(worker)),
+                    "package": worker.package,
                     "capabilities": asdict(worker.capabilities) if worker.capabilities else None,
                 }
                 for worker in found.values()
@@ -35,12 +37,21 @@ def workers(algos: str | None, as_json: bool) -> int:
         return 0
     rows = []
     for worker in found.values():
-        facts = worker.capabilities
+        facts, failures = worker.capabilities, _failures(worker)
         lane = "telemetry" if facts and facts.requires_live_telemetry else "analytics"
         detail = f"{lane} lane, {facts.module}" if facts else worker.problem
-        rows.append([worker.worker_type, worker.display_name, "yes" if facts else "no", detail])
+        usable = "yes" if facts and not failures else "no"
+        detail = "; ".join(failures) or detail
+        rows.append([worker.worker_type, worker.display_name, usable, detail])
     output.print_table(("TYPE", "NAME", "AVAILABLE", "DETAIL"), rows)
     return 0
+
+
+def _failures(worker: DiscoveredWorker) -> list[str]:
+    """Which of its hooks do not load: nothing that needs them would work."""
+    if worker.capabilities is None:
+        return []
+    return [str(error) for error in hooks.failures(worker.capabilities)]
 
 
 def _print_algorithms(worker_type: str, as_json: bool) -> int:
@@ -51,8 +62,7 @@ def _print_algorithms(worker_type: str, as_json: bool) -> int:
         raise InvalidConfigError([Problem("", "CFG105", message)])
     if worker.capabilities is None:
         raise InvalidConfigError([Problem("", "CFG105", f"{worker_type}: {worker.problem}")])
-    hook = worker.capabilities.algorithms
-    names = load_hook(hook)() if hook else []
+    names = hooks.algorithms(worker.capabilities)
     if as_json:
         output.print_json(names)
     else:

@@ -134,6 +134,7 @@ def resume(
     before: TrainRunConfig,
     base: "RunRecord",
     *,
+    worker: str = "",
     algo: str = "",
     checkpoint: str = "",
     env_id: str | None = None,
@@ -148,6 +149,7 @@ def resume(
     Args:
         before: The configuration of the run.
         base: The record of the run.
+        worker: The worker that is expected; any when empty.
         algo: The algorithm that is expected; any when empty.
         checkpoint: A checkpoint's path; the run's newest when empty.
         env_id: Another environment.
@@ -160,7 +162,13 @@ def resume(
     Raises:
         InvalidConfigError: The run was trained with something else or has saved nothing.
     """
-    if algo and base.algo != algo:
+    if worker and base.worker != worker:
+        message = (
+            f"run {base.run_id} was trained by the worker {base.worker}, not by {worker}; "
+            f"continue it with: mosaic train {base.algo or base.worker} --worker {base.worker}"
+        )
+        raise _refusal(OTHER_ALGORITHM, message)
+    if algo and base.algo and base.algo != algo:
         message = f"run {base.run_id} was trained with {base.algo}, not {algo}"
         raise _refusal(OTHER_ALGORITHM, message)
     if not checkpoint and base.newest_checkpoint("full") is None:

@@ -11,10 +11,17 @@ from mosaic.system.owner import foreign
 HOME_VARIABLE = "MOSAIC_HOME"
 
 
+_CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def in_checkout() -> bool:
+    """Whether MOSAIC runs from its repository, where `make` has its commands."""
+    return (_CHECKOUT / "pyproject.toml").exists()
+
+
 def project_root() -> Path:
     """The checkout this package runs from, or the working directory of an installed one."""
-    root = Path(__file__).resolve().parents[2]
-    return root if (root / "pyproject.toml").exists() else Path.cwd()
+    return _CHECKOUT if in_checkout() else Path.cwd()
 
 
 @dataclass(frozen=True)

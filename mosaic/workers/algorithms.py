@@ -6,57 +6,16 @@ algorithm as it finds the bundled ones.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict, cast
 
 from mosaic.config.suggest import did_you_mean
-from mosaic.errors import InvalidConfigError, Problem
+from mosaic.errors import HookError, InvalidConfigError, Problem
+from mosaic.workers import hooks
 from mosaic.workers.capabilities import WorkerCapabilities
-from mosaic.workers.discovery import DiscoveredWorker, discover, load_hook
-
-if TYPE_CHECKING:
-    from pydantic import JsonValue
+from mosaic.workers.discovery import DiscoveredWorker, discover
+from mosaic.workers.facts import AlgorithmFacts, ArgumentFacts
 
 UNUSABLE_WORKER, UNKNOWN_ALGORITHM = "CFG105", "CFG106"
 Workers = Mapping[str, DiscoveredWorker]
-
-
-class RangeFacts(TypedDict):
-    """What a value may be: bounds for numbers, or a set of words."""
-
-    low: float | None
-    high: float | None
-    low_open: bool
-    high_open: bool
-    choices: list[str]
-
-
-class ArgumentFacts(TypedDict):
-    """One argument of an algorithm, as its worker describes it."""
-
-    name: str
-    type: str
-    default: "JsonValue"
-    help: str
-    range: RangeFacts | None
-
-
-class AlgorithmFacts(TypedDict, total=False):
-    """What an algorithm says about itself; a worker may say more.
-
-    `smoke` are its short settings for a quick proof, `environment` the variables that a run of
-    it needs, such as where its script was found.
-    """
-
-    title: str
-    family: str
-    default_env: str
-    actions: list[str]
-    observations: list[str]
-    max_agents: int
-    requires: list[str]
-    arguments: list[ArgumentFacts]
-    smoke: "dict[str, JsonValue]"
-    environment: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -149,11 +108,6 @@ def worker_for(mode: str, chosen: str = "", workers: Workers | None = None) -> W
     raise InvalidConfigError([Problem("/metadata/worker/type", UNUSABLE_WORKER, text)])
 
 
-def algorithms_of(worker: WorkerCapabilities) -> list[str]:
-    """The names of a worker's algorithms; none for a worker that does not list any."""
-    return list(load_hook(worker.algorithms)()) if worker.algorithms else []
-
-
 def _choose(typed: str, workers: Workers) -> tuple[WorkerCapabilities, str]:
     usable = {name: found.capabilities for name, found in workers.items() if found.capabilities}
     # A prefix that a worker resolves by itself comes first: `cleanrl:ppo` is an upstream script.
@@ -165,7 +119,7 @@ def _choose(typed: str, workers: Workers) -> tuple[WorkerCapabilities, str]:
     prefix, colon, name = typed.partition(":")
     if colon and prefix in workers:
         return _whole_worker(workers[prefix]), name
-    listed = {name: _listed(worker) for name, worker in usable.items()}
+    listed, broken = _listed(usable)
     owners = [name for name, names in listed.items() if typed in names]
     if len(owners) == 1:
         return usable[owners[0]], typed
@@ -177,7 +131,9 @@ def _choose(typed: str, workers: Workers) -> tuple[WorkerCapabilities, str]:
     known = [name for names in listed.values() for name in names]
     hint = did_you_mean(typed, [*known, *workers])
     text = f"there is no algorithm or worker {typed!r}{hint} (`mosaic workers` lists them)"
-    raise _refusal(UNKNOWN_ALGORITHM, text)
+    # It may be one of theirs: a list that is missing must not look like a name that is wrong.
+    unread = [f"; the algorithms of {error}" for error in broken]
+    raise _refusal(UNKNOWN_ALGORITHM, text + "".join(unread))
 
 
 def _whole_worker(found: DiscoveredWorker) -> WorkerCapabilities:
@@ -186,21 +142,29 @@ def _whole_worker(found: DiscoveredWorker) -> WorkerCapabilities:
     return found.capabilities
 
 
-def _listed(worker: WorkerCapabilities) -> list[str]:
-    """A worker whose list is broken has no algorithms, and does not spoil the others'."""
-    try:
-        return algorithms_of(worker)
-    except Exception:
-        return []
+def _listed(
+    workers: Mapping[str, WorkerCapabilities],
+) -> tuple[dict[str, list[str]], list[HookError]]:
+    """The algorithms of each worker, and why some cannot be listed; these spoil no other list."""
+    listed: dict[str, list[str]] = {}
+    broken: list[HookError] = []
+    for name, worker in workers.items():
+        try:
+            listed[name] = hooks.algorithms(worker)
+        except HookError as error:
+            broken.append(error)
+    return listed, broken
 
 
 def _describe(worker: WorkerCapabilities, name: str) -> AlgorithmFacts | None:
     if not worker.describe:
         return None
     try:
-        return cast(AlgorithmFacts, load_hook(worker.describe)(name))
+        return hooks.describe(worker, name)
     except ValueError as error:
         raise _refusal(UNKNOWN_ALGORITHM, str(error)) from None
+    except HookError as error:
+        raise _refusal(UNUSABLE_WORKER, str(error)) from None
 
 
 def _refusal(code: str, text: str) -> InvalidConfigError:

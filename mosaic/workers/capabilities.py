@@ -33,6 +33,8 @@ class WorkerCapabilities:
             never inherited from the daemon, and no run may set them.
         warm_modules: Heavy modules a warm-start process may import for it.
         modes: What it can be asked to do: values of `extras.mode`, or `play` for a person's game.
+        options: Which settings of every run it acts on: `wandb`, `video`, `curriculum`,
+            `stop_at`. A run that sets another is refused, so that nothing is silently ignored.
         validator: `package.module:function` taking a TrainRunConfig, returning Problems.
         algorithms: `package.module:function` returning the names of its algorithms.
         algorithm_prefixes: Prefixes of names that only it can resolve, such as `upstream:`;
@@ -63,6 +65,7 @@ class WorkerCapabilities:
     own_variables: tuple[str, ...] = ()
     warm_modules: tuple[str, ...] = ()
     modes: tuple[str, ...] = ("train",)
+    options: tuple[str, ...] = ()
     validator: str = ""
     algorithms: str = ""
     algorithm_prefixes: tuple[str, ...] = ()

@@ -5,28 +5,13 @@ Forms offer what fits, the daemon accepts what fits, and both ask here.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypedDict
 
-from mosaic.workers.algorithms import AlgorithmFacts
 from mosaic.workers.capabilities import WorkerCapabilities
+from mosaic.workers.facts import AlgorithmFacts, EnvironmentFacts
 
 # Families that Gymnasium itself brings; a worker that names `gymnasium` has them all.
 _GYMNASIUM = frozenset({"classic_control", "box2d", "toy_text"})
 _UNKNOWN = frozenset({"", "other"})
-
-
-class EnvironmentFacts(TypedDict, total=False):
-    """One environment as a worker's `environments` lists it.
-
-    `paradigm` is `sequential` and `agents` is 1 where they are not given.
-    """
-
-    id: str
-    family: str
-    actions: str
-    observations: str
-    paradigm: str
-    agents: int
 
 
 @dataclass(frozen=True)

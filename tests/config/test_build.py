@@ -68,6 +68,8 @@ def test_resume_continues_with_what_was_before() -> None:
     assert config.metadata.tags == ["mine"]
     with pytest.raises(InvalidConfigError, match="trained with ppo, not dqn"):
         build.resume(before, _run("full"), algo="dqn")
+    with pytest.raises(InvalidConfigError, match="by the worker w, not by spade_bdi"):
+        build.resume(before, _run("full"), worker="spade_bdi")
     with pytest.raises(InvalidConfigError, match="no checkpoint to continue from"):
         build.resume(before, _run("policy"))
 

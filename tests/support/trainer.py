@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,11 @@ from mosaic.system.processes import kill_marked, process_state
 
 PATIENCE_S = 40.0
 WORKERS = Path(__file__).parent / "workers"
-_ENTRY_POINTS = """
-[mosaic.workers]
-rogue = rogue:get_worker_metadata
-broken_check = rogue:get_metadata_with_broken_check
-broken_package = no_such_package:get_worker_metadata
-"""
-_METADATA = "Metadata-Version: 2.1\nName: rogue-worker\nVersion: 1.0\n"
+_ENTRY_POINTS = {
+    "rogue": "rogue:get_worker_metadata",
+    "broken_check": "rogue:get_metadata_with_broken_check",
+    "broken_package": "no_such_package:get_worker_metadata",
+}
 DEFAULTS = {
     "warm_start": "false",
     "grace_s": "2",
@@ -38,11 +36,28 @@ DEFAULTS = {
 
 def install_rogue(folder: Path) -> str:
     """Make the misbehaving worker discoverable; the PYTHONPATH that does it."""
-    package = folder / "rogue_worker-1.0.dist-info"
-    package.mkdir(parents=True)
-    (package / "METADATA").write_text(_METADATA)
-    (package / "entry_points.txt").write_text(_ENTRY_POINTS)
+    install_package(folder, "rogue-worker", _ENTRY_POINTS)
     return f"{folder}{os.pathsep}{WORKERS}"
+
+
+def install_package(
+    folder: Path, name: str, workers: Mapping[str, str], source: str | None = None
+) -> None:
+    """A package as `pip install` leaves it, with the entry points of its workers.
+
+    Args:
+        folder: Where packages are found.
+        name: The package, and the module that `source` becomes.
+        workers: The function of each worker's descriptor, in that module unless it names one.
+        source: The module's text.
+    """
+    package = folder / f"{name.replace('-', '_')}-1.0.dist-info"
+    package.mkdir(parents=True)
+    (package / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    lines = [f"{key} = {at if ':' in at else f'{name}:{at}'}" for key, at in workers.items()]
+    (package / "entry_points.txt").write_text("\n".join(["[mosaic.workers]", *lines, ""]))
+    if source is not None:
+        (folder / f"{name}.py").write_text(source)
 
 
 def until(condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> Any:

@@ -11,7 +11,8 @@ from support.trainer import Trainer
 from mosaic.errors import InvalidConfigError
 from mosaic.workers import WorkerCapabilities
 from mosaic.workers.discovery import discover
-from mosaic.workers.fitting import EnvironmentFacts, misfit, offered, reservation
+from mosaic.workers.facts import EnvironmentFacts
+from mosaic.workers.fitting import misfit, offered, reservation
 
 ROOT = Path(__file__).parents[2]
 # As the documentation of the CleanRL worker writes it.

@@ -69,6 +69,7 @@ class DaemonHandlers:
         )
 
     async def ListWorkers(self, _: ServicerContext, __: Any) -> pb.ListWorkersReply:
+        await self._engine.submissions.find_new_workers()
         return pb.ListWorkersReply(
             workers=[
                 pb.Worker(

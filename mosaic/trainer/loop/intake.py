@@ -19,7 +19,7 @@ from mosaic.config.validation import (
     substitute,
     validate_train_run_config,
 )
-from mosaic.errors import InvalidConfigError, Problem
+from mosaic.errors import HookError, InvalidConfigError, Problem
 from mosaic.runs.directory import RunDirectory
 from mosaic.runs.ids import is_run_id, new_run_id
 from mosaic.system import atomic
@@ -29,10 +29,11 @@ from mosaic.trainer.core.states import Event, Run, evolve
 from mosaic.trainer.launch import hardware
 from mosaic.trainer.loop.housekeeping import remove_files
 from mosaic.trainer.storage import history
-from mosaic.workers import fitting
+from mosaic.workers import acceptance, fitting, hooks
 from mosaic.workers.algorithms import worker_of
 from mosaic.workers.capabilities import WorkerCapabilities
-from mosaic.workers.discovery import DiscoveredWorker, load_hook, own_variables
+from mosaic.workers.discovery import DiscoveredWorker, own_variables
+from mosaic.workers.facts import AlgorithmFacts
 
 SPACES_DO_NOT_FIT = "CFG115"
 _STAGING = ".new-"
@@ -89,9 +90,11 @@ def validate(
     )
     worker = workers[config.metadata.worker.type].capabilities
     assert worker is not None
+    described = _described(worker, config.worker.algo)
     problems = [
         *_variable_problems(config, workers),
-        *_fit_problems(config, worker),
+        *acceptance.problems(worker, config, described),
+        *_fit_problems(config, worker, described),
         *_capacity_problems(config, worker, capacity),
     ]
     if problems:
@@ -235,26 +238,33 @@ def first_event(
 def _validators(workers: dict[str, DiscoveredWorker]) -> dict[str, WorkerValidator | None]:
     usable = {name: worker.capabilities for name, worker in workers.items() if worker.capabilities}
     return {
-        name: _guarded(name, capabilities.validator) if capabilities.validator else None
+        name: _guarded(capabilities) if capabilities.validator else None
         for name, capabilities in usable.items()
     }
 
 
-def _guarded(worker: str, reference: str) -> WorkerValidator:
+def _guarded(worker: WorkerCapabilities) -> WorkerValidator:
     """A worker's own check, loaded when it is needed; one that breaks is that worker's problem."""
 
     def check(config: TrainRunConfig) -> Sequence[Problem]:
         try:
-            problems: Sequence[Problem] = load_hook(reference)(config)
-        except Exception as error:
-            text = (
-                f"the worker {worker!r} cannot check its configuration: "
-                f"{type(error).__name__}: {error}; run: mosaic doctor"
-            )
+            return hooks.problems(worker, config)
+        except HookError as error:
+            text = f"the worker cannot check its configuration: {error}; run: mosaic doctor"
             return [Problem("/metadata/worker/type", UNKNOWN_WORKER, text)]
-        return problems
 
     return check
+
+
+def _described(worker: WorkerCapabilities, algo: str) -> AlgorithmFacts | None:
+    """What the algorithm declares; None where its worker does not say or cannot."""
+    if not worker.describe:
+        return None
+    try:
+        return hooks.describe(worker, algo)
+    except (HookError, ValueError):
+        # Its own check has passed: a description that cannot be made is no reason to refuse.
+        return None
 
 
 def _variable_problems(
@@ -265,18 +275,19 @@ def _variable_problems(
         yield Problem(pointer(("environment", name)), DENIED_VARIABLE, text)
 
 
-def _fit_problems(config: TrainRunConfig, worker: WorkerCapabilities) -> Iterator[Problem]:
+def _fit_problems(
+    config: TrainRunConfig, worker: WorkerCapabilities, described: AlgorithmFacts | None
+) -> Iterator[Problem]:
     """Whether the environment is one that the worker says it can handle.
 
     An environment that it does not list may be the user's own: only making it tells.
     """
-    env_id, algo = config.worker.env_id, config.worker.algo
+    env_id = config.worker.env_id
     if not env_id or not worker.environments:
         return
     try:
-        listed = {item["id"]: item for item in load_hook(worker.environments)()}
-        described = load_hook(worker.describe)(algo) if worker.describe and algo else None
-    except Exception:
+        listed = {item["id"]: item for item in hooks.environments(worker)}
+    except HookError:
         # Its own check has passed: a list that cannot be made is no reason to refuse a run.
         return
     sentence = fitting.misfit(worker, listed[env_id], described) if env_id in listed else ""

@@ -14,6 +14,7 @@ from mosaic.trainer.loop.housekeeping import DiskWatch
 from mosaic.trainer.loop.live import LiveRuns
 from mosaic.trainer.storage.journal import Journal
 from mosaic.trainer.storage.registry import Registry, StoredRun, Vitals
+from mosaic.workers import discovery
 from mosaic.workers.discovery import DiscoveredWorker
 
 
@@ -41,6 +42,7 @@ class Submissions:
         self._environments = environments
         self._machine = machine
         self._queue_changed = queue_changed
+        self._installation = discovery.installation()
         # Weak: a key's lock is needed only while a call with this key is under way.
         self._keys: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -73,9 +75,21 @@ class Submissions:
         Raises:
             InvalidConfigError: With every problem.
         """
+        await self.find_new_workers()
         capacity = intake.Capacity.of(self._machine())
         # On a thread: a worker's own check may import much and read files.
         return await asyncio.to_thread(intake.validate, config_json, self._workers, capacity)
+
+    async def find_new_workers(self) -> None:
+        """Learn of workers that were installed or removed while the daemon runs."""
+        installation = discovery.installation()
+        if installation == self._installation:
+            return
+        self._installation = installation
+        found = await asyncio.to_thread(discovery.look_again)
+        # In place: those who launch runs hold the same dictionary.
+        self._workers.clear()
+        self._workers.update(found)
 
     async def _create(self, submission: intake.Submission) -> StoredRun:
         config = await self.validate(submission.config_json)

@@ -7,12 +7,12 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import asdict
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from cleanrl_worker.kit.schema import Argument
 from cleanrl_worker.resolution import (
     DEFAULT_ALGO_REGISTRY,
     HOME_VARIABLE,
@@ -20,6 +20,7 @@ from cleanrl_worker.resolution import (
     resolve,
 )
 from mosaic.system import atomic
+from mosaic.workers.facts import ArgumentFacts
 
 # Packages that register environments; their versions make the key of the cached list.
 _PACKAGES = ("gymnasium", "ale-py", "minigrid", "mujoco", "shimmy", "dm-control", "box2d")
@@ -38,22 +39,33 @@ def describe(algo: str) -> dict[str, Any]:
         UnknownAlgorithmError: There is no such algorithm.
     """
     schema = resolve(algo).schema
-    arguments = [
-        {
-            "name": argument.name,
-            "type": argument.type,
-            "default": argument.default,
-            "help": argument.help,
-            "range": asdict(argument.range) if argument.range else None,
-        }
-        for argument in schema.arguments.values()
-    ]
+    arguments = [argument_facts(argument) for argument in schema.arguments.values()]
     facts = {**schema.algorithm, "arguments": arguments, "smoke": schema.smoke}
     upstream = os.environ.get(HOME_VARIABLE) if algo.startswith(UPSTREAM_PREFIX) else None
     if upstream:
         # The daemon may have been started with another environment than this process.
         facts["environment"] = {HOME_VARIABLE: os.path.abspath(upstream)}
     return facts
+
+
+def argument_facts(argument: Argument) -> ArgumentFacts:
+    """An argument as plain data."""
+    limits = argument.range
+    return {
+        "name": argument.name,
+        "type": argument.type,
+        "default": argument.default,
+        "help": argument.help,
+        "range": None
+        if limits is None
+        else {
+            "low": limits.low,
+            "high": limits.high,
+            "low_open": limits.low_open,
+            "high_open": limits.high_open,
+            "choices": list(limits.choices),
+        },
+    }
 
 
 def environments(python: str = sys.executable) -> list[dict[str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from cleanrl_worker.resolution import (
 )
 from mosaic.config.json_types import JsonValue
 from mosaic.config.model import TrainRunConfig
-from mosaic.workers import Problem, did_you_mean
+from mosaic.workers import Problem, did_you_mean, parameters
 
 UNKNOWN_ALGORITHM, UNKNOWN_ENVIRONMENT = "CFG106", "CFG107"
 UNKNOWN_PARAMETER, BAD_PARAMETER = "CFG113", "CFG114"
@@ -33,12 +32,6 @@ SPACES_DO_NOT_FIT = "CFG115"
 _OWN_IDS = frozenset({"envpool", "procgen", "pettingzoo"})
 # Both the worker and the script have these; they are set through the worker.
 _THE_WORKERS_OWN = frozenset({"run_dir", "resume"})
-_KINDS: dict[str, tuple[type, ...]] = {
-    "int": (int,),
-    "float": (int, float),
-    "str": (str,),
-    "bool": (bool,),
-}
 
 
 def validate_config(config: TrainRunConfig) -> list[Problem]:
@@ -98,18 +91,7 @@ def _parameter_problems(config: CleanRLWorkerConfig, schema: ScriptSchema) -> It
 
 def argument_problem(argument: Argument, value: JsonValue) -> str:
     """Why a value does not fit an argument; empty when it does."""
-    kinds = [kind.strip() for kind in argument.type.split("|")]
-    if value is None:
-        return "" if "None" in kinds else f"{argument.name} must be given as {kinds[0]}, not null"
-    expected = _KINDS.get(kinds[0])
-    is_flag = isinstance(value, bool)
-    if expected and (is_flag != (kinds[0] == "bool") or not isinstance(value, expected)):
-        return f"{argument.name} must be {kinds[0]}, not {value!r}"
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"{argument.name} must be a finite number, not {value!r}"
-    if argument.range is not None and not argument.range.allows(value):
-        return f"{argument.name} must be {argument.range}, not {value!r}"
-    return ""
+    return parameters.misfit(catalog.argument_facts(argument), value)
 
 
 def _environment_problems(config: CleanRLWorkerConfig, script: Script | None) -> Iterator[Problem]:

@@ -1,0 +1,59 @@
+"""What workers say about their algorithms and environments, as plain data."""
+
+from typing import TYPE_CHECKING, TypedDict
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+
+class RangeFacts(TypedDict):
+    """What a value may be: bounds for numbers, or a set of words."""
+
+    low: float | None
+    high: float | None
+    low_open: bool
+    high_open: bool
+    choices: list[str]
+
+
+class ArgumentFacts(TypedDict):
+    """One argument of an algorithm, as its worker describes it."""
+
+    name: str
+    type: str
+    default: "JsonValue"
+    help: str
+    range: RangeFacts | None
+
+
+class AlgorithmFacts(TypedDict, total=False):
+    """What an algorithm says about itself; a worker may say more.
+
+    `smoke` are its short settings for a quick proof, `environment` the variables that a run of
+    it needs, such as where its script was found.
+    """
+
+    title: str
+    family: str
+    default_env: str
+    actions: list[str]
+    observations: list[str]
+    max_agents: int
+    requires: list[str]
+    arguments: list[ArgumentFacts]
+    smoke: "dict[str, JsonValue]"
+    environment: dict[str, str]
+
+
+class EnvironmentFacts(TypedDict, total=False):
+    """One environment as a worker's `environments` lists it.
+
+    `paradigm` is `sequential` and `agents` is 1 where they are not given.
+    """
+
+    id: str
+    family: str
+    actions: str
+    observations: str
+    paradigm: str
+    agents: int
