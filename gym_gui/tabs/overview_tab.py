@@ -1,6 +1,7 @@
 """A run at a glance: state, headline numbers, and the curve of its return as it grows."""
 
 import time
+from collections.abc import Mapping
 
 from qtpy.QtWidgets import QGridLayout
 
@@ -13,7 +14,7 @@ from gym_gui.widgets.chart import Chart, Line, Look
 from gym_gui.widgets.labels import ElidedLabel, NumberTile, label, selectable
 from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.messages import Banner, EmptyState
-from mosaic.curves.names import tag_order
+from mosaic.curves.names import EPISODES, LAST_EPISODES, LENGTH, RETURN, tag_order
 from mosaic.records import Outcome, RunRecord
 
 _TILES = ("Return", "Episode length", "Steps per second", "Progress", "Time left", "Checkpoint")
@@ -32,6 +33,7 @@ class OverviewTab(RunTab):
         self._state = label("", "muted")
         self._reason = Banner()
         self.tiles = {name: NumberTile(name) for name in _TILES}
+        self.tiles["Return"].setToolTip(f"Mean over the last {LAST_EPISODES} finished episodes.")
         grid = QGridLayout()
         grid.setSpacing(6)
         for place, tile in enumerate(self.tiles.values()):
@@ -94,8 +96,8 @@ class OverviewTab(RunTab):
         progress, metrics = run.progress, run.metrics
         newest = run.newest_checkpoint()
         texts = {
-            "Return": formatting.number(metrics.get("episodic_return")),
-            "Episode length": formatting.number(metrics.get("episodic_length")),
+            "Return": _return(metrics),
+            "Episode length": formatting.number(metrics.get(LENGTH)),
             "Steps per second": formatting.number(round(progress.sps)) if progress.sps else "—",
             "Progress": f"{progress.fraction * 100:.0f} %",
             "Time left": formatting.duration(progress.eta_s)
@@ -123,6 +125,13 @@ class OverviewTab(RunTab):
         colour = self.services.themes.theme.series[0]
         line = Line(curves[tag], tag, colour, strong=True)
         self.chart.set_lines({self.run_id: line}, Look(self.services.settings.smoothing))
+
+
+def _return(metrics: Mapping[str, float]) -> str:
+    """The return, with the number of episodes while it is a mean of fewer than it will be."""
+    text = formatting.number(metrics.get(RETURN))
+    finished = metrics.get(EPISODES, LAST_EPISODES)
+    return f"{text} ({formatting.number(finished)} ep.)" if finished < LAST_EPISODES else text
 
 
 def _facts(run: RunRecord) -> str:

@@ -10,6 +10,8 @@ from typing import TypeVar
 RETURN = "episodic_return"
 LENGTH = "episodic_length"
 SPEED = "sps"
+# Finished episodes of the run so far, those of the run that it continues included.
+EPISODES = "episodes"
 
 # The return and the length of a run are means over so many finished episodes, the newest ones. A
 # number of episodes and not of seconds: the same run then has the same return, however busy the
@@ -20,6 +22,7 @@ TAGS: Mapping[str, str] = {
     RETURN: "charts/episodic_return",
     LENGTH: "charts/episodic_length",
     SPEED: "charts/SPS",
+    EPISODES: "charts/episodes",
 }
 # An evaluation counts episodes, not steps: its curves are never taken for learning curves.
 EVALUATION_TAGS: Mapping[str, str] = {

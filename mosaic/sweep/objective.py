@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from mosaic.curves.names import RETURN, TAGS
+from mosaic.curves.names import LENGTH, RETURN, TAGS
 from mosaic.errors import InvalidConfigError, Problem
 from mosaic.records import Progress
 
@@ -14,8 +14,11 @@ DEFAULT_TAG = TAGS[RETURN]
 SUMMARIES = ("last", "mean", "max")
 # Often enough to save most of a hopeless run, seldom enough that one bad episode decides nothing.
 RUNGS = 10
-# The end of a curve: its last tenth of steps, but not so few points that one episode decides,
-# unless there are few altogether.
+# Each point of these curves is a mean over the newest episodes already, so the last one is the
+# number that tables show.
+_MEANS = frozenset({TAGS[RETURN], TAGS[LENGTH]})
+# The end of any other curve: its last tenth of steps, but not so few points that one update
+# decides, unless there are few altogether.
 _LAST_SHARE, _FEWEST_POINTS, _FEW_POINTS_SHARE = 0.1, 10, 0.2
 
 
@@ -54,6 +57,16 @@ class Objective:
         """The scalar to compare while a run trains."""
         return DEFAULT_TAG if self.evaluates else self.tag
 
+    def score(self, curve: Curve) -> float | None:
+        """A curve as one number; None when it has no points."""
+        if not curve.values:
+            return None
+        if self.summary == "mean":
+            return fmean(curve.values)
+        if self.summary == "max":
+            return max(curve.values)
+        return curve.values[-1] if self.curve_tag in _MEANS else _end(curve)
+
     def __str__(self) -> str:
         return self.tag if self.evaluates else f"{self.tag}:{self.summary}"
 
@@ -78,14 +91,7 @@ def read_objective(text: str) -> Objective:
     return Objective(tag, summary)
 
 
-def score(curve: Curve, summary: str) -> float | None:
-    """A curve as one number; None when it has no points."""
-    if not curve.values:
-        return None
-    if summary == "mean":
-        return fmean(curve.values)
-    if summary == "max":
-        return max(curve.values)
+def _end(curve: Curve) -> float:
     edge = curve.steps[-1] * (1 - _LAST_SHARE)
     recent = sum(1 for step in curve.steps if step > edge)
     fewest = min(_FEWEST_POINTS, math.ceil(len(curve.values) * _FEW_POINTS_SHARE))
@@ -98,12 +104,21 @@ def passed_rungs(progress: Progress) -> int:
     return min(int(progress.step * RUNGS // total), RUNGS - 1) if total else 0
 
 
-def rungs(curve: Curve, total: int, reached: int, summary: str) -> dict[int, float]:
-    """The value of the curve at each rung up to `reached`, from its first point on."""
-    values = {
-        rung: score(curve.until(total * rung / RUNGS), summary) for rung in range(1, reached + 1)
-    }
-    return {rung: value for rung, value in values.items() if value is not None}
+def rungs(curve: Curve, total: int, reached: int, objective: Objective) -> dict[int, float]:
+    """The value of the curve at each rung up to `reached`, from its first point on.
+
+    A rung counts once the curve has a point beyond it. Until then points may still be on their way
+    from the run, and the value would depend on how busy the machine is.
+    """
+    values: dict[int, float] = {}
+    for rung in range(1, reached + 1):
+        step = total * rung / RUNGS
+        if not curve.steps or curve.steps[-1] <= step:
+            break
+        value = objective.score(curve.until(step))
+        if value is not None:
+            values[rung] = value
+    return values
 
 
 def joint_rungs(seeds: Sequence[dict[int, float]]) -> dict[int, float]:

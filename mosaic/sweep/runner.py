@@ -19,7 +19,7 @@ from mosaic.curves.names import RETURN
 from mosaic.errors import DaemonNotRunningError, InvalidConfigError, RunNotFoundError
 from mosaic.records import RunRecord
 from mosaic.runs.ids import new_run_id
-from mosaic.sweep.objective import RUNGS, Curve, joint_rungs, passed_rungs, rungs, score
+from mosaic.sweep.objective import RUNGS, Curve, joint_rungs, passed_rungs, rungs
 from mosaic.sweep.plan import SweepPlan, all_ended, hopeless, run_key, trouble
 from mosaic.sweep.study import SweepStudy, propose, write_study
 
@@ -195,8 +195,8 @@ class SweepRunner:
             played = [record.metrics.get(RETURN) for record in records]
             values = played[len(active.runs) :]
         else:
-            summary = self._plan.objective.summary
-            values = [score(self._curve(run_id), summary) for run_id in active.runs]
+            objective = self._plan.objective
+            values = [objective.score(self._curve(run_id)) for run_id in active.runs]
         numbers = [value for value in values if value is not None and math.isfinite(value)]
         if len(numbers) < len(values):
             self._fail(active.trial, self._why_no_value(active.runs[0]))
@@ -223,13 +223,14 @@ class SweepRunner:
         reached = min(passed_rungs(record.progress) for record in records)
         if reached <= active.seen_rung:
             return
-        active.seen_rung = reached
-        summary = self._plan.objective.summary
+        objective = self._plan.objective
         passed = [
-            rungs(self._curve(record.run_id), record.progress.total, reached, summary)
+            rungs(self._curve(record.run_id), record.progress.total, reached, objective)
             for record in records
         ]
-        rung = self._study.should_prune(active.trial, joint_rungs(passed))
+        joint = joint_rungs(passed)
+        active.seen_rung = max(joint, default=active.seen_rung)
+        rung = self._study.should_prune(active.trial, joint)
         if rung is not None:
             reason = f"behind the median of the others at {rung * 100 // RUNGS} %"
             self._stop(active, records, "pruned", reason)

@@ -30,8 +30,8 @@ FILE_NAME = "optuna.db"
 _PLAN, _RUNS, _REASON, _STOPPING = "mosaic_sweep", "runs", "reason", "stopping"
 # Made before there are results, and shown by the dry run.
 _FIRST_PROPOSALS = 5
-# Below a fifth of the way every agent still looks alike.
-_WARM_UP_RUNGS = 1
+# Below a fifth of the way every agent still looks alike. The first rung that may prune.
+_WARM_UP_RUNGS = 2
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from mosaic.curves.pace import Marks
 from mosaic.runs.disk import refuses
 
 SCHEMA = 1
@@ -32,7 +33,7 @@ KNOWN_EVENTS = VITAL_SIGNS | {
 }
 # A third of what the contract allows (30 s): one line that the disk refuses is no alarm.
 HEARTBEAT_S = 10.0
-# The contract's limit. The daemon reads every line of every run.
+# For people who watch. The daemon reads every line of every run.
 _METRICS_INTERVAL_S = 1.0
 # A disk that stays full must not fill the memory as well.
 _MOST_UNSAID = 1000
@@ -52,6 +53,13 @@ class _Word(NamedTuple):
     fields: str
 
 
+class _Number(NamedTuple):
+    """A number and the step at which it was measured."""
+
+    step: int
+    value: float
+
+
 class LifecycleEmitter:
     """Writes lifecycle lines, each with one system call, so that lines never mix.
 
@@ -68,7 +76,10 @@ class LifecycleEmitter:
         self._lock = threading.Lock()
         self._seq = 0
         self._metrics_at = -math.inf
-        self._held: dict[str, Any] | None = None
+        self._held: dict[str, _Number] = {}
+        self._unsaid_step: int | None = None
+        self._total = 0
+        self._marks = Marks()
         self._unsaid: deque[_Word] = deque()
         self._refused = ""
         self._torn = False
@@ -91,18 +102,34 @@ class LifecycleEmitter:
         self._emit("heartbeat", {**counted, **({"where": where} if where else {})})
 
     def metrics(self, step: int, total: int, values: Mapping[str, float]) -> None:
-        """Headline numbers; more than one a second are merged, the newest winning."""
-        held = self._held["values"] if self._held else {}
-        self._held = {"step": step, "total": total, "values": {**held, **finite(values)}}
-        if time.monotonic() - self._metrics_at >= _METRICS_INTERVAL_S:
+        """Headline numbers: at each mark of the stored curve, and once a second for watchers.
+
+        Numbers in between are replaced by newer ones. What is stored does not depend on the time:
+        the first value at or after a mark is always written.
+        """
+        self._unsaid_step, self._total = step, total
+        numbers = finite(values)
+        due = [name for name in numbers if self._marks.due(name, step, total)]
+        for name in due:
+            self._marks.store(name, step)
+        for name, value in numbers.items():
+            self._held[name] = _Number(step, value)
+        if due or time.monotonic() - self._metrics_at >= _METRICS_INTERVAL_S:
             self.flush_metrics()
 
     def flush_metrics(self) -> None:
         """Emit the numbers still held back."""
-        held, self._held = self._held, None
-        if held is not None:
-            self._metrics_at = time.monotonic()
-            self._emit("metrics", held)
+        held, self._held = self._held, {}
+        newest, self._unsaid_step = self._unsaid_step, None
+        if newest is None:
+            return
+        self._metrics_at = time.monotonic()
+        # One line for each step: a number is never reported at a step that is not its own. The
+        # newest comes last, also without numbers, because it says how far the run is.
+        steps = dict.fromkeys([*(number.step for number in held.values()), newest])
+        for step in sorted(steps, key=lambda step: (step == newest, step)):
+            values = {name: number.value for name, number in held.items() if number.step == step}
+            self._emit("metrics", {"step": step, "total": self._total, "values": values})
 
     def checkpoint_saved(self, path: str, step: int, sha256: str, kind: str) -> None:
         """A checkpoint was saved in the run directory, at `path`."""

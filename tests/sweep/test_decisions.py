@@ -1,6 +1,7 @@
 """What a sweep proposes, prunes and counts, decided without a daemon."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,11 +16,10 @@ from mosaic.sweep.objective import (
     passed_rungs,
     read_objective,
     rungs,
-    score,
 )
 from mosaic.sweep.plan import SweepPlan, hopeless, run_key, trouble
 from mosaic.sweep.space import Choices, Range, grid, read_space, space_from_dict, space_to_dict
-from mosaic.sweep.study import propose
+from mosaic.sweep.study import SweepStudy, propose, write_study
 
 BOUNDS = {"low": 0.0, "high": 1.0, "low_open": True, "high_open": False, "choices": ()}
 ARGUMENTS: list[dict[str, Any]] = [
@@ -148,15 +148,23 @@ def test_a_run_of_a_trial_is_an_ordinary_configuration() -> None:
 
 def test_the_end_of_a_curve_counts() -> None:
     """`last` is the mean of the last tenth, of ten points or a fifth of them at least."""
+    last = Objective("losses/value_loss")
     curve = Curve(range(1, 1001), [float(step > 900) for step in range(1, 1001)])
-    assert score(curve, "last") == 1.0
-    assert score(curve, "mean") == pytest.approx(0.1)
-    assert score(curve, "max") == 1.0
+    assert last.score(curve) == 1.0
+    assert replace(last, summary="mean").score(curve) == pytest.approx(0.1)
+    assert replace(last, summary="max").score(curve) == 1.0
     late = Curve([*range(99), 1000], [*[0.0] * 99, 5.0])
-    assert score(late, "last") == 0.5
+    assert last.score(late) == 0.5
     few = Curve([1, 2, 3, 4, 5, 100], [9.0, 9.0, 9.0, 9.0, 1.0, 3.0])
-    assert score(few, "last") == 2.0
-    assert score(Curve([], []), "last") is None
+    assert last.score(few) == 2.0
+    assert last.score(Curve([], [])) is None
+
+
+def test_the_value_of_a_return_is_the_number_in_the_table() -> None:
+    """Each point of the return is a mean over episodes already: nothing is averaged twice."""
+    curve = Curve([10, 20, 30], [1.0, 2.0, 30.0])
+    assert Objective().score(curve) == 30.0
+    assert Objective("eval").score(curve) == 30.0
 
 
 def test_rungs_are_the_tenths_that_all_seeds_have_passed() -> None:
@@ -165,9 +173,28 @@ def test_rungs_are_the_tenths_that_all_seeds_have_passed() -> None:
     assert passed_rungs(Progress(step=35, total=100)) == 3
     assert passed_rungs(Progress(step=100, total=100)) == 9
     assert passed_rungs(Progress(step=5, total=0)) == 0
-    assert rungs(curve, 100, 3, "last") == {2: 1.0, 3: 3.0}
+    assert rungs(curve, 100, 3, Objective()) == {2: 1.0, 3: 3.0}
     assert joint_rungs([{2: 1.0, 3: 2.0}, {2: 3.0}]) == {2: 2.0}
     assert joint_rungs([]) == {}
+
+
+def test_a_rung_counts_once_all_its_points_have_arrived() -> None:
+    """A point may still be on its way while the run's progress says that it passed the rung."""
+    assert rungs(Curve([15, 25], [1.0, 3.0]), 100, 3, Objective()) == {2: 1.0}
+    assert rungs(Curve([15, 30], [1.0, 3.0]), 100, 3, Objective()) == {2: 1.0}
+    assert rungs(Curve([], []), 100, 3, Objective()) == {}
+
+
+def test_nothing_is_pruned_before_a_fifth_of_the_way(tmp_path: Path) -> None:
+    """A trial far behind the median at a tenth is kept, at two tenths it is not."""
+    plan = _plan("num-steps=8,16", prune_after=1)
+    write_study(tmp_path, tmp_path.name, plan, propose(plan))
+    study = SweepStudy.load(tmp_path)
+    good = study.ask()
+    assert study.should_prune(good, {1: 100.0, 2: 100.0}) is None
+    study.complete(good, 100.0)
+    assert study.should_prune(study.ask(), {1: 0.0, 2: 0.0}) == 2
+    study.close()
 
 
 def test_objectives_are_read_or_explained() -> None:

@@ -24,7 +24,7 @@ def test_a_script_of_another_folder_trains(home: Path, tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     worker = harness.run(run_dir, *arguments, "--", "--num-envs", "2", CLEANRL_HOME=str(home))
     values = worker.events("metrics")[-1]["values"]
-    assert set(values) == {"episodic_return", "losses/entropy", "sps"}
+    assert set(values) == {"episodes", "episodic_return", "losses/entropy", "sps"}
     assert worker.events("metrics")[-1]["total"] == 4000
     artifacts = json.loads((run_dir / "analytics.json").read_text())["artifacts"]
     assert artifacts["tensorboard"] == {"dir": "runs", "enabled": True}

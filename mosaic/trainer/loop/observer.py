@@ -249,7 +249,7 @@ def _take_metrics(watch: Watch, line: LifecycleLine, now: Now) -> None:
     step, total = line.fields["step"], line.fields.get("total", 0)
     rate = watch.rate.update(step, now.mono)
     left = max(0, total - step)
-    watch.curves.add(step, line.fields["values"], line.at or now.wall)
+    watch.curves.add(step, total, line.fields["values"], line.at or now.wall)
     watch.vitals = replace(
         watch.vitals,
         step=step,

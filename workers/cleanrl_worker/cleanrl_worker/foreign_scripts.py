@@ -23,7 +23,7 @@ from typing import Any, SupportsFloat
 from cleanrl_worker.kit.bridge import METRICS, Bridge
 from cleanrl_worker.kit.logger import EndedEpisodes, metric_writer
 from cleanrl_worker.kit.wandb_logging import init_or_offline
-from mosaic.curves.names import LAST_EPISODES, LENGTH, RETURN, name_of
+from mosaic.curves.names import EPISODES, LAST_EPISODES, LENGTH, RETURN, TAGS, name_of
 
 # As often as our own scripts report.
 _INTERVAL_S = 1.0
@@ -73,6 +73,7 @@ class _Collector:
         self._newest: dict[str, deque[float]] = {
             name: deque(maxlen=LAST_EPISODES) for name in (RETURN, LENGTH)
         }
+        self._finished = 0
         self._sent_at = 0.0
         self._step = 0
         self._metrics = metric_writer()
@@ -83,19 +84,28 @@ class _Collector:
         if number is None or at is None:
             return
         self._step = max(self._step, int(at))
+        name = name_of(tag) if math.isfinite(number) else None
+        shown = number if name is None else self._smoothed(name, number)
         if self._metrics is not None:
-            self._metrics.add(tag, int(at), number)
-        name = name_of(tag)
-        if name is None or not math.isfinite(number):
+            self._metrics.add(tag, int(at), shown)
+        if name is None:
             return
-        self._values[name] = self._smoothed(name, number)
+        self._values[name] = shown
         if name == RETURN:
-            self._ended["count"] += 1
-            self._ended["returns"] += number
+            self._count_episode(int(at), number)
         elif name == LENGTH:
             self._ended["steps"] += int(number)
         if time.monotonic() - self._sent_at >= _INTERVAL_S:
             self.send()
+
+    def _count_episode(self, step: int, total: float) -> None:
+        """An episode ended: every one writes its return once."""
+        self._ended["count"] += 1
+        self._ended["returns"] += total
+        self._finished += 1
+        self._values[EPISODES] = self._finished
+        if self._metrics is not None:
+            self._metrics.add(TAGS[EPISODES], step, self._finished)
 
     def _smoothed(self, name: str, number: float) -> float:
         """The mean over the newest episodes for what an episode has one of; else the number."""

@@ -10,6 +10,7 @@ from typing import Any
 from human_worker.environment import EnvHost
 from human_worker.keys import RESET, UnknownKeyError, parse_script
 from human_worker.player_socket import PlayerSocket
+from mosaic.curves.episodes import NewestEpisodes
 from mosaic.telemetry.emitter import TelemetryEmitter
 from mosaic.workers import WorkerProcess
 
@@ -30,6 +31,7 @@ class Game:
         self.step = 0
         self.total = 0.0
         self.over = True
+        self._newest = NewestEpisodes()
 
     def begin(self) -> bytes:
         """Start the next episode; returns its first frame."""
@@ -62,7 +64,7 @@ class Game:
         self._steps += 1
         if terminated or truncated:
             self._finish("terminated" if terminated else "truncated")
-        self._worker.emit.metrics(self._steps, self.planned, {"episodic_return": self.total})
+        self._worker.emit.metrics(self._steps, self.planned, self._newest.means())
         return frame
 
     def leave(self) -> None:
@@ -72,6 +74,9 @@ class Game:
 
     def _finish(self, outcome: str) -> None:
         self.over = True
+        # What the player left in the middle is no result.
+        if outcome != "left":
+            self._newest.add([(self.total, self.step)])
         if self._recorder is not None:
             self._recorder.episode(
                 episode=self.episode,

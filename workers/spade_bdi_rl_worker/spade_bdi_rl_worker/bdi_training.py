@@ -7,6 +7,7 @@ import contextlib
 import logging
 import time
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TypedDict, cast
 
 from mosaic.curves.names import RETURN
@@ -241,13 +242,11 @@ class BdiTraining:
         learner, every = self._learner, self._settings.report_every
         if every and learner.episode % every == 0:
             await self._consult_coach()
-        returns = list(learner.returns)
         self._recorder.metrics(
             learner.episode,
             learner.steps,
             {
-                RETURN: returns[-1],
-                "mean_return": sum(returns) / len(returns),
+                RETURN: fmean(learner.returns),
                 "success_rate": learner.success_rate,
                 "epsilon": learner.epsilon,
             },

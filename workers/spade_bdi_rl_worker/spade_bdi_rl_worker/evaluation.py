@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mosaic.curves.names import LENGTH, RETURN
+from mosaic.curves.names import EVALUATION_TAGS, LENGTH, RETURN
 from mosaic.system import atomic
 from spade_bdi_rl_worker import checkpoints
 from spade_bdi_rl_worker.errors import CheckpointError
@@ -89,8 +89,11 @@ def _play(
             done,
             settings.eval_episodes,
             {
-                RETURN: results[-1][0],
-                LENGTH: results[-1][1],
+                # The result so far is what the table shows; single episodes have their own curve.
+                RETURN: statistics.fmean(total for total, _, _ in results),
+                LENGTH: statistics.fmean(length for _, length, _ in results),
+                EVALUATION_TAGS[RETURN]: results[-1][0],
+                EVALUATION_TAGS[LENGTH]: results[-1][1],
                 "success_rate": sum(won for _, _, won in results) / done,
             },
         )

@@ -7,11 +7,13 @@ the mean of its targets would move it: Q += (1 - (1 - alpha)^n) * (mean target -
 
 from __future__ import annotations
 
-from typing import TypedDict, cast
+from collections import deque
+from typing import NotRequired, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mosaic.curves.names import LAST_EPISODES
 from spade_bdi_rl_worker.checkpoints import LearnerState
 from spade_bdi_rl_worker.schedule import Schedule
 from spade_bdi_rl_worker.tables import TransitionTable
@@ -39,6 +41,8 @@ class HeadlessState(LearnerState):
 
     wins: int
     return_sum: float
+    returns: NotRequired[list[float]]
+    lengths: NotRequired[list[int]]
     lanes: Lanes
 
 
@@ -66,6 +70,8 @@ class HeadlessLearner:
         self.steps = 0
         self.wins = 0
         self.return_sum = 0.0
+        self.returns: deque[float] = deque(maxlen=LAST_EPISODES)
+        self.lengths: deque[int] = deque(maxlen=LAST_EPISODES)
         self._random = np.random.default_rng(seed)
         self._state = table.start(self._random.random(self.lanes))
         self._age = np.zeros(self.lanes, np.int64)
@@ -117,6 +123,8 @@ class HeadlessLearner:
             won = ended[finished] & ((reward[finished] > 0) | self._every_end_wins)
             self.wins += int(won.sum())
             self.return_sum += float(self._gain[finished].sum())
+            self.returns.extend(self._gain[finished].tolist())
+            self.lengths.extend(self._age[finished].tolist())
             self._state[finished] = self.mdp.start(self._random.random(finished.size))
             self._age[finished] = 0
             self._gain[finished] = 0.0
@@ -129,6 +137,8 @@ class HeadlessLearner:
             "steps": self.steps,
             "wins": self.wins,
             "return_sum": self.return_sum,
+            "returns": list(self.returns),
+            "lengths": list(self.lengths),
             "lanes": {
                 "state": self._state.tolist(),
                 "age": self._age.tolist(),
@@ -142,6 +152,9 @@ class HeadlessLearner:
         self.q = np.array(saved["table"], np.float64)
         self.episode, self.steps = saved["episode"], saved["steps"]
         self.wins, self.return_sum = saved["wins"], saved["return_sum"]
+        # Earlier releases did not keep them: the return of their runs starts again.
+        self.returns = deque(saved.get("returns", ()), maxlen=LAST_EPISODES)
+        self.lengths = deque(saved.get("lengths", ()), maxlen=LAST_EPISODES)
         self._state = np.array(saved["lanes"]["state"], np.int64)
         self._age = np.array(saved["lanes"]["age"], np.int64)
         self._gain = np.array(saved["lanes"]["gain"], np.float64)

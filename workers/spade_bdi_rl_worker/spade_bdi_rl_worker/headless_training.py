@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import fmean
 from typing import cast
 
 from mosaic.curves.names import LENGTH, RETURN
@@ -109,8 +110,8 @@ def _chunk(
         learner.episode,
         learner.steps,
         {
-            RETURN: gained / episodes,
-            LENGTH: steps / episodes,
+            RETURN: fmean(learner.returns),
+            LENGTH: fmean(learner.lengths),
             "success_rate": wins / episodes,
         },
     )

@@ -7,10 +7,10 @@ from typing import cast
 
 import numpy as np
 
+from mosaic.curves.names import LAST_EPISODES
 from spade_bdi_rl_worker.checkpoints import LearnerState
 from spade_bdi_rl_worker.schedule import Schedule
 
-RECENT_EPISODES = 100
 # A snapshot counts as a known plan only when enough episodes speak for it.
 PLAN_EPISODES = 50
 
@@ -39,8 +39,8 @@ class QLearner:
         self.visits: list[int] = []
         self.episode = 0
         self.steps = 0
-        self.wins: deque[int] = deque(maxlen=RECENT_EPISODES)
-        self.returns: deque[float] = deque(maxlen=RECENT_EPISODES)
+        self.wins: deque[int] = deque(maxlen=LAST_EPISODES)
+        self.returns: deque[float] = deque(maxlen=LAST_EPISODES)
         self.best_rate = 0.0
         self.known_plan: list[int] = []
         self._random = np.random.default_rng(seed)
@@ -127,8 +127,8 @@ class QLearner:
         self.visits = list(saved["visits"])
         self.episode = saved["episode"]
         self.steps = saved["steps"]
-        self.wins = deque(saved["wins"], maxlen=RECENT_EPISODES)
-        self.returns = deque(saved["returns"], maxlen=RECENT_EPISODES)
+        self.wins = deque(saved["wins"], maxlen=LAST_EPISODES)
+        self.returns = deque(saved["returns"], maxlen=LAST_EPISODES)
         self.best_rate = saved["best_rate"]
         self.known_plan = list(saved["known_plan"])
         self._random.bit_generator.state = saved["random"]

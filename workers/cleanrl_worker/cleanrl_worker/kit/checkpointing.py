@@ -15,6 +15,7 @@ from cleanrl_worker.kit.bridge import Bridge
 from cleanrl_worker.kit.checkpoint_files import POLICY_SUFFIX
 from cleanrl_worker.kit.errors import CheckpointError, UsageError
 from cleanrl_worker.kit.types import StateDict, Stateful
+from mosaic.curves.names import EPISODES
 from mosaic.system.shortage import shortage
 
 Result = TypeVar("Result")
@@ -173,6 +174,9 @@ class Checkpointer:
                 )
         for group, saved in ((self._policy, "policy"), (self._objects, "objects")):
             for name, item in group.items():
+                # Earlier releases did not keep the newest episodes: their return starts again.
+                if name == EPISODES and name not in state[saved]:
+                    continue
                 _load_into(item, name, state[saved], path)
         for note in getattr(self._objects.get("envs"), "notes", []):
             self._tell(note)

@@ -6,7 +6,6 @@ import math
 import os
 import sys
 import time
-from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -18,22 +17,14 @@ from cleanrl_worker.kit.errors import TrainingError
 from cleanrl_worker.kit.tensorboard import event_writer
 from cleanrl_worker.kit.types import EndedEpisode
 from cleanrl_worker.kit.wandb_logging import WandbLogger
-from mosaic.curves.names import (
-    EVALUATION_TAGS,
-    LAST_EPISODES,
-    LENGTH,
-    LOSSES,
-    RETURN,
-    SPEED,
-    TAGS,
-)
+from mosaic.curves.episodes import NewestEpisodes
+from mosaic.curves.names import EVALUATION_TAGS, LENGTH, LOSSES, RETURN, SPEED, TAGS
+from mosaic.curves.pace import next_mark
 from mosaic.runs.metric_writer import MetricWriter
 
 # People read the headline numbers: more often than once a second nobody sees.
 _REPORT_EVERY_S = 1.0
 _PRINT_EVERY_S = 2.0
-# The run's own metric files are compact: of a whole run a curve of episodes has so many points.
-_EPISODE_POINTS = 2000
 # The share of variance that a critic explains is undefined while all returns are equal.
 _MAY_BE_UNDEFINED = "losses/explained_variance"
 
@@ -49,7 +40,18 @@ class EndedEpisodes(TypedDict):
 class Logger:
     """Takes every number of a run and passes it on, at the rate each listener wants."""
 
-    def __init__(self, args: RunArgs, run_dir: Path, bridge: Bridge, total: int) -> None:
+    def __init__(
+        self, args: RunArgs, run_dir: Path, bridge: Bridge, total: int, newest: NewestEpisodes
+    ) -> None:
+        """Open everything that numbers are written to.
+
+        Args:
+            args: The run's arguments.
+            run_dir: Where the files go.
+            bridge: The line to the worker.
+            total: The environment steps of the whole schedule.
+            newest: The episodes that the return is computed from; a resumed run has some already.
+        """
         self._bridge = bridge
         self._total = total
         folder = Path(args.tensorboard_dir) if args.tensorboard_dir else run_dir / "tensorboard"
@@ -60,12 +62,10 @@ class Logger:
         self._losses: dict[str, float] = {}
         self._headline = {SPEED: 0.0}
         self._episodes: list[EndedEpisode] = []
-        self._newest: deque[EndedEpisode] = deque(maxlen=LAST_EPISODES)
+        self._newest = newest
         self._disk_trouble = ""
-        # By steps, not by time: the same run stores the same curve, however busy the machine.
-        self._window_steps = max(1, total // _EPISODE_POINTS)
-        self._window: list[EndedEpisode] = []
-        self._window_step = self._window_ends = 0
+        self._next_mark = self._last_ended = 0
+        self._stored_all = True
         self._paused_s = 0.0
         self.start(0)
 
@@ -107,18 +107,19 @@ class Logger:
 
     def episodes(self, step: int, ended: Sequence[EndedEpisode]) -> None:
         """Log episodes that ended."""
+        if not ended:
+            return
         now = time.time()
         for total, length in ended:
             self._events.add_scalar(TAGS[RETURN], total, step, now)
             self._events.add_scalar(TAGS[LENGTH], length, step, now)
         self._episodes += ended
-        self._newest.extend(ended)
-        if step >= self._window_ends:
-            self._close_window(now)
-            # At a multiple of its width: a resumed run has the windows of an unbroken one.
-            self._window_ends = (step // self._window_steps + 1) * self._window_steps
-        self._window += ended
-        self._window_step = step
+        self._newest.add(ended)
+        self._last_ended, self._stored_all = step, False
+        # By steps, not by time: the same run stores the same curve, however busy the machine.
+        if step >= self._next_mark:
+            self._next_mark = next_mark(step, self._total)
+            self._store_means(now)
 
     def evaluation(self, returns: Sequence[float]) -> None:
         """Log the returns of a policy that is evaluated after training, by episode."""
@@ -138,10 +139,7 @@ class Logger:
             return
         ended = _summed(self._episodes)
         self._episodes = []
-        newest = _summed(self._newest)
-        if newest["count"]:
-            self._headline[RETURN] = newest["returns"] / newest["count"]
-            self._headline[LENGTH] = newest["steps"] / newest["count"]
+        self._headline |= self._newest.means()
         if since > 0 and step > self._reported_step:
             self._headline[SPEED] = (step - self._reported_step) / since
         values = {**self._losses, **self._headline}
@@ -157,7 +155,9 @@ class Logger:
 
     def close(self, step: int) -> None:
         """Send and write what is left."""
-        self._close_window(time.time())
+        # The end of the stored curve is the number that the table shows.
+        if not self._stored_all:
+            self._store_means(time.time())
         self.report(step, force=True)
         self._events.close()
         if self._metrics is not None:
@@ -182,16 +182,11 @@ class Logger:
         print(text, file=sys.stderr, flush=True)
         self._bridge.send("note", text=text)
 
-    def _close_window(self, now: float) -> None:
-        """Store the mean of the window's episodes as one point."""
-        if not self._window:
-            return
-        step, ended = self._window_step, _summed(self._window)
-        self._window = []
-        means = {
-            TAGS[RETURN]: ended["returns"] / ended["count"],
-            TAGS[LENGTH]: ended["steps"] / ended["count"],
-        }
+    def _store_means(self, now: float) -> None:
+        """Store the return of this moment, as everything else shows it, as one point."""
+        self._stored_all = True
+        step = self._last_ended
+        means = {TAGS[name]: value for name, value in self._newest.means().items()}
         if self._metrics is not None:
             for tag, value in means.items():
                 self._metrics.add(tag, step, value, now)

@@ -28,6 +28,8 @@ from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.schema import ScriptSchema
 from cleanrl_worker.kit.types import Batch, EndedEpisode, Stateful
 from cleanrl_worker.wrappers.curriculum import schedule_in_force
+from mosaic.curves.episodes import NewestEpisodes
+from mosaic.curves.names import EPISODES
 
 
 class Run:
@@ -63,6 +65,7 @@ class Run:
         )
         self._control = Control(self.bridge, self._save, self._report, lambda: self.step)
         self._logger: Logger | None = None
+        self._newest = NewestEpisodes()
 
     def make_envs(self, num_envs: int, **options: Any) -> Envs:
         """Build the environments and refuse those that the algorithm cannot act in."""
@@ -102,7 +105,8 @@ class Run:
             policy: What is needed to act; it also goes into the policy file.
             objects: Everything else: optimisers, environments, memory, statistics.
         """
-        self._checkpointer.remember(policy, {**objects, "rng": self.rng})
+        kept = {**objects, "rng": self.rng, EPISODES: self._newest}
+        self._checkpointer.remember(policy, kept)
         if self.args.resume:
             self.step = self._checkpointer.restore(Path(self.args.resume))
 
@@ -126,7 +130,9 @@ class Run:
                 f"after step {self.step}; use at least --total-timesteps {self.step + stride}."
             )
         self.run_dir.mkdir(parents=True, exist_ok=True)
-        logger = self._logger = Logger(self.args, self.run_dir, self.bridge, self.total)
+        logger = self._logger = Logger(
+            self.args, self.run_dir, self.bridge, self.total, self._newest
+        )
         control = self._control
         control.start()
         logger.start(self.step)

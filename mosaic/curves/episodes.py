@@ -1,0 +1,53 @@
+"""The return of a run, defined once: the mean over its newest finished episodes.
+
+Workers count their episodes here, whatever they train with. The table, the overview, the charts,
+CSV files, the command line, W&B, sweeps and archives all show the numbers that come out.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from statistics import fmean
+from typing import Any
+
+from mosaic.curves.names import EPISODES, LAST_EPISODES, LENGTH, RETURN
+
+
+class NewestEpisodes:
+    """The last `LAST_EPISODES` finished episodes of a run, and how many there were in all."""
+
+    def __init__(self) -> None:
+        self.finished = 0
+        self._returns: deque[float] = deque(maxlen=LAST_EPISODES)
+        self._lengths: deque[int] = deque(maxlen=LAST_EPISODES)
+
+    def add(self, episodes: Iterable[tuple[float, int]]) -> None:
+        """Count episodes that ended, each with its return and its length."""
+        for total, length in episodes:
+            self.finished += 1
+            self._returns.append(float(total))
+            self._lengths.append(int(length))
+
+    def means(self) -> dict[str, float]:
+        """The return, the length and the number of finished episodes; empty before the first."""
+        if not self.finished:
+            return {}
+        # `fmean` sums without rounding, so the result does not depend on how episodes were batched.
+        return {
+            RETURN: fmean(self._returns),
+            LENGTH: fmean(self._lengths),
+            EPISODES: float(self.finished),
+        }
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps, so that the return of a resumed run continues."""
+        return {
+            "finished": self.finished,
+            "returns": list(self._returns),
+            "lengths": list(self._lengths),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a state that `state_dict` returned."""
+        self.finished = state["finished"]
+        self._returns = deque(state["returns"], maxlen=LAST_EPISODES)
+        self._lengths = deque(state["lengths"], maxlen=LAST_EPISODES)
