@@ -224,3 +224,30 @@ def test_watching_all_runs_streams_changes(mosaic: Command) -> None:
     watcher.send_signal(signal.SIGINT)
     watcher.communicate(timeout=30)
     assert watcher.returncode == 130
+
+
+def test_configurations_are_compared_over_their_seeds(mosaic: Command, trainer: Trainer) -> None:
+    """`mosaic compare` groups runs, prints tables, JSON and LaTeX, and helps with wrong names."""
+    for steps in (20, 40):
+        for seed in (1, 2, 3):
+            worker = {"total_timesteps": steps, "seed": seed, "algo": "darts"}
+            document = {"type": "example", "config": worker}
+            config = {"artifacts": {}, "metadata": {"worker": document, "tags": ["compared"]}}
+            trainer.client.submit(config)
+    runs = [run.run_id for run in trainer.client.list_runs()[0]]
+    scores = {trainer.ended(run_id).metrics["estimate"] for run_id in runs}
+    found = mosaic.json("compare", *runs, "--metric", "estimate")
+    assert [cell["group"] for cell in found["cells"]] == [
+        "darts total_timesteps=40",
+        "darts total_timesteps=20",
+    ]
+    assert {run["score"] for cell in found["cells"] for run in cell["runs"]} == scores
+    assert mosaic.json("compare", "--text", "compared", "--metric", "estimate") == found
+    printed = mosaic("compare", *runs, "--metric", "estimate", "--target", "3", "--stat", "iqm")
+    assert "STEPS TO TARGET" in printed
+    assert "3 of 3 seeds" in printed
+    latex = mosaic("compare", *runs, "--metric", "estimate", "--latex")
+    assert r"darts total\_timesteps=40" in latex
+    assert "did you mean 'estimate'" in mosaic("compare", *runs, "--metric", "estimat", code=2)
+    assert "name the runs" in mosaic("compare", code=2)
+    assert "ENV=LOW..HIGH" in mosaic("compare", *runs, "--scale", "A=3", code=2)

@@ -1,0 +1,234 @@
+"""`mosaic compare`: configurations against each other, over their seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from mosaic.cli import output
+from mosaic.cli.options import complete_runs, json_option
+from mosaic.client import TrainerClient
+from mosaic.curves.names import RETURN, TAGS
+from mosaic.errors import InvalidArgumentError
+from mosaic.statistics.comparison import Question
+from mosaic.statistics.intervals import Interval
+from mosaic.statistics.results import Cell, Comparison, Overall
+
+STATS = ("mean", "sd", "iqm", "median", "improvement", "profile")
+_USUAL = ("mean", "sd", "iqm", "improvement")
+_LATEX_SPECIAL = str.maketrans({one: f"\\{one}" for one in "&%$#_{}"})
+
+
+@click.command()
+@click.argument("runs", metavar="RUNS…", nargs=-1, shell_complete=complete_runs)
+@click.option("--text", help="Compare all runs that match, as in `mosaic runs --text`.")
+@click.option(
+    "--metric", default=TAGS[RETURN], show_default=True, help="The curve that is compared."
+)
+@click.option(
+    "--at", type=click.IntRange(0), help="Read the values at this step (default: the end)."
+)
+@click.option("--target", type=float, help="Also say after how many steps this value is reached.")
+@click.option("--minimize", is_flag=True, help="Lower is better.")
+@click.option(
+    "--scale",
+    "scales",
+    metavar="ENV=LOW..HIGH",
+    multiple=True,
+    help="Scores that count as 0 and 1 (default: lowest and highest of the comparison).",
+)
+@click.option(
+    "--stat",
+    "stats",
+    multiple=True,
+    type=click.Choice(STATS),
+    help="What to print (repeatable; default: all but median and profile).",
+)
+@click.option("--latex", is_flag=True, help="Print a LaTeX table.")
+@json_option
+def compare(
+    runs: tuple[str, ...],
+    text: str | None,
+    metric: str,
+    at: int | None,
+    target: float | None,
+    minimize: bool,
+    scales: tuple[str, ...],
+    stats: tuple[str, ...],
+    latex: bool,
+    as_json: bool,
+) -> int:
+    """Compare configurations over their seeds.
+
+    RUNS are grouped by configuration: those that differ in nothing but the seed belong together.
+    Intervals are 95 % bootstrap intervals over seeds, never over episodes.
+    """
+    from mosaic.client.comparing import compare_runs
+
+    question = Question(
+        metric=metric,
+        at=at,
+        target=target,
+        higher_is_better=not minimize,
+        scale=dict(map(_read_scale, scales)),
+    )
+    with TrainerClient.connect() as trainer:
+        chosen = [*runs, *(_matching(trainer, text) if text else ())]
+        if not chosen:
+            raise click.UsageError("name the runs to compare, or find them with --text")
+        found = compare_runs(trainer, chosen, question)
+    shown = stats or _USUAL
+    if as_json:
+        output.print_json(found)
+    elif latex:
+        print(_latex(found, shown))
+    else:
+        _print(found, shown)
+    return 0
+
+
+def _matching(trainer: TrainerClient, text: str) -> list[str]:
+    """The ids of all runs that match, however many pages they are."""
+    ids: list[str] = []
+    token = ""
+    while True:
+        records, token, _ = trainer.list_runs(text=text, page_size=500, page_token=token)
+        ids += [record.run_id for record in records]
+        if not token:
+            break
+    if not ids:
+        raise InvalidArgumentError(f"no run matches {text!r}; `mosaic runs` lists what there is")
+    return ids
+
+
+def _read_scale(text: str) -> tuple[str, tuple[float, float]]:
+    env_id, _, ends = text.rpartition("=")
+    try:
+        low, high = map(float, ends.split(".."))
+    except ValueError:
+        raise click.UsageError(
+            f"{text!r} is no scale; write ENV=LOW..HIGH, for example CartPole-v1=0..500"
+        ) from None
+    if not env_id or not low < high:
+        raise click.UsageError(f"in {text!r} LOW must be below HIGH, after ENV=")
+    return env_id, (low, high)
+
+
+# ------------------------------------------------------------ for people
+
+
+def _print(found: Comparison, stats: Sequence[str]) -> None:
+    if found.cells:
+        output.print_table(
+            _columns(found, stats), [_row(cell, found, stats) for cell in found.cells]
+        )
+    if found.overall:
+        _section("All environments, scores between 0 and 1 (IQM, mean, optimality gap)")
+        output.print_table(
+            ("GROUP", "IQM", "95 % CI", "MEAN", "95 % CI", "GAP"),
+            [_overall(one) for one in found.overall],
+        )
+    if found.pairs and "improvement" in stats:
+        _section("Probability that a run of the first is better than one of the second")
+        output.print_table(
+            ("GROUP", "OTHER", "P(BETTER)", "95 % CI", "PERMUTATION P"),
+            [
+                (
+                    pair.group,
+                    pair.other,
+                    f"{pair.improvement:.3f}",
+                    _between(pair.improvement_interval),
+                    f"{pair.p_value:.4f}",
+                )
+                for pair in found.pairs
+            ],
+        )
+    if found.profiles and "profile" in stats:
+        _section("Share of runs above a score")
+        targets = found.profiles[0].targets
+        output.print_table(
+            ("GROUP", *(output.score(target) for target in targets)),
+            [(one.group, *(f"{share:.2f}" for share in one.shares)) for one in found.profiles],
+        )
+    for note in found.notes:
+        output.say(f"note: {note}")
+
+
+def _section(title: str) -> None:
+    output.say("")
+    output.say(title)
+
+
+def _columns(found: Comparison, stats: Sequence[str]) -> list[str]:
+    columns = ["GROUP", "ENV", "SEEDS", "STEP"]
+    columns += ["MEAN", "95 % CI"] if "mean" in stats else []
+    columns += ["SD"] if "sd" in stats else []
+    columns += ["IQM", "95 % CI"] if "iqm" in stats else []
+    columns += ["MEDIAN"] if "median" in stats else []
+    return columns + (["STEPS TO TARGET"] if found.target is not None else [])
+
+
+def _row(cell: Cell, found: Comparison, stats: Sequence[str]) -> list[str]:
+    count = len(cell.runs) + len(cell.left_out)
+    row = [
+        cell.group,
+        cell.env_id,
+        f"{len(cell.runs)} of {count}" if cell.left_out else str(count),
+        f"{cell.at_step:,}",
+    ]
+    if "mean" in stats:
+        row += [output.score(cell.mean), _between(cell.mean_interval)]
+    if "sd" in stats:
+        row.append(output.score(cell.sd))
+    if "iqm" in stats:
+        row += [output.score(cell.iqm), _between(cell.iqm_interval)]
+    if "median" in stats:
+        row.append(output.score(cell.median))
+    if found.target is not None:
+        reached = sum(run.steps_to_target is not None for run in cell.runs)
+        steps = "never" if cell.steps_to_target is None else f"{cell.steps_to_target:,.0f}"
+        row.append(f"{steps} ({reached} of {len(cell.runs)} seeds)")
+    return row
+
+
+def _overall(one: Overall) -> list[str]:
+    return [
+        one.group,
+        f"{one.iqm:.3f}",
+        _between(one.iqm_interval),
+        f"{one.mean:.3f}",
+        _between(one.mean_interval),
+        f"{one.optimality_gap:.3f}",
+    ]
+
+
+def _between(interval: Interval | None) -> str:
+    if interval is None:
+        return "too few seeds"
+    return f"{output.score(interval.low)} to {output.score(interval.high)}"
+
+
+# ------------------------------------------------------------ for papers
+
+
+def _latex(found: Comparison, stats: Sequence[str]) -> str:
+    columns = _columns(found, stats)
+    lines = [
+        f"% {found.metric}; intervals: 95 % bootstrap over seeds",
+        f"\\begin{{tabular}}{{ll{'r' * (len(columns) - 2)}}}",
+        "\\toprule",
+        " & ".join(_escaped(one) for one in columns) + r" \\",
+        "\\midrule",
+        *(
+            " & ".join(_escaped(one) for one in _row(cell, found, stats)) + r" \\"
+            for cell in found.cells
+        ),
+        "\\bottomrule",
+        "\\end{tabular}",
+    ]
+    return "\n".join([*lines, *(f"% {note}" for note in found.notes)])
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "/").translate(_LATEX_SPECIAL)

@@ -1,0 +1,137 @@
+"""Comparing runs of a daemon: their curves and settings are read, then grouped over seeds."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mosaic.client.sdk import TrainerClient
+from mosaic.config.flat import flat_settings
+from mosaic.curves.names import EVALUATION_TAGS, RETURN, TAGS
+from mosaic.errors import InvalidArgumentError, MosaicError, RunFileError
+from mosaic.records import Outcome, RunRecord
+from mosaic.statistics.comparison import Question, Trained, compare
+from mosaic.statistics.curves import Curve
+from mosaic.statistics.results import Comparison
+
+if TYPE_CHECKING:
+    import pandas
+
+# A run that was stopped by its time limit did what it was asked to do.
+_DONE = frozenset({Outcome.COMPLETED, Outcome.TIME_LIMIT})
+RETURN_CURVE = TAGS[RETURN]
+
+
+def compare_runs(
+    trainer: TrainerClient, run_ids: Sequence[str], question: Question | None = None
+) -> Comparison:
+    """Group runs by configuration and say what their seeds show.
+
+    Args:
+        trainer: The daemon that has them.
+        run_ids: Ids, unique prefixes, or `last`.
+        question: What is compared and how; the final return if not given.
+
+    Raises:
+        InvalidArgumentError: No run has the metric.
+    """
+    asked = question or Question(RETURN_CURVE)
+    records = {record.run_id: record for record in map(trainer.get, run_ids)}
+    runs = [_trained(trainer, record, asked.metric) for record in records.values()]
+    if not any(len(run.curve[0]) for run in runs):
+        raise InvalidArgumentError(_no_metric(trainer, runs, asked.metric))
+    return compare(runs, asked)
+
+
+def _trained(trainer: TrainerClient, record: RunRecord, metric: str) -> Trained:
+    try:
+        settings = flat_settings(trainer.config(record.run_id))
+    except (RunFileError, KeyError, TypeError, AttributeError):
+        # Without its configuration a run cannot be told to belong to others.
+        settings = {"run": record.run_id}
+    return Trained(
+        run_id=record.run_id,
+        name=record.run_name,
+        algo=record.algo or record.worker,
+        env_id=record.env_id,
+        seed=record.seed,
+        settings=settings,
+        done=record.outcome in _DONE,
+        state=str(record.outcome or record.state),
+        step=record.progress.step,
+        curve=_curve(trainer, record, metric),
+    )
+
+
+def _curve(trainer: TrainerClient, record: RunRecord, metric: str) -> Curve:
+    if metric == RETURN_CURVE and record.mode == "policy_eval" and RETURN in record.metrics:
+        # Of an evaluation the mean over its episodes is the result, not the last episode.
+        step = float(record.progress.step)
+        return np.array([step]), np.array([record.metrics[RETURN]])
+    steps: list[int] = []
+    values: list[float] = []
+    for batch in trainer.metrics(record.run_id, tags=[metric]):
+        steps += batch.steps
+        values += batch.values
+    known = np.isfinite(values)
+    return np.asarray(steps, float)[known], np.asarray(values, float)[known]
+
+
+def _no_metric(trainer: TrainerClient, runs: Sequence[Trained], metric: str) -> str:
+    from mosaic.config.suggest import did_you_mean
+
+    written = sorted(
+        {batch.tag for run in runs for batch in trainer.metrics(run.run_id, max_points=2)}
+    )
+    if metric == RETURN_CURVE and EVALUATION_TAGS[RETURN] in written:
+        written.remove(EVALUATION_TAGS[RETURN])
+    listed = ", ".join(written) or "nothing yet"
+    return f"no run has values of {metric}{did_you_mean(metric, written)}; they wrote {listed}"
+
+
+def frame(comparison: Comparison) -> pandas.DataFrame:
+    """One row for each configuration and environment."""
+    rows = [
+        {
+            "group": cell.group,
+            "env_id": cell.env_id,
+            "seeds": len(cell.runs),
+            "left_out": len(cell.left_out),
+            "at_step": cell.at_step,
+            "mean": cell.mean,
+            "sd": cell.sd,
+            "iqm": cell.iqm,
+            "median": cell.median,
+            "mean_low": cell.mean_interval and cell.mean_interval.low,
+            "mean_high": cell.mean_interval and cell.mean_interval.high,
+            "iqm_low": cell.iqm_interval and cell.iqm_interval.low,
+            "iqm_high": cell.iqm_interval and cell.iqm_interval.high,
+            "steps_to_target": cell.steps_to_target,
+            "note": cell.note,
+        }
+        for cell in comparison.cells
+    ]
+    return _pandas().DataFrame(rows)
+
+
+def runs_frame(comparison: Comparison) -> pandas.DataFrame:
+    """One row for each run that counts."""
+    rows = [
+        {"group": cell.group, "env_id": cell.env_id, **run.to_dict()}
+        for cell in comparison.cells
+        for run in cell.runs
+    ]
+    return _pandas().DataFrame(rows)
+
+
+def _pandas() -> ModuleType:
+    # Here and not above: pandas takes longer to import than a command to run, and only those who
+    # want frames need it.
+    try:
+        return importlib.import_module("pandas")
+    except ImportError:
+        raise MosaicError("frames need pandas: pip install pandas==2.3.3") from None
