@@ -12,8 +12,12 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from cleanrl_worker.kit.envs import Envs
+
 DISCRETE = "mutants/Noise-v0"
 CONTINUOUS = "mutants/ContinuousNoise-v0"
+_PIXELS = "mutants/NoisePixels-v0"
+_SHAPE = (2, 8, 8)
 _TIME_LIMIT = 6
 _ENDS = 0.12
 
@@ -48,6 +52,52 @@ class Noise(gym.Env[np.ndarray, Any]):
         return self.np_random.normal(size=3).astype(np.float32)
 
 
+class NoisePixels(Noise):
+    """Small random pictures.
+
+    Args:
+        shape: channels, height and width.
+    """
+
+    def __init__(self, shape: tuple[int, int, int] = _SHAPE) -> None:
+        super().__init__(continuous=False)
+        self.observation_space = spaces.Box(0, 255, shape, np.uint8)
+
+    def _look(self) -> np.ndarray:
+        return self.np_random.integers(256, size=self.observation_space.shape, dtype=np.uint8)
+
+
+class NoisePool(Envs):
+    """Random pictures in place of a file's games, whose options it accepts.
+
+    What an update computes does not depend on the game; here it takes milliseconds, and episodes
+    end both ways at once.
+    """
+
+    averages: dict[str, float] = {}  # noqa: RUF012  (a pool's running averages: there are none)
+
+    def __init__(self, env_id: str, num_envs: int, **options: Any) -> None:
+        super().__init__(_PIXELS, num_envs, shape=self.shape())
+
+    @classmethod
+    def shape(cls) -> tuple[int, int, int]:
+        """Channels, height and width of a picture."""
+        return _SHAPE
+
+    def _finish(self, ended: list[int]) -> dict[str, Any]:
+        return {**super()._finish(ended), "players": {}}
+
+
+class NoiseFrames(NoisePool):
+    """The same in the size of Atari's frames, for networks that need it."""
+
+    @classmethod
+    def shape(cls) -> tuple[int, int, int]:
+        """Channels, height and width of a picture."""
+        return (4, 84, 84)
+
+
+gym.register(_PIXELS, NoisePixels, max_episode_steps=_TIME_LIMIT)
 for name, is_continuous in ((DISCRETE, False), (CONTINUOUS, True)):
     gym.register(
         name,

@@ -91,6 +91,47 @@ class PlainAgent(nn.Module):
         return self.critic(obs).squeeze(-1)
 
 
+class SmallAgent(nn.Module):
+    """One trunk and two heads, in place of a file's convolutions: milliseconds, not seconds."""
+
+    def __init__(self, envs: Any) -> None:
+        super().__init__()
+        self.network = small_trunk(envs)
+        self.actor = nn.Linear(16, int(envs.single_action_space.n))
+        self.critic = nn.Linear(16, 1)
+
+    def forward(self, obs: Tensor) -> tuple[Tensor, ...]:
+        """Action logits and state values."""
+        hidden = self.network(obs)
+        return self.actor(hidden), self.critic(hidden).flatten()
+
+
+class SmallQ(nn.Module):
+    """From small pictures to the value of each action, in place of a file's convolutions."""
+
+    def __init__(self, envs: Any) -> None:
+        super().__init__()
+        self.network = nn.Sequential(
+            *small_trunk(envs), nn.LayerNorm(16), nn.Linear(16, int(envs.single_action_space.n))
+        )
+
+    def forward(self, obs: Tensor) -> Tensor:
+        """The value of each action."""
+        values: Tensor = self.network(obs)
+        return values
+
+
+def small_trunk(envs: Any) -> nn.Sequential:
+    """From small pictures to features."""
+    pixels = int(np.prod(envs.single_observation_space.shape))
+    return nn.Sequential(_Scaled(), nn.Flatten(), nn.Linear(pixels, 16), nn.Tanh())
+
+
+class _Scaled(nn.Module):
+    def forward(self, pixels: Tensor) -> Tensor:
+        return pixels / 255 - 0.5
+
+
 class AsPlain(nn.Module):
     """A file's own network behind the distribution and the losses of `PlainAgent`.
 
@@ -200,9 +241,16 @@ def plain_adam(
 
 
 def replay(
-    turn: Turn, args: Any, agent: PlainAgent | AsPlain, lr: float, alpha: float = 0.0
+    turn: Turn,
+    args: Any,
+    agent: PlainAgent | AsPlain,
+    lr: float,
+    alpha: float = 0.0,
+    *,
+    eps: float = 1e-5,
+    whole: bool = False,
 ) -> Replayed:
-    """One turn of PPO or RPO.
+    """One turn of PPO, RPO or PPG's policy phase.
 
     Args:
         turn: what happened.
@@ -210,6 +258,8 @@ def replay(
         agent: a plain agent of the right size.
         lr: the learning rate of this turn.
         alpha: how far RPO shifts the mean.
+        eps: Adam's.
+        whole: whether advantages are normalised over the whole batch, as PPG does.
     """
     load_state(agent.network if isinstance(agent, AsPlain) else agent, turn.before["agent"])
     rollout = Rollout.of(turn)
@@ -219,7 +269,9 @@ def replay(
         obs, actions = rollout.obs.flatten(0, 1), rollout.actions.flatten(0, 1)
         old_log_probs = agent.log_prob(agent.distribution(obs), actions)
     returns = gae + old_values
-    optimizer = plain_adam(torch.optim.Adam, agent, turn.before["optimizer"], lr, 1e-5)
+    if whole:
+        gae = (gae - gae.mean()) / (gae.std(correction=0) + 1e-8)
+    optimizer = plain_adam(torch.optim.Adam, agent, turn.before["optimizer"], lr, eps)
     rows, size = len(obs), len(obs) // args.num_minibatches
     clipped_share, logged = [], {}
     torch.set_rng_state(turn.random)

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from cleanrl_worker.kit.schema import script_names
 from mutants.catalog import all_mutants, promises
 from mutants.subject import Check, Mutant, killer, original
 
+ENOUGH = 6
 QUICK = [mutant for mutant in all_mutants() if not mutant.slow]
 PROMISES = promises(QUICK)
 
@@ -25,3 +27,12 @@ def test_the_file_keeps_its_promise(file: str, check: Check) -> None:
 def test_no_quick_mutant_survives(mutant: Mutant) -> None:
     """An algorithm with this mistake in it would not pass unnoticed."""
     assert killer(mutant) is not None, f"no check of {mutant.file} noticed: {mutant.why}"
+
+
+@pytest.mark.parametrize("algorithm", script_names())
+def test_every_algorithm_has_its_mutants(algorithm: str) -> None:
+    """At least six ways to get each algorithm wrong are known, and each is noticed."""
+    own = [mutant for mutant in all_mutants() if Path(mutant.file).stem == algorithm]
+    assert len(own) >= ENOUGH
+    for mutant in own:
+        mutant.apply()

@@ -82,7 +82,7 @@ class Trial:
         self.turns: list[Turn] = []
         self.remembered: dict[str, Any] = {}
         self._env_options = env_options
-        self._watch_orders()
+        self._watch_orders(self.rng)
 
     def make_envs(self, num_envs: int, **options: Any) -> Envs:
         """Build the environments."""
@@ -126,15 +126,15 @@ class Trial:
             if name != "envs" and "memory" not in name
         }
 
-    def _watch_orders(self) -> None:
-        permutation = self.rng.permutation
+    def _watch_orders(self, rng: Random) -> None:
+        permutation = rng.permutation
 
         def watched(rows: int) -> np.ndarray:
             order = permutation(rows)
             self.turns[-1].orders.append(order)
             return order
 
-        self.rng.permutation = watched  # type: ignore[method-assign]
+        rng.permutation = watched  # type: ignore[method-assign]
 
     def _watch_memory(self, memory: Any) -> None:
         sample = memory.sample
@@ -163,6 +163,16 @@ class Trial:
         envs.step = watched
 
 
+class GroupTrial(Trial):
+    """A trial of one process that leads a group of one, as `kit.group` has it."""
+
+    def remember(self, policy: dict[str, Any], **objects: Any) -> None:
+        """Look into the process's share of the work."""
+        share = objects["group"].share
+        super().remember(policy, optimizer=share.optimizer, envs=share.envs)
+        self._watch_orders(share.rng)
+
+
 def _copy(item: Any, before: Any) -> Any:
     """A copy of the state; the one made before where nothing has changed, to save memory."""
     if hasattr(item, "value") and not isinstance(item, torch.nn.Module):
@@ -181,17 +191,24 @@ def _equal(value: Any, before: Any) -> bool:
         return torch.equal(value, before)
     if isinstance(value, np.ndarray):
         return np.array_equal(value, before)
+    if isinstance(value, dict):
+        return _same(value, before)
     return bool(value == before)
 
 
 def rehearse(
-    module: ModuleType, *, env_options: dict[str, Any] | None = None, **arguments: Any
+    module: ModuleType,
+    *,
+    env_options: dict[str, Any] | None = None,
+    kind: type[Trial] = Trial,
+    **arguments: Any,
 ) -> list[Turn]:
     """Run a module's `train` and return its turns.
 
     Args:
         module: an algorithm file.
         env_options: further arguments for `gymnasium.make`.
+        kind: what watches the run.
         arguments: fields of its `Args` that differ from the defaults.
     """
     arguments = {"cuda": False, "seed": 1, **arguments}
@@ -199,6 +216,6 @@ def rehearse(
     torch.manual_seed(args.seed)
     # As every run does: for networks this small more threads only cost time.
     torch.set_num_threads(1)
-    trial = Trial(args, env_options or {})
+    trial = kind(args, env_options or {})
     module.train(args, trial)
     return trial.turns

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, get_ident
+from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import gymnasium as gym
 import numpy as np
 import torch
+from torch import Tensor
 
 from cleanrl_worker.kit.recurrent import Recurrent
-from mutants.families.ppo import SHARED
-from mutants.families.ppo import TURN as OF_FLAT
+from mutants.families import ppo
 from mutants.learning import CATCH, Learning
-from mutants.rollouts import AsPlain, Rollout, replay
+from mutants.noise_envs import NoisePool
+from mutants.reference import assert_same_gradient, flat
+from mutants.rollouts import AsPlain, Rollout, SmallAgent, replay
 from mutants.subject import Check, Mutant, Subject
-from mutants.trial import rehearse
+from mutants.trial import GroupTrial, Trial, Turn, rehearse
 
 ATARI = "cleanrl/ppo_atari.py"
 ENVPOOL = "cleanrl/ppo_atari_envpool.py"
+MULTIGPU = "cleanrl/ppo_atari_multigpu.py"
 PROCGEN = "cleanrl/ppo_procgen.py"
 PETTINGZOO = "cleanrl/ppo_pettingzoo_ma_atari.py"
 LSTM = "cleanrl/ppo_atari_lstm.py"
@@ -30,51 +36,91 @@ _SETTINGS: dict[str, Any] = {
     "num_steps": 24,
     "num_minibatches": 2,
     "update_epochs": 2,
-    "learning_rate": 1e-3,
+    "learning_rate": 3e-3,
+    "anneal_lr": True,
     "gamma": 0.9,
     "gae_lambda": 0.8,
-    "clip_coef": 0.01,
+    # Small enough that ratios and values are clipped, and gradients too.
+    "clip_coef": 0.02,
     "max_grad_norm": 0.3,
-    # A new policy is nearly even: its entropy counts only with a large weight.
-    "ent_coef": 20.0,
+    "ent_coef": 0.05,
+    "vf_coef": 0.7,
 }
-_ENVIRONMENTS = {
-    ATARI: "mosaic/Catch-v0",
-    ENVPOOL: "Breakout-v5",
-    PROCGEN: "starpilot",
-    PETTINGZOO: "pong_v3",
+_GROUP: dict[str, Any] = {
+    **{name: value for name, value in _SETTINGS.items() if name != "num_envs"},
+    "local_num_envs": 2,
+    "world_size": 2,
+    "num_minibatches": 1,
+    "update_epochs": 1,
 }
+_ADAM_BETA = 0.9
+# What a file calls its games.
+_GAMES = ("AtariEnvs", "EnvPoolEnvs", "MultiAgentAtari")
+
+
+def made_small(module: ModuleType) -> ModuleType:
+    """The file with random pictures for games and a small network: the rest is in question."""
+    for name in _GAMES:
+        if hasattr(module, name):
+            setattr(module, name, NoisePool)
+    module.Agent = SmallAgent
+    return module
+
+
+def _turns(subject: Subject, **arguments: Any) -> tuple[list[Turn], Any]:
+    settings = {**_SETTINGS, **arguments}
+    kind = Trial
+    if subject.file == MULTIGPU:
+        settings |= {"local_num_envs": settings.pop("num_envs"), "world_size": 1}
+        kind = GroupTrial
+    turns = rehearse(made_small(subject.module), kind=kind, **settings)
+    return turns, subject.module.Args(**settings)
+
+
+def _same(subject: Subject, **arguments: Any) -> set[str]:
+    """Compare every turn with a plain one; the ways in which episodes ended."""
+    turns, args = _turns(subject, **arguments)
+    kinds = set()
+    for turn in turns:
+        agent = AsPlain(SmallAgent(NoisePool("", 1)))
+        share = 1 - turn.step / args.total_timesteps if args.anneal_lr else 1.0
+        expected = replay(turn, args, agent, share * args.learning_rate)
+        assert_logged(turn, expected.logged)
+        assert_weights(turn.after["agent"], agent.network.state_dict())
+        kinds |= Rollout.of(turn).kinds
+    return kinds
+
+
+def assert_logged(turn: Turn, wanted: dict[str, float]) -> None:
+    """What a turn logged is what it should have."""
+    for name, number in wanted.items():
+        np.testing.assert_allclose(turn.logged[name], number, rtol=2e-3, atol=1e-5, err_msg=name)
+
+
+def assert_weights(reached: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """A network's numbers are what they should be."""
+    for name, tensor in wanted.items():
+        torch.testing.assert_close(
+            torch.as_tensor(reached[name]), tensor, rtol=2e-3, atol=2e-5, msg=name
+        )
 
 
 def a_turn_is_that_of_the_paper(subject: Subject) -> None:
-    """Weights and losses after each turn are those of a plain implementation around the file's own
-    convolutions."""
-    settings = {**_SETTINGS, "env_id": _ENVIRONMENTS[subject.file]}
-    turns = rehearse(subject.module, **settings)
-    args = subject.module.Args(**settings)
-    for turn in turns:
-        torch.manual_seed(0)
-        envs = type("Spaces", (), _spaces(turn.steps[0].obs, turn.before["agent"]))
-        agent = AsPlain(subject.module.Agent(envs))
-        share = 1 - turn.step / args.total_timesteps if args.anneal_lr else 1.0
-        expected = replay(turn, args, agent, share * args.learning_rate)
-        for name, wanted in expected.logged.items():
-            np.testing.assert_allclose(
-                turn.logged[name], wanted, rtol=5e-3, atol=1e-4, err_msg=name
-            )
-        for name, wanted in agent.network.state_dict().items():
-            reached = torch.as_tensor(turn.after["agent"][name])
-            torch.testing.assert_close(reached, wanted, rtol=1e-2, atol=2e-4, msg=name)
-    if subject.file in (ATARI, ENVPOOL):
-        assert any(Rollout.of(turn).terminated.any() for turn in turns), "no life was lost"
+    """Weights and losses after each turn are those of a plain implementation, around a small
+    network; episodes end both ways."""
+    assert _same(subject) == {"terminated", "truncated"}
 
 
-def _spaces(obs: np.ndarray, agent: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "num_envs": len(obs),
-        "single_observation_space": gym.spaces.Box(0, 255, obs.shape[1:], np.uint8),
-        "single_action_space": gym.spaces.Discrete(len(agent["actor.bias"])),
-    }
+def options_do_what_they_say(subject: Subject) -> None:
+    """Without normalised advantages, clipped values and annealing it is still that of the paper."""
+    _same(subject, norm_adv=False, clip_vloss=False, anneal_lr=False, max_grad_norm=100.0)
+
+
+def updates_stop_early(subject: Subject) -> None:
+    """With a target for the change of the policy, no epoch begins once it is passed."""
+    for target, epochs in ((1e-9, 1), (1e9, 3)):
+        turns, _ = _turns(subject, target_kl=target, update_epochs=3)
+        assert [len(turn.orders) for turn in turns] == [epochs] * len(turns)
 
 
 def a_rollout_is_what_its_steps_were(subject: Subject) -> None:
@@ -144,34 +190,130 @@ def acting_forgets_where_an_episode_ended(subject: Subject) -> None:
     assert np.array(ended[1:]).any()
 
 
+def _two_processes(subject: Subject, **arguments: Any) -> list[Any]:
+    """One turn of two processes that learn together, as threads that exchange real gradients."""
+    module, meeting, given = made_small(subject.module), Barrier(2, timeout=10), {}
+    args = module.Args(cuda=False, **{**_GROUP, **arguments})
+
+    def all_reduce(numbers: Tensor) -> None:
+        given[get_ident()] = numbers.clone()
+        meeting.wait()
+        numbers.copy_(torch.stack(list(given.values())).sum(dim=0))
+        meeting.wait()
+
+    torch.manual_seed(1)
+    shares = [module.Share(args, rank, torch.device("cpu"), None) for rank in range(2)]
+    shares[1].agent.load_state_dict(shares[0].agent.state_dict())
+    with patch.object(torch.distributed, "all_reduce", all_reduce), ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda share: share.turn(args.learning_rate), shares))
+    return shares
+
+
+def _gradient(share: Any) -> Tensor:
+    return torch.as_tensor(share.optimizer.state_dict()["mean"]) / (1 - _ADAM_BETA)
+
+
+def processes_learn_as_one(subject: Subject) -> None:
+    """Two processes play different games, learn from the average of both gradients, clipped after
+    averaging, and so stay equal."""
+    alone = []
+    for rank in range(2):
+        module = made_small(subject.module)
+        args = module.Args(cuda=False, **{**_GROUP, "world_size": 1, "max_grad_norm": 1e9})
+        torch.manual_seed(1)
+        share = module.Share(args, rank, torch.device("cpu"), None)
+        share.turn(args.learning_rate)
+        alone.append(_gradient(share))
+    assert not torch.allclose(*alone, rtol=0.1)
+    average = torch.stack(alone).mean(dim=0)
+    for limit in (0.05, 1e9):
+        shares = _two_processes(subject, max_grad_norm=limit)
+        expected = average * min(1.0, limit / float(average.norm()))
+        for share in shares:
+            assert_same_gradient(_gradient(share), expected)
+        one, other = (flat(share.agent.state_dict()) for share in shares)
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
+def processes_stop_together(subject: Subject) -> None:
+    """A target for the change of the policy between those of two processes ends both or none: one
+    that continued alone would wait for the other for ever."""
+    settings: dict[str, Any] = {"num_minibatches": 2, "update_epochs": 3}
+    taken = []
+    # Somewhere between the two processes' own changes they would part, if each decided alone.
+    for target in (1e-9, *np.geomspace(1e-4, 1e-2, 8), 1e9):
+        shares = _two_processes(subject, target_kl=float(target), **settings)
+        one, other = (int(share.optimizer.state_dict()["step"]) for share in shares)
+        assert one == other
+        taken.append(one)
+    assert (taken[0], taken[-1]) == (2, 6)
+
+
 PIXELS: tuple[Check, ...] = (a_turn_is_that_of_the_paper,)
+GROUP: tuple[Check, ...] = (processes_learn_as_one,)
 MEMORY: tuple[Check, ...] = (a_rollout_is_what_its_steps_were,)
 WHOLE: tuple[Check, ...] = (turns_go_through_whole_rollouts,)
 FORGETS: tuple[Check, ...] = (acting_forgets_where_an_episode_ended,)
 
-# What needs a truncated episode is shown on flat observations, where one can be had at once.
-_NOT_HERE = {"truncation counts as an end"}
-# In the first steps of Breakout nothing is earned that could flow anywhere.
-_FLOW = "advantages flow from one episode into the one before"
-# These lose nothing so early; their learning rate does not fall by default.
-_ENDS = {_FLOW, "termination is ignored"}
-_LEFT_OUT = {
-    ENVPOOL: {_FLOW},
-    PROCGEN: {*_ENDS, "the learning rate rises"},
-    PETTINGZOO: _ENDS,
+_SAME_CHECK: dict[Check, Check] = {
+    ppo.a_turn_is_that_of_the_paper: a_turn_is_that_of_the_paper,
+    ppo.options_do_what_they_say: options_do_what_they_say,
+    ppo.updates_stop_early: updates_stop_early,
 }
 
 
-def _edits(file: str) -> list[SimpleNamespace]:
-    left_out = _NOT_HERE | _LEFT_OUT.get(file, set())
-    return [edit for edit in SHARED if edit.checks == OF_FLAT and edit.why not in left_out]
+def shared_edits(*left_out: str) -> list[SimpleNamespace]:
+    """The edits of PPO's own lines, with the checks that do for pictures what PPO's do."""
+    return [
+        SimpleNamespace(
+            old=edit.old, new=edit.new, why=edit.why, checks=(_SAME_CHECK[edit.checks[0]],)
+        )
+        for edit in ppo.SHARED
+        if edit.checks[0] in _SAME_CHECK and edit.why not in left_out
+    ]
 
 
 MUTANTS = [
     *(
-        Mutant(file, edit.old, edit.new, edit.why, PIXELS, slow=file != ATARI)
+        Mutant(file, edit.old, edit.new, edit.why, edit.checks)
         for file in (ATARI, ENVPOOL, PROCGEN, PETTINGZOO)
-        for edit in _edits(file)
+        for edit in shared_edits()
+    ),
+    *(
+        Mutant(MULTIGPU, edit.old, edit.new, edit.why, edit.checks)
+        for edit in shared_edits("the learning rate rises")
+    ),
+    Mutant(MULTIGPU, "lr *= 1.0 - global", "lr *= 1.0 + global", "the learning rate rises", PIXELS),
+    Mutant(
+        MULTIGPU,
+        "            average(optimizer.gradient, args.world_size)\n",
+        "",
+        "each process learns alone",
+        GROUP,
+    ),
+    Mutant(MULTIGPU, "numbers /= world_size", "pass", "gradients add up", GROUP),
+    Mutant(
+        MULTIGPU,
+        "            average(optimizer.gradient, args.world_size)\n"
+        "            optimizer.clip_grad_norm_(args.max_grad_norm)\n",
+        "            optimizer.clip_grad_norm_(args.max_grad_norm)\n"
+        "            average(optimizer.gradient, args.world_size)\n",
+        "gradients are clipped before they are averaged",
+        GROUP,
+    ),
+    Mutant(
+        MULTIGPU,
+        "        self.rng = Random(args.seed + 1000 * rank)\n",
+        "        rank = 0\n        self.rng = Random(args.seed)\n",
+        "all processes play the same games",
+        GROUP,
+    ),
+    Mutant(
+        MULTIGPU,
+        "average((logratio.exp() - 1 - logratio).mean(), args.world_size).item()",
+        "(logratio.exp() - 1 - logratio).mean().item()",
+        "each process decides alone when to stop, and waits for the others for ever",
+        (processes_stop_together,),
     ),
     *(
         Mutant(file, old, new, why, MEMORY)

@@ -1,20 +1,22 @@
-"""PQN on flat observations: what its returns, its loss and its exploration must be."""
+"""PQN: what its returns, its loss and its exploration must be."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from mutants.learning import Learning
-from mutants.noise_envs import DISCRETE
-from mutants.rollouts import Rollout, load_state, plain_adam, q_lambda_returns
+from mutants.noise_envs import DISCRETE, NoisePool
+from mutants.rollouts import Rollout, SmallQ, load_state, plain_adam, q_lambda_returns
 from mutants.subject import Mutant, Subject
-from mutants.trial import Turn, rehearse
+from mutants.trial import State, Turn, rehearse
 
 PQN = "cleanrl/pqn.py"
+ENVPOOL = "cleanrl/pqn_atari_envpool.py"
 _SETTINGS: dict[str, Any] = {
     "env_id": DISCRETE,
     "total_timesteps": 192,
@@ -43,8 +45,21 @@ class _PlainQ(nn.Module):
         )
 
 
+def _plain(subject: Subject, state: State) -> nn.Module:
+    plain = _PlainQ() if subject.file == PQN else SmallQ(NoisePool("", 1))
+    return load_state(plain, state)
+
+
+def _best(q: nn.Module, obs: Tensor) -> Tensor:
+    values: Tensor = q.network(obs.flatten(0, 1))
+    return values.amax(-1).view(obs.shape[:2])
+
+
 def _turns(subject: Subject, **arguments: Any) -> tuple[list[Turn], Any]:
     settings = {**_SETTINGS, **arguments}
+    if subject.file == ENVPOOL:
+        subject.module.EnvPoolEnvs = NoisePool
+        subject.module.QNetwork = SmallQ
     return rehearse(subject.module, **settings), subject.module.Args(**settings)
 
 
@@ -54,12 +69,12 @@ def a_turn_is_that_of_the_paper(subject: Subject) -> None:
     turns, args = _turns(subject)
     kinds = set()
     for turn in turns:
-        q = load_state(_PlainQ(), turn.before["q_network"])
+        q = _plain(subject, turn.before["q_network"])
         rollout = Rollout.of(turn)
         kinds |= rollout.kinds
         with torch.no_grad():
             returns = q_lambda_returns(
-                rollout, lambda obs, q=q: q.network(obs).amax(-1), args.gamma, args.q_lambda
+                rollout, partial(_best, q), args.gamma, args.q_lambda
             ).flatten()
         lr = (1 - turn.step / args.total_timesteps) * args.learning_rate
         optimizer = plain_adam(torch.optim.RAdam, q, turn.before["optimizer"], lr, 1e-8)
@@ -93,7 +108,7 @@ def exploration_falls_from_random_to_greedy(subject: Subject) -> None:
         end_e=0.1,
         learning_rate=1e-12,
     )
-    q = load_state(_PlainQ(), turns[0].before["q_network"])
+    q = _plain(subject, turns[0].before["q_network"])
     greedy = []
     for turn in turns:
         rollout = Rollout.of(turn)
@@ -106,42 +121,37 @@ def exploration_falls_from_random_to_greedy(subject: Subject) -> None:
 TURN = (a_turn_is_that_of_the_paper,)
 EXPLORES = (exploration_falls_from_random_to_greedy,)
 
-MUTANTS = [
-    Mutant(
-        PQN, "args.gamma * goes_on[t] * following", "args.gamma * following", "ends ignored", TURN
-    ),
-    Mutant(
-        PQN,
+_LOOK_AHEAD = "args.q_lambda * following + (1 - args.q_lambda) * values[t + 1]"
+_EDITS = (
+    ("args.gamma * goes_on[t] * following", "args.gamma * following", "ends ignored", TURN),
+    (
         "rewards[t] += args.gamma * cut_off",
         "rewards[t] += 0 * cut_off",
         "truncation counts as an end",
         TURN,
     ),
-    Mutant(
-        PQN,
-        "args.q_lambda * following + (1 - args.q_lambda) * values[t + 1]",
-        "values[t + 1]",
-        "lambda is ignored: one-step returns",
-        TURN,
-    ),
-    Mutant(
-        PQN,
-        "args.q_lambda * following + (1 - args.q_lambda) * values[t + 1]",
+    (_LOOK_AHEAD, "values[t + 1]", "lambda is ignored: one-step returns", TURN),
+    (
+        _LOOK_AHEAD,
         "args.q_lambda * following + (1 - args.q_lambda) * values[t]",
         "the value of the state itself, not of the next one",
         TURN,
     ),
-    Mutant(PQN, "values[t] = q.max(axis=1)", "values[t] = q.mean(axis=1)", "no maximum", TURN),
-    Mutant(
-        PQN,
+    ("values[t] = q.max(axis=1)", "values[t] = q.mean(axis=1)", "no maximum", TURN),
+    (
         "optimizer.clip_grad_norm_(args.max_grad_norm)\n",
         "pass\n",
         "the gradient is not clipped",
         TURN,
     ),
+    ("(1.0 - global_step / (", "(1.0 + global_step / (", "the rate rises", TURN),
+    (".gather(1, actions)", ".gather(1, 0 * actions)", "the value of another action learns", TURN),
+    ("< epsilon", "> epsilon", "exploration rises, not falls", EXPLORES),
+)
+
+MUTANTS = [
+    *(Mutant(file, *edit) for file in (PQN, ENVPOOL) for edit in _EDITS),
     Mutant(PQN, "nn.LayerNorm(120)", "nn.Identity()", "no normalisation of layers", TURN),
-    Mutant(PQN, "(1.0 - global_step / (", "(1.0 + global_step / (", "the rate rises", TURN),
-    Mutant(PQN, "< epsilon", "> epsilon", "exploration rises, not falls", EXPLORES),
 ]
 
 LEARNING = [

@@ -11,6 +11,7 @@ import torch
 from cleanrl_worker.kit.atari import AtariEnvs
 from mutants import reference
 from mutants.families.dqn import FRAMES
+from mutants.rollouts import SmallQ
 from mutants.subject import Mutant, Subject
 from mutants.trial import Turn, rehearse
 
@@ -36,6 +37,7 @@ def _turns(subject: Subject, **arguments: object) -> list[Turn]:
 
 def _with_teacher(module: ModuleType) -> None:
     """A teacher with random weights stands in for a trained one, which a file would hold."""
+    module.QNetwork = module.TeacherNetwork = SmallQ
     torch.manual_seed(7)
     weights = module.TeacherNetwork(AtariEnvs("mosaic/Catch-v0", 1)).state_dict()
     module.find_teacher = lambda args, run, algorithm: None
@@ -49,15 +51,15 @@ def gradient_is_that_of_both_losses(subject: Subject) -> None:
     envs = AtariEnvs("mosaic/Catch-v0", 1)
     for turn in reference.learning_turns(turns):
         batch = turn.draws[0].batch
-        student, target = subject.module.QNetwork(envs), subject.module.QNetwork(envs)
+        student, target, teacher = (SmallQ(envs) for _ in range(3))
         student.load_state_dict(turn.before["q_network"])
         target.load_state_dict(turn.before["target_network"])
-        teacher = reference.load(reference.nature_cnn(4), turn.before["teacher"])
+        teacher.load_state_dict(turn.before["teacher"])
         following = target(batch.next_obs).detach().max(dim=1).values
         aim = batch.rewards + GAMMA * following * (1 - batch.dones)
         values = student(batch.obs)
         taken = values[torch.arange(len(aim)), batch.actions[:, 0]]
-        choice = (teacher(batch.obs / 255) / TEMPERATURE).softmax(dim=1).detach()
+        choice = (teacher(batch.obs) / TEMPERATURE).softmax(dim=1).detach()
         imitation = -(choice * (values / TEMPERATURE).log_softmax(dim=1)).sum(dim=1).mean()
         loss = (taken - aim).square().mean() + imitation
         expected = reference.gradient_of(loss, student)
