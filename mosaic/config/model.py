@@ -11,7 +11,7 @@ Parameters = dict[str, JsonValue]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 class GpuRequest(_Strict):
@@ -76,7 +76,7 @@ class Extras(BaseModel):
     (a flag of the algorithm, for instance), and the worker judges it.
     """
 
-    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True, defer_build=True)
 
     mode: Mode = "train"
     cuda: bool = False

@@ -6,7 +6,6 @@ crash the log shows what may still have to be done.
 """
 
 import signal
-from dataclasses import dataclass
 
 from mosaic.records.run import Outcome
 from mosaic.trainer.core.eventcodec import decode
@@ -77,6 +76,7 @@ from mosaic.trainer.core.stimuli import (
     WorkerResumed,
     WorkerSaid,
 )
+from mosaic.trainer.core.value import value
 from mosaic.trainer.core.verdict import verdict
 
 _Events = tuple[RunEvent, ...]
@@ -88,7 +88,7 @@ _SAID = {
 }
 
 
-@dataclass(frozen=True)
+@value
 class Now:
     """The two clocks."""
 
@@ -96,7 +96,7 @@ class Now:
     mono: float
 
 
-@dataclass(frozen=True)
+@value
 class Decision:
     """What to record and what to do."""
 

@@ -7,13 +7,14 @@ instead of a wrong row that is noticed weeks later.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from mosaic.errors import EventError
 from mosaic.records.run import Outcome
 from mosaic.trainer.core.events import Copied, Json, RunEvent
+from mosaic.trainer.core.value import value
 
 _Reader = Callable[[object], object]
 # What SQLite and protobuf can hold.
@@ -21,7 +22,7 @@ _LARGEST = 2**63
 _RECORDED = tuple(outcome for outcome in Outcome if outcome is not Outcome.DAMAGED)
 
 
-@dataclass(frozen=True)
+@value
 class _Slot:
     """One field of an event: its name in the class and in the log, and how it is read."""
 
@@ -31,7 +32,7 @@ class _Slot:
     required: bool
 
 
-@dataclass(frozen=True)
+@value
 class _Shape:
     """A class as it is stored; `rest` is the field for keys that have no field of their own."""
 

@@ -6,15 +6,16 @@ are the format on disk: they may be added to, never renamed.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 from mosaic.records.run import Outcome
+from mosaic.trainer.core.value import value
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
-@dataclass(frozen=True)
+@value
 class Request:
     """What a run asks of the machine."""
 
@@ -24,7 +25,7 @@ class Request:
     memory_mb: int = 0
 
 
-@dataclass(frozen=True)
+@value
 class Submitted:
     """The run was created."""
 
@@ -47,7 +48,7 @@ class Submitted:
     notes: str = ""
 
 
-@dataclass(frozen=True)
+@value
 class SlotsReserved:
     """The scheduler gave it slots; a supervisor is about to be started."""
 
@@ -57,7 +58,7 @@ class SlotsReserved:
     boot_id: str
 
 
-@dataclass(frozen=True)
+@value
 class LaunchTakenBack:
     """No supervisor was started; the slots are free again."""
 
@@ -65,7 +66,7 @@ class LaunchTakenBack:
     reason: str = ""
 
 
-@dataclass(frozen=True)
+@value
 class WorkerSpawned:
     """The supervisor started the worker."""
 
@@ -74,7 +75,7 @@ class WorkerSpawned:
     pid: int
 
 
-@dataclass(frozen=True)
+@value
 class Registered:
     """The handshake succeeded."""
 
@@ -82,14 +83,14 @@ class Registered:
     capabilities: Mapping[str, Json]
 
 
-@dataclass(frozen=True)
+@value
 class Started:
     """The worker began its work."""
 
     kind: ClassVar = "run_started"
 
 
-@dataclass(frozen=True)
+@value
 class PauseAsked:
     """A user asked for a pause."""
 
@@ -98,21 +99,21 @@ class PauseAsked:
     release: bool
 
 
-@dataclass(frozen=True)
+@value
 class Paused:
     """The worker has paused."""
 
     kind: ClassVar = "paused"
 
 
-@dataclass(frozen=True)
+@value
 class ResumeAsked:
     """A user asked to continue a paused run."""
 
     kind: ClassVar = "resume_requested"
 
 
-@dataclass(frozen=True)
+@value
 class SlotsRegained:
     """A paused run that had released its slots has slots again."""
 
@@ -120,28 +121,28 @@ class SlotsRegained:
     slots: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@value
 class Resumed:
     """The worker continues."""
 
     kind: ClassVar = "resumed"
 
 
-@dataclass(frozen=True)
+@value
 class CheckpointAsked:
     """A user asked for a checkpoint."""
 
     kind: ClassVar = "checkpoint_requested"
 
 
-@dataclass(frozen=True)
+@value
 class CheckpointConfirmed:
     """The worker answered: its newest checkpoint is of this moment."""
 
     kind: ClassVar = "checkpoint_confirmed"
 
 
-@dataclass(frozen=True)
+@value
 class CheckpointRefused:
     """The worker answered: it could not save."""
 
@@ -149,7 +150,7 @@ class CheckpointRefused:
     reason: str
 
 
-@dataclass(frozen=True)
+@value
 class CheckpointSaved:
     """A checkpoint is in the run directory under `path`."""
 
@@ -161,7 +162,7 @@ class CheckpointSaved:
     content: str = field(metadata={"name": "kind"})
 
 
-@dataclass(frozen=True)
+@value
 class Stalled:
     """No sign of life for a while."""
 
@@ -169,14 +170,14 @@ class Stalled:
     detail: str = ""
 
 
-@dataclass(frozen=True)
+@value
 class Recovered:
     """A stalled run showed a sign of life."""
 
     kind: ClassVar = "recovered"
 
 
-@dataclass(frozen=True)
+@value
 class AdoptedByDaemon:
     """A new daemon took the run over."""
 
@@ -184,7 +185,7 @@ class AdoptedByDaemon:
     epoch: int
 
 
-@dataclass(frozen=True)
+@value
 class StopAsked:
     """The run is to end; `kill_at_mono` is when patience ends."""
 
@@ -194,7 +195,7 @@ class StopAsked:
     kill_at_mono: float
 
 
-@dataclass(frozen=True)
+@value
 class CompletionReported:
     """The worker said that it has done what it was asked."""
 
@@ -202,7 +203,7 @@ class CompletionReported:
     said: Mapping[str, Json] = field(default_factory=dict, metadata={"rest": True})
 
 
-@dataclass(frozen=True)
+@value
 class FailureReported:
     """The worker said why it failed."""
 
@@ -211,7 +212,7 @@ class FailureReported:
     said: Mapping[str, Json] = field(default_factory=dict, metadata={"rest": True})
 
 
-@dataclass(frozen=True)
+@value
 class WorkerNoted:
     """Anything else the worker wants remembered."""
 
@@ -220,7 +221,7 @@ class WorkerNoted:
     said: Mapping[str, Json] = field(default_factory=dict, metadata={"rest": True})
 
 
-@dataclass(frozen=True)
+@value
 class Faulted:
     """Something is wrong beyond repair; its processes are being killed."""
 
@@ -228,7 +229,7 @@ class Faulted:
     reason: str
 
 
-@dataclass(frozen=True)
+@value
 class ProcessesEnded:
     """Every process of the run is dead."""
 
@@ -238,7 +239,7 @@ class ProcessesEnded:
     detail: str = ""
 
 
-@dataclass(frozen=True)
+@value
 class Settled:
     """The run is over."""
 
@@ -248,7 +249,7 @@ class Settled:
     finished_at: float
 
 
-@dataclass(frozen=True)
+@value
 class Annotated:
     """A user wrote something about the run; None leaves a field as it is."""
 
@@ -258,7 +259,7 @@ class Annotated:
     tags: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True)
+@value
 class Copied:
     """The run was imported as a copy of another home's run."""
 
@@ -266,14 +267,14 @@ class Copied:
     parent_run_id: str
 
 
-@dataclass(frozen=True)
+@value
 class Deleted:
     """The run was moved to the trash."""
 
     kind: ClassVar = "deleted"
 
 
-@dataclass(frozen=True)
+@value
 class Restored:
     """The run was taken out of the trash."""
 

@@ -5,12 +5,13 @@ resources it needs, so that later ones cannot overtake it on these, only beside 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mosaic.trainer.core.events import Request
+from mosaic.trainer.core.value import value
 
 
-@dataclass(frozen=True)
+@value
 class Machine:
     """What there is, and who has it.
 
@@ -41,7 +42,7 @@ class Machine:
         ]
 
 
-@dataclass(frozen=True)
+@value
 class Claim:
     """A run that wants slots. `order` is its age: smaller is older."""
 
@@ -51,7 +52,7 @@ class Claim:
     order: str = ""
 
 
-@dataclass(frozen=True)
+@value
 class Plan:
     """Slots for those who may start, a sentence for those who may not."""
 

@@ -5,7 +5,7 @@ is the only place that decides which events happen.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any
 
 from mosaic.errors import InvalidTransitionError
@@ -45,6 +45,7 @@ from mosaic.trainer.core.events import (
     WorkerNoted,
     WorkerSpawned,
 )
+from mosaic.trainer.core.value import value
 
 # A run keeps this many checkpoints in its row; the files are the worker's to prune.
 _MOST_CHECKPOINTS = 50
@@ -68,7 +69,7 @@ TRANSITIONS: frozenset[tuple[State, State]] = frozenset(
 )
 
 
-@dataclass(frozen=True)
+@value
 class Event:
     """One entry of a run's log.
 
@@ -85,7 +86,7 @@ class Event:
     what: RunEvent
 
 
-@dataclass(frozen=True)
+@value
 class Checkpoint:
     """A saved state of the agent, as the worker announced it."""
 
@@ -96,7 +97,7 @@ class Checkpoint:
     saved_at: float
 
 
-@dataclass(frozen=True)
+@value
 class Run:
     """The row: the fold of a run's events."""
 

@@ -1,13 +1,14 @@
 """What can happen to a run: calls, the worker's lines, deadlines, ended processes. Plain data."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from mosaic.records.run import Outcome
 from mosaic.trainer.core.events import Json
+from mosaic.trainer.core.value import value
 
 
-@dataclass(frozen=True)
+@value
 class SlotsGranted:
     """The scheduler found room."""
 
@@ -16,21 +17,21 @@ class SlotsGranted:
     boot_id: str
 
 
-@dataclass(frozen=True)
+@value
 class LaunchUndone:
     """No supervisor was started: the daemon died before that, or the machine was short of room."""
 
     reason: str = ""
 
 
-@dataclass(frozen=True)
+@value
 class LaunchFailed:
     """The supervisor could not start the worker."""
 
     reason: str
 
 
-@dataclass(frozen=True)
+@value
 class Spawned:
     """The supervisor wrote down the worker's process."""
 
@@ -38,21 +39,21 @@ class Spawned:
     pid: int
 
 
-@dataclass(frozen=True)
+@value
 class WorkerRegistered:
     """The handshake succeeded."""
 
     capabilities: Mapping[str, Json]
 
 
-@dataclass(frozen=True)
+@value
 class HandshakeRefused:
     """The worker speaks another protocol."""
 
     reason: str
 
 
-@dataclass(frozen=True)
+@value
 class WorkerSaid:
     """A lifecycle line other than a vital sign."""
 
@@ -60,7 +61,7 @@ class WorkerSaid:
     data: Mapping[str, Json] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@value
 class CancelRequested:
     """A user, or a limit, wants it to end."""
 
@@ -69,46 +70,46 @@ class CancelRequested:
     reason: str = "cancelled by the user"
 
 
-@dataclass(frozen=True)
+@value
 class PauseRequested:
     """A user asked for a pause."""
 
     release: bool = False
 
 
-@dataclass(frozen=True)
+@value
 class ResumeRequested:
     """A user asked to continue it."""
 
 
-@dataclass(frozen=True)
+@value
 class WorkerPaused:
     """The worker reached a safe point, or the group was stopped."""
 
 
-@dataclass(frozen=True)
+@value
 class WorkerResumed:
     """The worker continues."""
 
 
-@dataclass(frozen=True)
+@value
 class CheckpointRequested:
     """A user asked for a checkpoint now."""
 
 
-@dataclass(frozen=True)
+@value
 class WorkerCheckpointed:
     """The worker answered that its newest checkpoint is of this moment."""
 
 
-@dataclass(frozen=True)
+@value
 class WorkerRefused:
     """The worker answered that it cannot do what it was asked."""
 
     reason: str
 
 
-@dataclass(frozen=True)
+@value
 class DeadlinePassed:
     """A clock ran out: `launch`, `handshake`, `wallclock`, `grace` or `heartbeat`."""
 
@@ -117,26 +118,26 @@ class DeadlinePassed:
     grace_s: float = 0.0
 
 
-@dataclass(frozen=True)
+@value
 class SignOfLife:
     """A heartbeat or metrics line of a stalled run."""
 
 
-@dataclass(frozen=True)
+@value
 class Adopted:
     """A new daemon found the run's processes alive."""
 
     epoch: int
 
 
-@dataclass(frozen=True)
+@value
 class StragglersFound:
     """The worker ended but left processes behind."""
 
     count: int
 
 
-@dataclass(frozen=True)
+@value
 class ProcessEnded:
     """Every process of the run is proven dead. Without a code it is not known how it ended."""
 
@@ -147,7 +148,7 @@ class ProcessEnded:
     memory: bool = False
 
 
-@dataclass(frozen=True)
+@value
 class AnnotateRequested:
     """A user wrote something about the run; None leaves a field as it is."""
 
@@ -156,19 +157,19 @@ class AnnotateRequested:
     tags: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True)
+@value
 class DeleteRequested:
     """A user wants the run in the trash, or with `purge` gone for good."""
 
     purge: bool = False
 
 
-@dataclass(frozen=True)
+@value
 class RestoreRequested:
     """A user wants the run back from the trash."""
 
 
-@dataclass(frozen=True)
+@value
 class ImportedAsCopy:
     """The run came from another home, where it is called `original`."""
 
