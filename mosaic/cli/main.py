@@ -56,6 +56,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "replay": ("play", "replay", "Replay a recorded episode."),
     "workers": ("workers", "workers", "List workers and their algorithms."),
     "check-worker": ("workers", "check_worker", "Check that a worker follows the contract."),
+    "worker": ("workers", "worker", "Write a worker of your own."),
     "doctor": ("doctor", "doctor", "Check this installation for problems."),
     "gui": ("gui", "gui", "Open the workbench."),
     "completion": ("completion", "completion", "Print the completion script for your shell."),

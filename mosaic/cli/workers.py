@@ -1,15 +1,20 @@
 """`mosaic workers` and `mosaic check-worker`."""
 
 from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from mosaic.cli import output
 from mosaic.cli.options import json_option
 from mosaic.config.suggest import did_you_mean
-from mosaic.errors import InvalidConfigError, Problem
+from mosaic.errors import InvalidArgumentError, InvalidConfigError, Problem
 from mosaic.workers import hooks
 from mosaic.workers.discovery import DiscoveredWorker, discover
+
+if TYPE_CHECKING:
+    from mosaic.workers.check import CheckResult
 
 
 @click.command()
@@ -76,7 +81,8 @@ def _print_algorithms(worker_type: str, as_json: bool) -> int:
 def check_worker(name: str, as_json: bool) -> int:
     """Check that a worker follows the contract.
 
-    Checks handshake, order of events, pause, cancel and exit codes.
+    Checks its hooks, handshake, order of events, pause, cancel, exit codes, what it prints and
+    what it saves. Rules that could not be checked are listed as skipped.
     """
     from mosaic.workers.check import check_worker as check
 
@@ -84,10 +90,45 @@ def check_worker(name: str, as_json: bool) -> int:
     for result in check(name):
         results.append(asdict(result))
         if not as_json:
-            passed = output.Styled("ok  ", "green")
-            mark = passed if result.passed else output.Styled("FAIL", "bold red")
-            output.say(mark, f"{result.rule}: {result.detail}")
+            output.say(_mark(result), f"{result.rule}: {result.detail}")
     if as_json:
         output.print_json(results)
     failed = [result for result in results if not result["passed"]]
     return 1 if failed or not results else 0
+
+
+def _mark(result: "CheckResult") -> output.Styled:
+    if result.skipped:
+        return output.Styled("skip", "yellow")
+    return output.Styled("ok  ", "green") if result.passed else output.Styled("FAIL", "bold red")
+
+
+@click.group("worker")
+def worker() -> None:
+    """Write a worker of your own."""
+
+
+@worker.command("new")
+@click.argument("name")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where to put it (default: ./NAME).",
+)
+def new(name: str, folder: Path | None) -> int:
+    """Write a package with a worker NAME that trains, resumes and evaluates.
+
+    It passes `mosaic check-worker` as it is; put your own learning in its place.
+    """
+    from mosaic.workers import scaffold
+
+    scaffold.check_name(name, discover())
+    place = (folder or Path(name)).absolute()
+    try:
+        written = scaffold.write_package(name, place)
+    except OSError as error:
+        raise InvalidArgumentError(f"cannot write {place}: {error.strerror}") from None
+    for path in written:
+        output.say(f"  {path.relative_to(place)}")
+    output.say(f"wrote {place}; next:\n  pip install -e {place}\n  mosaic check-worker {name}")
+    return 0

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from mosaic.fastlane.frame import Frame, FrameMetrics, Pixels
     from mosaic.fastlane.pixels import as_rgb, encode_jpeg, shrink, tile
     from mosaic.fastlane.reader import FrameReader
+    from mosaic.fastlane.settings import Settings, untapped
+    from mosaic.fastlane.tap import FrameTap
     from mosaic.fastlane.writer import LaneWriter
 
 __all__ = [
@@ -27,28 +29,34 @@ __all__ = [
     "Frame",
     "FrameMetrics",
     "FrameReader",
+    "FrameTap",
     "LaneTakenError",
     "LaneWriter",
     "NoFramesError",
     "NoRoomForFramesError",
     "Pixels",
+    "Settings",
     "as_rgb",
     "encode_jpeg",
     "shrink",
     "sweep_leftovers",
     "tile",
+    "untapped",
 ]
 
 _HOMES = {
     "Frame": "frame",
     "FrameMetrics": "frame",
     "FrameReader": "reader",
+    "FrameTap": "tap",
     "LaneWriter": "writer",
     "Pixels": "frame",
+    "Settings": "settings",
     "as_rgb": "pixels",
     "encode_jpeg": "pixels",
     "shrink": "pixels",
     "tile": "pixels",
+    "untapped": "settings",
 }
 
 

@@ -1,22 +1,30 @@
-"""`mosaic check-worker`: any worker against the contract, with a real daemon of its own."""
+"""`mosaic check-worker`: any worker against the contract, with a real daemon of its own.
+
+Two runs are made: a long one that is paused and cancelled, and a short one that ends by itself.
+What each of them printed and saved is looked at afterwards (`mosaic.workers.evidence`).
+"""
 
 import json
+import secrets
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mosaic.config import build
-from mosaic.errors import InvalidConfigError, MosaicError, WorkerContractError
+from mosaic.config.suggest import did_you_mean
+from mosaic.connect import auth
+from mosaic.errors import HookError, MosaicError, WorkerContractError
 from mosaic.records import RunRecord, State
 from mosaic.system import processes
+from mosaic.workers import evidence, hooks
 from mosaic.workers.capabilities import WorkerCapabilities
 from mosaic.workers.discovery import discover
-from mosaic.workers.lifecycle import LifecycleLine, parse_line
+from mosaic.workers.lifecycle import LifecycleLine
 
 if TYPE_CHECKING:
     from mosaic.client import TrainerClient
@@ -28,13 +36,25 @@ _TERMINATED = 143
 _NO_RUN = RunRecord(run_id="")
 
 
+# What a run is given to keep to itself; its worker must never print it.
+_PASSWORD_VARIABLE = "CHECK_WORKER_PASSWORD"
+
+
 @dataclass(frozen=True)
 class CheckResult:
-    """One rule and whether it holds."""
+    """One rule and whether it holds.
+
+    Attributes:
+        rule: The rule's name.
+        passed: Whether it holds.
+        detail: What was seen.
+        skipped: It could not be looked at, because a rule before it was broken.
+    """
 
     rule: str
     passed: bool
     detail: str
+    skipped: bool = False
 
 
 @dataclass
@@ -45,11 +65,14 @@ class _Bench:
     capabilities: WorkerCapabilities
     configs: dict[str, dict[str, Any]]
     patience_s: float
+    password: str = field(default_factory=lambda: secrets.token_hex(16))
     record: RunRecord = _NO_RUN
 
     def submit(self, which: str) -> None:
         worker = build.Worker(self.capabilities.worker_type, self.capabilities.module)
-        self.record = self.trainer.submit(build.any_worker(worker, self.configs[which]))
+        document = build.any_worker(worker, self.configs[which]).document()
+        document["environment"] = {_PASSWORD_VARIABLE: self.password}
+        self.record = self.trainer.submit(document)
 
     def until(self, reached: Callable[[RunRecord], bool], limit_s: float, what: str) -> None:
         deadline = time.monotonic() + limit_s
@@ -62,19 +85,16 @@ class _Bench:
                 raise WorkerContractError(f"the run ended before {what}: {reason}")
             if time.monotonic() > deadline:
                 state = self.record.state
-                raise WorkerContractError(f"still {state} after {limit_s:g} s, waiting for {what}")
+                hint = evidence.broken_lines(self.record)
+                raise WorkerContractError(
+                    f"still {state} after {limit_s:g} s, waiting for {what}"
+                    + (f"; {hint[0]}" if hint else "")
+                )
             time.sleep(0.05)
 
     def lines(self) -> list[LifecycleLine]:
         """The worker's lifecycle lines that keep the contract."""
-        path = Path(self.record.run_dir) / "logs" / "stdout.log"
-        lines, newest = [], 0
-        for raw in path.read_bytes().split(b"\n") if path.exists() else []:
-            parsed = parse_line(raw, self.record.run_id, newest)
-            if isinstance(parsed, LifecycleLine):
-                newest = parsed.seq
-                lines.append(parsed)
-        return lines
+        return evidence.good_lines(self.record)
 
 
 Rule = tuple[str, Callable[[_Bench], str]]
@@ -86,9 +106,11 @@ def check_worker(name: str) -> Iterator[CheckResult]:
     Raises:
         WorkerContractError: It is not installed.
     """
-    worker = discover().get(name)
+    found = discover()
+    worker = found.get(name)
     if worker is None or worker.capabilities is None:
-        problem = worker.problem if worker else "nothing of this name is installed"
+        missing = f"nothing of this name is installed{did_you_mean(name, found)}"
+        problem = worker.problem if worker else missing
         raise WorkerContractError(f"{name} cannot be checked: {problem}")
     yield from check_capabilities(worker.capabilities)
 
@@ -101,8 +123,10 @@ def check_capabilities(
         configs = _configs(capabilities)
     except WorkerContractError as error:
         yield CheckResult("descriptor", False, str(error))
+        yield from _skipped(("hooks", "exit code of a bad start", *_RULE_NAMES))
         return
     yield CheckResult("descriptor", True, f"{capabilities.worker_type}: {capabilities.module}")
+    yield _hooks(capabilities)
     yield _bad_start(capabilities)
     from mosaic.client import TrainerClient
     from mosaic.config.paths import Home
@@ -122,12 +146,23 @@ def check_capabilities(
 
 def _on_the_bench(bench: _Bench) -> Iterator[CheckResult]:
     for rules in (_LIFE, _SHORT_LIFE):
+        broken = False
         for rule, check in rules:
+            # What was printed and saved can be judged however the run ended.
+            if broken and check not in _AFTERWARDS:
+                yield from _skipped((rule,))
+                continue
             try:
                 yield CheckResult(rule, True, check(bench))
-            except (WorkerContractError, InvalidConfigError) as error:
+            except (MosaicError, TimeoutError) as error:
+                broken = True
                 yield CheckResult(rule, False, str(error))
-                break
+        bench.trainer.cancel(bench.record.run_id) if bench.record.live else None
+
+
+def _skipped(rules: Iterable[str]) -> Iterator[CheckResult]:
+    for rule in rules:
+        yield CheckResult(rule, False, "not checked: a rule before it is broken", skipped=True)
 
 
 def _configs(capabilities: WorkerCapabilities) -> dict[str, dict[str, Any]]:
@@ -141,6 +176,21 @@ def _configs(capabilities: WorkerCapabilities) -> dict[str, dict[str, Any]]:
     if missing:
         raise WorkerContractError(f"check_config lacks {', '.join(sorted(missing))}")
     return configs
+
+
+def _hooks(capabilities: WorkerCapabilities) -> CheckResult:
+    """Every hook loads, and those that list things answer as the contract asks."""
+    problems = [str(error) for error in hooks.failures(capabilities)]
+    if not problems:
+        try:
+            names = hooks.algorithms(capabilities)
+            for name in names if capabilities.describe else ():
+                hooks.describe(capabilities, name)
+            hooks.environments(capabilities)
+        except (HookError, ValueError) as error:
+            problems.append(str(error))
+    given = [name for name in hooks.NAMES if getattr(capabilities, name)]
+    return CheckResult("hooks", not problems, "; ".join(problems) or ", ".join(given) or "none")
 
 
 def _bad_start(capabilities: WorkerCapabilities) -> CheckResult:
@@ -177,10 +227,7 @@ def _signs_of_life(bench: _Bench) -> str:
 
     # The contract allows 30 s between two signs of life.
     bench.until(beats, 35.0, "a heartbeat or metrics line")
-    quarantined = bench.record.quarantined_lines
-    if quarantined:
-        raise WorkerContractError(f"{quarantined} of its lines break the lifecycle format")
-    return "heartbeat or metrics seen, every line well formed"
+    return "heartbeat or metrics seen"
 
 
 def _pause(bench: _Bench) -> str:
@@ -211,9 +258,10 @@ def _cancel(bench: _Bench) -> str:
     if record.exit_code != _TERMINATED:
         code = record.exit_code
         raise WorkerContractError(f"exit code {code} after SIGTERM, the contract asks for 143")
-    last = bench.lines()[-1]
-    if last.event != "run_failed" or last.fields["reason"] != "terminated":
-        raise WorkerContractError(f"its last line is {last.event}, not run_failed: terminated")
+    lines = bench.lines()
+    if not lines or lines[-1].event != "run_failed" or lines[-1].fields["reason"] != "terminated":
+        last = lines[-1].event if lines else "missing"
+        raise WorkerContractError(f"its last line is {last}, not run_failed: terminated")
     return "exit code 143, last line run_failed: terminated, nothing left behind"
 
 
@@ -224,8 +272,9 @@ def _completion(bench: _Bench) -> str:
     if not record.completed:
         raise WorkerContractError(f"it ended {record.outcome}: {record.reason}")
     events = [line.event for line in bench.lines()]
-    if events[-1] != "run_completed":
-        raise WorkerContractError(f"its last line is {events[-1]}, not run_completed")
+    if events[-1:] != ["run_completed"]:
+        last = events[-1] if events else "missing"
+        raise WorkerContractError(f"its last line is {last}, not run_completed")
     return "run_completed, exit code 0"
 
 
@@ -236,10 +285,26 @@ def _event_order(bench: _Bench) -> str:
         raise WorkerContractError(f"its events are not dense: {numbers}")
     kinds = [event.kind for event in events]
     order = ("spawned", "worker_registered", "run_started", "completion_reported", "settled")
+    missing = [kind for kind in order if kind not in kinds]
+    if missing:
+        raise WorkerContractError(f"its events lack {', '.join(missing)}: {', '.join(kinds)}")
     places = [kinds.index(kind) for kind in order]
     if places != sorted(places):
         raise WorkerContractError(f"its events come out of order: {', '.join(kinds)}")
     return " → ".join(order)
+
+
+def _output(bench: _Bench) -> str:
+    """What it printed: well-formed lines of this run, not too many, and no secret."""
+    home = bench.trainer.home
+    key = auth.launch_key(auth.load_token(home.token), bench.record.run_id)
+    return evidence.judge_output(
+        bench.record, {"MOSAIC_LAUNCH_KEY": key, _PASSWORD_VARIABLE: bench.password}
+    )
+
+
+def _checkpoints(bench: _Bench) -> str:
+    return evidence.judge_checkpoints(bench.record)
 
 
 _LIFE: tuple[Rule, ...] = (
@@ -248,8 +313,16 @@ _LIFE: tuple[Rule, ...] = (
     ("signs of life", _signs_of_life),
     ("pause and resume", _pause),
     ("cancel", _cancel),
+    ("output of the long run", _output),
 )
-_SHORT_LIFE: tuple[Rule, ...] = (("completion", _completion), ("event order", _event_order))
+_SHORT_LIFE: tuple[Rule, ...] = (
+    ("completion", _completion),
+    ("event order", _event_order),
+    ("output of the short run", _output),
+    ("checkpoints", _checkpoints),
+)
+_AFTERWARDS = (_output, _checkpoints)
+_RULE_NAMES = tuple(rule for rule, _ in (*_LIFE, *_SHORT_LIFE))
 
 
 def _cpu_ticks(run_id: str) -> int:

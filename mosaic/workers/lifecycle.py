@@ -281,7 +281,7 @@ def _checked(
     if not isinstance(event, str) or event not in KNOWN_EVENTS:
         return QuarantinedLine(f"unknown event {str(event)[:40]!r}")
     if document.get("run_id") != run_id:
-        return QuarantinedLine("of another run")
+        return QuarantinedLine(f"of another run: {str(document.get('run_id'))[:40]!r}")
     if document.get("schema", SCHEMA) != SCHEMA:
         return QuarantinedLine(f"schema {document['schema']!r}, this daemon reads {SCHEMA}")
     if seq is None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cleanrl_worker.fastlane.pacing import FramePacer
+from mosaic.fastlane.pacing import FramePacer
 
 MS = 1_000_000
 

@@ -38,6 +38,8 @@ def main() -> None:
     if fault == "completes before it starts" and config["total_timesteps"] == 1:
         emit.run_completed()
     emit.run_started()
+    if fault == "no such checkpoint":
+        emit.checkpoint_saved("checkpoints/none.pt", 1, "0" * 64, "full")
     if fault == "malformed lines":
         print('{"event": "metrics", "values": NaN}', flush=True)
         print('{"event":"metrics","values":NaN}', flush=True)

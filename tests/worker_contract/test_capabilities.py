@@ -37,6 +37,8 @@ _NAMES = re.compile(r"cleanrl|spade|\bhuman\b|\bllm\b", re.IGNORECASE)
 # Modules whose sentences give a worker as an example, each for a reason of its own.
 _EXAMPLES = {
     "mosaic/config/model.py": "an older name of a setting is still read",
+    "mosaic/fastlane/cameras.py": "a render mode of Gymnasium",
+    "mosaic/fastlane/settings.py": "the variables have kept their documented names",
     "mosaic/curves/names.py": "charts are called as in CleanRL",
     "mosaic/workers/algorithms.py": "a prefix that a worker resolves by itself",
 }

@@ -4,9 +4,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from cleanrl_worker.fastlane import settings
-from cleanrl_worker.fastlane.cameras import has_display
 from cleanrl_worker.fastlane.site.fastlane_import_hook import install
+from mosaic.fastlane import settings
+from mosaic.fastlane.cameras import has_display
 
 SITE_FOLDER = Path(__file__).parent / "site"
 

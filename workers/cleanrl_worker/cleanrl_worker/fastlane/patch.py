@@ -9,8 +9,6 @@ from gymnasium.envs import registration
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
-from cleanrl_worker.fastlane.cameras import RGB
-from cleanrl_worker.fastlane.settings import Settings, is_tapping, read_settings, say_once
 from cleanrl_worker.fastlane.wrappers import (
     Batch,
     Env,
@@ -18,6 +16,8 @@ from cleanrl_worker.fastlane.wrappers import (
     FastLaneWrapper,
     Wrapper,
 )
+from mosaic.fastlane.cameras import RGB
+from mosaic.fastlane.settings import Settings, is_tapping, read_settings, say_once
 
 # What `make` puts around the order-enforcing wrapper, whose place the tap takes: the outermost
 # object keeps the type that the script expects.

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from cleanrl_worker.fastlane.cameras import RGB, Picture
-from cleanrl_worker.fastlane.settings import untapped
+from mosaic.fastlane.cameras import RGB, Picture
+from mosaic.fastlane.settings import untapped
 
 
 def render_from_state(env_id: str, read_state: Callable[[], object]) -> Callable[[], Picture]:

@@ -11,10 +11,10 @@ from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.wrappers import OrderEnforcing
 from numpy.typing import NDArray
 
-from cleanrl_worker.fastlane.cameras import Picture, photograph
-from cleanrl_worker.fastlane.settings import Settings
-from cleanrl_worker.fastlane.tap import FrameTap
 from mosaic.fastlane import BadFrameError
+from mosaic.fastlane.cameras import Picture, photograph
+from mosaic.fastlane.settings import Settings
+from mosaic.fastlane.tap import FrameTap
 
 # Observations, actions and infos are whatever the script's environment has: they pass through.
 Opaque: TypeAlias = Any

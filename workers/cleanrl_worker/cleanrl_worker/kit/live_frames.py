@@ -37,7 +37,7 @@ def without_own_taps() -> Iterator[None]:
     if not _wanted():
         yield
         return
-    from cleanrl_worker.fastlane.settings import untapped
+    from mosaic.fastlane.settings import untapped
 
     with untapped():
         yield

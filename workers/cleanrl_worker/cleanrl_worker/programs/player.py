@@ -8,11 +8,11 @@ from typing import Any, Protocol, TypeAlias
 import gymnasium as gym
 import numpy as np
 
-from cleanrl_worker.fastlane.cameras import photograph, prepare_rendering
 from cleanrl_worker.kit import observations
 from cleanrl_worker.kit.envs import make_env
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.types import Array, Batch, Space
+from mosaic.fastlane.cameras import photograph, prepare_rendering
 
 # Observation and action are of the environment's own kind.
 Observation: TypeAlias = Any

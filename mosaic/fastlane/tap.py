@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from cleanrl_worker.fastlane.cameras import Camera, Picture, camera_for, prepare_rendering
-from cleanrl_worker.fastlane.lanes import book
-from cleanrl_worker.fastlane.pacing import FramePacer, waited_ns
-from cleanrl_worker.fastlane.settings import Settings, read_settings, say_once
 from mosaic.fastlane import FastLaneError, FrameMetrics, LaneWriter, as_rgb, shrink, tile
+from mosaic.fastlane.cameras import Camera, Picture, camera_for, prepare_rendering
 from mosaic.fastlane.frame import Pixels
+from mosaic.fastlane.lanes import book
+from mosaic.fastlane.pacing import FramePacer, waited_ns
+from mosaic.fastlane.settings import Settings, read_settings, say_once
 
 # A loop may become a thousand times slower from one step to the next (evaluation, a reset): not so
 # many steps without a look that a viewer waits for seconds.

@@ -7,8 +7,8 @@ import re
 import weakref
 from typing import Protocol
 
-from cleanrl_worker.fastlane.settings import Settings
 from mosaic.fastlane import LaneTakenError, LaneWriter
+from mosaic.fastlane.settings import Settings
 
 # An environment that has not been stepped for so long has stopped: longer than a checkpoint of a
 # large replay memory or an update takes, shorter than a viewer's patience.
