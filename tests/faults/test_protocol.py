@@ -341,7 +341,7 @@ def test_n10_handshake_never_comes(make_trainer: MakeTrainer) -> None:
 def test_a_broken_worker_is_its_own_problem(trainer: Trainer) -> None:
     """A worker that cannot be loaded is refused by name; every other worker is as good as ever."""
     for worker, words in (
-        ("broken_check", "cannot check its configuration: ModuleNotFoundError"),
+        ("broken_check", "(no_such_module:check) failed: ModuleNotFoundError"),
         ("broken_package", "no worker 'broken_package' is installed"),
     ):
         with pytest.raises(InvalidConfigError) as refused:
