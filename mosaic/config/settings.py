@@ -30,6 +30,10 @@ class Settings(BaseModel):
         float, Field(gt=0, title="Grace period", description="from SIGTERM to SIGKILL")
     ] = 30.0
     handshake_timeout_s: Annotated[float, Field(gt=0, title="Handshake deadline")] = 60.0
+    check_timeout_s: Annotated[
+        float,
+        Field(gt=0, title="Check deadline", description="for a worker to check a configuration"),
+    ] = 60.0
     stall_after_s: Annotated[
         float,
         Field(gt=0, title="Stalled after", description="seconds without a heartbeat or a step"),

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, JsonValue, ValidationError
@@ -25,7 +25,6 @@ PATH_ESCAPES, UNKNOWN_PLACEHOLDER, DUPLICATE_KEY, TOO_LARGE = "CFG109", "CFG110"
 MISPLACED_CREDENTIAL = "CFG122"
 STRAY_ARTIFACT_KEY = "LOG705"
 
-WorkerValidator = Callable[[TrainRunConfig], Sequence[Problem]]
 WorkerFinder = Callable[[str], str]
 WorkerConfigType = TypeVar("WorkerConfigType", bound=WorkerRunConfig)
 
@@ -55,24 +54,40 @@ _BRANCHES = frozenset({"list[CurriculumStage]", "str"})
 
 def validate_train_run_config(
     document: str | bytes | Mapping[str, object],
-    worker_validators: Mapping[str, WorkerValidator | None] | None = None,
+    workers: Collection[str] | None = None,
     worker_of: WorkerFinder | None = None,
 ) -> TrainRunConfig:
-    """Check a configuration completely.
+    """Check a configuration, all but what only its worker knows.
 
     The text is parsed here and nowhere else in the process: later code gets the model.
 
     Args:
         document: JSON text or a parsed document, in the nested or the flat shape.
-        worker_validators: Known worker types with their own check, or None to accept any type.
+        workers: The worker types that are known, or None to accept any.
         worker_of: Names the worker of an algorithm, for a flat document that names none.
 
     Raises:
         InvalidConfigError: With every problem found.
     """
+    config, problems = examine(document, workers, worker_of)
+    if config is None or problems:
+        raise InvalidConfigError(problems)
+    return config
+
+
+def examine(
+    document: str | bytes | Mapping[str, object],
+    workers: Collection[str] | None = None,
+    worker_of: WorkerFinder | None = None,
+) -> tuple[TrainRunConfig | None, list[Problem]]:
+    """What `validate_train_run_config` knows of a document, for a caller that asks on.
+
+    Returns:
+        The configuration, None where the document is too broken to be one, and every problem.
+    """
     parsed, problems = _parse(document)
     if parsed is None:
-        raise InvalidConfigError(problems)
+        return None, problems
     try:
         nested = nest(parsed, worker_of)
     except InvalidConfigError as error:
@@ -84,13 +99,16 @@ def validate_train_run_config(
     except ValidationError as error:
         problems += [_explain(detail, TrainRunConfig) for detail in _telling(error.errors())]
         problems += _semantic_problems(nested)
-        raise InvalidConfigError(_distinct(problems)) from None
+        return None, _distinct(problems)
     problems += _semantic_problems(nested)
-    if worker_validators is not None and config.metadata.worker.type:
-        problems += _worker_problems(config, worker_validators)
-    if problems:
-        raise InvalidConfigError(_distinct(problems))
-    return config
+    worker = config.metadata.worker.type
+    if workers is not None and worker and worker not in workers:
+        text = (
+            f"no worker {worker!r} is installed; installed: {allowed_names(workers)}"
+            f"{did_you_mean(worker, workers)} (`mosaic workers` lists them)"
+        )
+        problems.append(Problem("/metadata/worker/type", UNKNOWN_WORKER, text))
+    return config, _distinct(problems)
 
 
 def read_worker_config(
@@ -372,20 +390,6 @@ def _placeholder_problems(value: Any, location: tuple[str | int, ...]) -> Iterat
                     f"{did_you_mean(name, PLACEHOLDERS)}"
                 )
                 yield Problem(pointer(location), UNKNOWN_PLACEHOLDER, text)
-
-
-def _worker_problems(
-    config: TrainRunConfig, validators: Mapping[str, WorkerValidator | None]
-) -> list[Problem]:
-    worker_type = config.metadata.worker.type
-    if worker_type not in validators:
-        text = (
-            f"no worker {worker_type!r} is installed; installed: {allowed_names(validators)}"
-            f"{did_you_mean(worker_type, validators)} (`mosaic workers` lists them)"
-        )
-        return [Problem("/metadata/worker/type", UNKNOWN_WORKER, text)]
-    validator = validators[worker_type]
-    return list(validator(config)) if validator else []
 
 
 def _dig(document: Any, *path: str) -> Any:

@@ -39,7 +39,7 @@ from mosaic.trainer.launch.executor import LocalExecutor
 from mosaic.trainer.loop.engine import Engine
 from mosaic.trainer.storage.registry import Registry
 from mosaic.wire import trainer_pb2 as pb
-from mosaic.workers.discovery import discover
+from mosaic.workers.asking import discover_fenced
 
 EXIT_ALREADY_RUNNING = 3
 EXIT_REFUSED = 2
@@ -80,7 +80,7 @@ class Daemon:
         token = auth.load_or_create_token(self._home.token)
         registry = Registry(self._home.registry)
         executor = LocalExecutor()
-        engine = Engine(self._home, self._settings, registry, executor, discover(), token)
+        engine = Engine(self._home, self._settings, registry, executor, discover_fenced(), token)
         # Before anyone is served: a client must never see a run that still has to be recovered.
         engine.recover()
         service = TrainerService(engine, token, self._instance, self._request_stop)
@@ -149,6 +149,7 @@ class Daemon:
         for worker in engine.workers.values():
             if worker.capabilities and worker.capabilities.warm_modules:
                 executor.warm_up(worker.capabilities.warm_modules)
+                engine.checks.warm_up(worker.capabilities)
 
     def _bind(self, server: grpc.aio.Server) -> int:
         """Listen where asked; a taken preferred port gives way to a free one, an asked one not."""

@@ -4,7 +4,7 @@ No worker is named here: every installed one is asked. `mosaic train cem` finds 
 algorithm as it finds the bundled ones.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mosaic.config.suggest import did_you_mean
@@ -119,7 +119,7 @@ def _choose(typed: str, workers: Workers) -> tuple[WorkerCapabilities, str]:
     prefix, colon, name = typed.partition(":")
     if colon and prefix in workers:
         return _whole_worker(workers[prefix]), name
-    listed, broken = _listed(usable)
+    listed, broken = _listed(workers)
     owners = [name for name, names in listed.items() if typed in names]
     if len(owners) == 1:
         return usable[owners[0]], typed
@@ -142,17 +142,19 @@ def _whole_worker(found: DiscoveredWorker) -> WorkerCapabilities:
     return found.capabilities
 
 
-def _listed(
-    workers: Mapping[str, WorkerCapabilities],
-) -> tuple[dict[str, list[str]], list[HookError]]:
+def _listed(workers: Workers) -> tuple[dict[str, Sequence[str]], list[str]]:
     """The algorithms of each worker, and why some cannot be listed; these spoil no other list."""
-    listed: dict[str, list[str]] = {}
-    broken: list[HookError] = []
+    listed: dict[str, Sequence[str]] = {}
+    broken: list[str] = []
     for name, worker in workers.items():
-        try:
-            listed[name] = hooks.algorithms(worker)
-        except HookError as error:
-            broken.append(error)
+        if worker.algorithms is not None:
+            listed[name] = worker.algorithms
+            broken += [worker.unlisted] if worker.unlisted else []
+        elif worker.capabilities is not None:
+            try:
+                listed[name] = hooks.algorithms(worker.capabilities)
+            except HookError as error:
+                broken.append(str(error))
     return listed, broken
 
 

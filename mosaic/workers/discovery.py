@@ -4,12 +4,10 @@ A package that raises, hangs, returns something else than a descriptor or uses t
 worker is listed as not available, with its name and the reason. It never hides another worker.
 """
 
-import importlib
 import os
-import site
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import cache
@@ -38,6 +36,9 @@ class DiscoveredWorker:
         capabilities: Its descriptor; None when it cannot be used.
         problem: Why it cannot be used.
         package: The package that brings it, with its version.
+        entry: Its entry point.
+        algorithms: The names of its algorithms, where it was asked already.
+        unlisted: Why they could not be listed.
     """
 
     worker_type: str
@@ -45,6 +46,9 @@ class DiscoveredWorker:
     capabilities: WorkerCapabilities | None
     problem: str = ""
     package: str = ""
+    entry: str = ""
+    algorithms: tuple[str, ...] | None = None
+    unlisted: str = ""
 
 
 class _Listed(TypedDict):
@@ -56,13 +60,24 @@ class _Listed(TypedDict):
     pip: str
 
 
-def discover() -> dict[str, DiscoveredWorker]:
-    """Every worker by type, without importing more of it than its descriptor."""
+def discover(
+    unloadable: Mapping[str, str] | None = None, announce: Callable[[str], object] = str
+) -> dict[str, DiscoveredWorker]:
+    """Every worker by type, without importing more of it than its descriptor.
+
+    Args:
+        unloadable: Entry points that must not be loaded, and why.
+        announce: Called with each entry point before it is loaded.
+    """
     bundled = _bundled()
     found: dict[str, DiscoveredWorker] = {}
     # Ours first, so that two packages with one name give the same answer on every machine.
     for point in sorted(entry_points(group=GROUP), key=_rank):
-        worker = _load(point)
+        if unloadable and point.value in unloadable:
+            worker = _unusable(point, unloadable[point.value])
+        else:
+            announce(point.value)
+            worker = _load(point)
         if point.name in bundled and not is_ours(point.module):
             worker = _double(point, "a worker of MOSAIC")
         elif point.name in found:
@@ -79,16 +94,6 @@ def installation() -> tuple[tuple[str, int], ...]:
         with suppress(OSError):
             marks.append((folder, os.stat(folder).st_mtime_ns))
     return tuple(marks)
-
-
-def look_again() -> dict[str, DiscoveredWorker]:
-    """Every worker by type, also those that were installed since this process started."""
-    importlib.invalidate_caches()
-    # A package in a checkout of its own is found through a `.pth` file, and these are read only
-    # at the start of an interpreter.
-    for folder in site.getsitepackages():
-        site.addsitedir(folder)
-    return discover()
 
 
 def own_variables(workers: Iterable[DiscoveredWorker]) -> frozenset[str]:
@@ -130,7 +135,9 @@ def _load(point: EntryPoint) -> DiscoveredWorker:
         # A worker's package may raise anything; the others have to be found all the same.
         return _unusable(point, f"its package cannot be loaded: {strangers.sentence(error)}")
     name = capabilities.display_name or capabilities.worker_type
-    return DiscoveredWorker(point.name, name, capabilities, package=_package(point))
+    return DiscoveredWorker(
+        point.name, name, capabilities, package=_package(point), entry=point.value
+    )
 
 
 def _checked(point: EntryPoint, given: object) -> WorkerCapabilities:

@@ -104,8 +104,9 @@ def test_each_process_parses_once_and_reads_the_source_once(
     for pid, counts in seen.items():
         assert max(counts.values()) == 1, (pid, counts)
     everything = Counter(line.split(" ")[0] for counts in seen.values() for line in counts)
-    # The daemon, W and T parse; the command builds. A forked T has W's knowledge of the source.
-    assert everything["parsed"] == 3, seen
+    # The daemon, the worker's check in its helper, W and T parse; the command builds. A forked T
+    # has W's knowledge of the source.
+    assert everything["parsed"] == 4, seen
     assert everything["source"] == (3 if warm == "true" else 4), seen
 
 

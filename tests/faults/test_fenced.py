@@ -8,16 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.trainer import Trainer
+from support.trainer import Trainer, until
 
 from mosaic.config.json_types import JsonValue
 from mosaic.errors import FenceError, InvalidArgumentError, InvalidConfigError
 from mosaic.runs import logs
 from mosaic.runs.log_filter import LineFilter
 from mosaic.system import fenced
+from mosaic.system.processes import process_state
 
 _HERE = "fenced_examples"
 _EXAMPLES = """
+import os
+import subprocess
+import sys
 import time
 
 def double(value):
@@ -35,6 +39,25 @@ def eat(value):
 
 def fail(value):
     raise ValueError("no")
+
+def leave(value):
+    os._exit(7)
+
+def quit(value):
+    sys.exit(1)
+
+def say(value):
+    print("out of turn", flush=True)
+    return sys.stdin.read() + value
+
+def add_up(value, ask):
+    return value + sum(int(ask({"number": number})) for number in range(3))
+
+def whoami(value):
+    return os.getpid()
+
+def start_another(value):
+    return subprocess.Popen(["sleep", "3600"]).pid
 
 def babble(value):
     return "x" * 10_000_000
@@ -61,8 +84,10 @@ def test_f04_the_helper_answers_with_plain_data(examples: str) -> None:
         ("spin", fenced.Limits(cpu_s=1), "1 s of computing", True),
         ("wait", fenced.Limits(wall_s=0.5), "longer than 0.5 s", False),
         ("eat", fenced.Limits(memory_mb=300), "300 MB", True),
-        ("fail", fenced.Limits(), "damaged", True),
-        ("babble", fenced.Limits(), "bytes", True),
+        ("fail", fenced.Limits(), "ValueError: no", True),
+        ("babble", fenced.Limits(), "4 MB", True),
+        ("leave", fenced.Limits(), "exit code 7", True),
+        ("quit", fenced.Limits(), "SystemExit", True),
     ],
 )
 def test_f04_the_helper_is_stopped(
@@ -72,6 +97,47 @@ def test_f04_the_helper_is_stopped(
     with pytest.raises(FenceError, match=says) as refused:
         fenced.call(f"{examples}:{name}", None, limits)
     assert refused.value.final is final
+
+
+def test_f04_printing_and_reading_do_not_disturb_the_conversation(examples: str) -> None:
+    """A function may print; what it finds on its standard input is nothing."""
+    assert fenced.call(f"{examples}:say", "words") == "words"
+
+
+def test_f04_a_helper_asks_its_caller(examples: str) -> None:
+    """Large work is fed piece by piece, and what the caller refuses ends the helper."""
+
+    def reply(question: JsonValue) -> bytes:
+        assert isinstance(question, dict)
+        return str(question["number"]).encode()
+
+    def refuse(question: JsonValue) -> bytes:
+        raise InvalidArgumentError("enough")
+
+    assert fenced.call(f"{examples}:add_up", 10, reply=reply) == 13
+    with pytest.raises(InvalidArgumentError, match="enough"):
+        fenced.call(f"{examples}:add_up", 10, reply=refuse)
+
+
+def test_f04_a_helper_is_kept_and_replaced_after_a_failure(examples: str) -> None:
+    """Calls share a process until one of them breaks it; then the next gets a new one."""
+    helper = fenced.Helper(fenced.Limits(wall_s=5))
+    try:
+        first = helper.call(f"{examples}:whoami", None)
+        assert helper.call(f"{examples}:whoami", None) == first
+        with pytest.raises(FenceError):
+            helper.call(f"{examples}:leave", None)
+        second = helper.call(f"{examples}:whoami", None)
+        child = helper.call(f"{examples}:start_another", None)
+    finally:
+        helper.close()
+    assert second != first
+    with pytest.raises(FenceError, match="shut down"):
+        helper.call(f"{examples}:whoami", None)
+    for gone in (first, second, child):
+        assert isinstance(gone, int)
+        # Killed with its group; only its parent's table may know it for a moment longer.
+        until(lambda gone=gone: process_state(gone) in ("", "Z", "X"), f"{gone} has ended")
 
 
 def _bomb(path: Path) -> Path:

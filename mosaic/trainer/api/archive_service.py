@@ -15,8 +15,8 @@ from mosaic.archive import manifest as manifests
 from mosaic.archive.content import Cleaner
 from mosaic.archive.manifest import ArchivedRun, Manifest
 from mosaic.archive.pack import Source, pack, survey
-from mosaic.archive.reader import ArchiveReader
-from mosaic.archive.unpack import check_size, read_manifest, rename_run, sync, unpack
+from mosaic.archive.receiving import Announced, receive
+from mosaic.archive.unpack import rename_run, sync
 from mosaic.config.secrets import SecretStore
 from mosaic.connect import auth
 from mosaic.errors import ArchiveError, InvalidArgumentError, RunExistsError
@@ -40,7 +40,7 @@ _LARGEST_ROW = 2**20
 class Arrival:
     """A run of an archive and what becomes of it here; no `place` when it is here already."""
 
-    archived: ArchivedRun
+    announced: Announced
     run_id: str
     place: Path | None
 
@@ -132,38 +132,34 @@ class ArchiveHandlers:
         self, upload: "_Upload", options: pb.ImportOptions
     ) -> list[tuple[Arrival, Run, Vitals]]:
         """Unpack and check an archive; a failure leaves nothing."""
-        reader = ArchiveReader(upload)
-        manifest = read_manifest(reader)
         home, settings = self._engine.home, self._engine.settings
         free = (hardware.disk_free_mb(home.root) - settings.min_free_disk_mb) * 2**20
-        check_size(manifest, options.size, free)
-        expected = [self._expect(run, options.as_new) for run in manifest.runs]
-        made: list[Arrival] = []
+        arrivals: list[Arrival] = []
+
+        def place_of(announced: Announced) -> Path | None:
+            arrival = self._expect(announced, options.as_new)
+            if arrival.place is not None:
+                _make(arrival.place, arrival.run_id)
+            arrivals.append(arrival)
+            return arrival.place
+
         try:
-            for arrival in expected:
-                if arrival.place is not None:
-                    _make(arrival.place, arrival.run_id)
-                    made.append(arrival)
-            places = {item.archived.run_id: item.place for item in made if item.place}
-            unpack(reader, manifest, places)
-            return [self._arrived(arrival) for arrival in expected]
+            receive(upload, options.size, free, place_of, self._check_same)
+            return [self._arrived(arrival) for arrival in arrivals]
         except BaseException:
-            _discard(made)
+            _discard(arrivals)
             raise
 
-    def _expect(self, archived: ArchivedRun, as_new: bool) -> Arrival:
-        home = self._engine.home
-        if as_new:
-            run_id = new_run_id()
-            return Arrival(archived, run_id, intake.staging(home, run_id).path)
-        here = self._engine.registry.get(archived.run_id)
-        if here is None:
-            return Arrival(archived, archived.run_id, intake.staging(home, archived.run_id).path)
-        self._check_same(here, archived)
-        return Arrival(archived, archived.run_id, None)
+    def _expect(self, announced: Announced, as_new: bool) -> Arrival:
+        run_id = new_run_id() if as_new else announced.run_id
+        known = not as_new and self._engine.registry.get(run_id) is not None
+        place = None if known else intake.staging(self._engine.home, run_id).path
+        return Arrival(announced, run_id, place)
 
-    def _check_same(self, here: StoredRun, archived: ArchivedRun) -> None:
-        run_id = here.run.run_id
+    def _check_same(self, archived: ArchivedRun) -> None:
+        """Refuse a run whose id another run of this home has."""
+        run_id = archived.run_id
+        here = self._engine.live.stored(run_id)
         if here.run.deleted:
             raise RunExistsError(
                 f"run {run_id} is in this home's trash; take it out (mosaic restore {run_id}) or "
@@ -182,9 +178,9 @@ class ArchiveHandlers:
         if arrival.place is None:
             stored = self._engine.live.stored(arrival.run_id)
             return arrival, stored.run, stored.vitals
-        if arrival.run_id != arrival.archived.run_id:
-            rename_run(arrival.place, arrival.archived.run_id, arrival.run_id)
-            imports.note_origin(arrival.place, arrival.archived.run_id)
+        if arrival.run_id != arrival.announced.run_id:
+            rename_run(arrival.place, arrival.announced.run_id, arrival.run_id)
+            imports.note_origin(arrival.place, arrival.announced.run_id)
         run, vitals = imports.load(arrival.place, arrival.run_id)
         _check_message(run, vitals)
         sync(arrival.place)
@@ -207,10 +203,10 @@ class ArchiveHandlers:
         stored = StoredRun(run, vitals, 0)
         return pb.ImportedRun(
             run=run_message(stored, str(self._engine.live.run_dir(stored).path)),
-            original_id=arrival.archived.run_id,
+            original_id=arrival.announced.run_id,
             created=arrival.place is not None,
-            files=len(arrival.archived.files),
-            bytes=arrival.archived.size,
+            files=arrival.announced.files,
+            bytes=arrival.announced.size,
         )
 
 

@@ -40,6 +40,7 @@ from mosaic.trainer.loop.submissions import Submissions
 from mosaic.trainer.loop.trash import Trash
 from mosaic.trainer.storage.journal import Journal
 from mosaic.trainer.storage.registry import Registry, StoredRun, Vitals
+from mosaic.workers.asking import WorkerChecks
 from mosaic.workers.discovery import DiscoveredWorker
 
 # Why the loop polls: a worker's log, its exit record and `/proc` cannot all be waited for with one
@@ -69,6 +70,7 @@ class Engine:
 
     Attributes:
         live: The runs that have not ended.
+        checks: Workers' own checks of configurations.
         submissions: Accepts new runs.
         trash: Deletes ended ones.
         controls: Commands to workers.
@@ -99,6 +101,7 @@ class Engine:
         self.epoch = 0
         self._executor = executor
         self._tasks = BackgroundTasks()
+        self.checks = WorkerChecks(settings.check_timeout_s)
         environments = RunEnvironments(home)
         self._patience = LaunchPatience()
         self._unscheduled = True
@@ -111,6 +114,7 @@ class Engine:
             self.journal,
             self.live,
             workers,
+            self.checks,
             self.disk,
             environments,
             self.machine,
@@ -247,6 +251,7 @@ class Engine:
             watch.curves.flush()
             self.registry.put_vitals(run.run_id, watch.vitals)
         self._tasks.cancel()
+        self.checks.close()
         await self.effects.close()
 
     def _turn(self) -> None:

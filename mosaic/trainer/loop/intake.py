@@ -1,8 +1,9 @@
 """Creating a run: validation, identity, secrets out, files written, first event ready."""
 
+import asyncio
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,11 @@ from mosaic.config.secrets import SecretStore, extract, referenced
 from mosaic.config.validation import (
     DENIED_VARIABLE,
     OUT_OF_RANGE,
-    UNKNOWN_WORKER,
-    WorkerValidator,
+    examine,
     pointer,
     substitute,
-    validate_train_run_config,
 )
-from mosaic.errors import HookError, InvalidConfigError, Problem
+from mosaic.errors import InvalidConfigError, Problem
 from mosaic.runs.directory import RunDirectory
 from mosaic.runs.ids import is_run_id, new_run_id
 from mosaic.system import atomic
@@ -29,13 +28,12 @@ from mosaic.trainer.core.states import Event, Run, evolve
 from mosaic.trainer.launch import hardware
 from mosaic.trainer.loop.housekeeping import remove_files
 from mosaic.trainer.storage import history
-from mosaic.workers import acceptance, fitting, hooks
+from mosaic.workers import fitting
 from mosaic.workers.algorithms import worker_of
+from mosaic.workers.asking import WorkerChecks
 from mosaic.workers.capabilities import WorkerCapabilities
 from mosaic.workers.discovery import DiscoveredWorker, own_variables
-from mosaic.workers.facts import AlgorithmFacts
 
-SPACES_DO_NOT_FIT = "CFG115"
 _STAGING = ".new-"
 
 
@@ -77,28 +75,36 @@ class CreatedRun:
     environment: dict[str, str]
 
 
-def validate(
-    config_json: str, workers: dict[str, DiscoveredWorker], capacity: Capacity
+async def validate(
+    config_json: str,
+    workers: dict[str, DiscoveredWorker],
+    checks: WorkerChecks,
+    capacity: Capacity,
 ) -> TrainRunConfig:
     """Check a submission against the model, the worker and the machine.
 
     Raises:
         InvalidConfigError: With every problem.
+        StorageError: The worker cannot be asked now.
     """
-    config = validate_train_run_config(
-        config_json, _validators(workers), lambda algo: worker_of(algo, workers)
+    usable = {name: found.capabilities for name, found in workers.items() if found.capabilities}
+    # On a thread: a document of a megabyte takes a while.
+    config, problems = await asyncio.to_thread(
+        examine, config_json, usable, lambda algo: worker_of(algo, workers)
     )
-    worker = workers[config.metadata.worker.type].capabilities
-    assert worker is not None
-    described = _described(worker, config.worker.algo)
-    problems = [
+    worker = usable.get(config.metadata.worker.type) if config else None
+    if config is None or worker is None:
+        raise InvalidConfigError(problems)
+    against = await checks.objections(worker, config)
+    problems += against.own
+    # The rest is told when the configuration makes sense in itself: it may be the same mistake.
+    problems = problems or [
         *_variable_problems(config, workers),
-        *acceptance.problems(worker, config, described),
-        *_fit_problems(config, worker, described),
+        *against.declared,
         *_capacity_problems(config, worker, capacity),
     ]
     if problems:
-        raise InvalidConfigError(problems)
+        raise InvalidConfigError(list(dict.fromkeys(problems)))
     return config
 
 
@@ -235,64 +241,12 @@ def first_event(
     )
 
 
-def _validators(workers: dict[str, DiscoveredWorker]) -> dict[str, WorkerValidator | None]:
-    usable = {name: worker.capabilities for name, worker in workers.items() if worker.capabilities}
-    return {
-        name: _guarded(capabilities) if capabilities.validator else None
-        for name, capabilities in usable.items()
-    }
-
-
-def _guarded(worker: WorkerCapabilities) -> WorkerValidator:
-    """A worker's own check, loaded when it is needed; one that breaks is that worker's problem."""
-
-    def check(config: TrainRunConfig) -> Sequence[Problem]:
-        try:
-            return hooks.problems(worker, config)
-        except HookError as error:
-            text = f"the worker cannot check its configuration: {error}; run: mosaic doctor"
-            return [Problem("/metadata/worker/type", UNKNOWN_WORKER, text)]
-
-    return check
-
-
-def _described(worker: WorkerCapabilities, algo: str) -> AlgorithmFacts | None:
-    """What the algorithm declares; None where its worker does not say or cannot."""
-    if not worker.describe:
-        return None
-    try:
-        return hooks.describe(worker, algo)
-    except (HookError, ValueError):
-        # Its own check has passed: a description that cannot be made is no reason to refuse.
-        return None
-
-
 def _variable_problems(
     config: TrainRunConfig, workers: dict[str, DiscoveredWorker]
 ) -> Iterator[Problem]:
     for name in fitting.denied_variables(config.environment, own_variables(workers.values())):
         text = f"{name} may not be set by a run: a worker keeps it for its own processes"
         yield Problem(pointer(("environment", name)), DENIED_VARIABLE, text)
-
-
-def _fit_problems(
-    config: TrainRunConfig, worker: WorkerCapabilities, described: AlgorithmFacts | None
-) -> Iterator[Problem]:
-    """Whether the environment is one that the worker says it can handle.
-
-    An environment that it does not list may be the user's own: only making it tells.
-    """
-    env_id = config.worker.env_id
-    if not env_id or not worker.environments:
-        return
-    try:
-        listed = {item["id"]: item for item in hooks.environments(worker)}
-    except HookError:
-        # Its own check has passed: a list that cannot be made is no reason to refuse a run.
-        return
-    sentence = fitting.misfit(worker, listed[env_id], described) if env_id in listed else ""
-    if sentence:
-        yield Problem("/metadata/worker/config/env_id", SPACES_DO_NOT_FIT, sentence)
 
 
 def _capacity_problems(

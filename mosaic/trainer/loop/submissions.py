@@ -15,6 +15,7 @@ from mosaic.trainer.loop.live import LiveRuns
 from mosaic.trainer.storage.journal import Journal
 from mosaic.trainer.storage.registry import Registry, StoredRun, Vitals
 from mosaic.workers import discovery
+from mosaic.workers.asking import WorkerChecks, discover_fenced
 from mosaic.workers.discovery import DiscoveredWorker
 
 
@@ -28,6 +29,7 @@ class Submissions:
         journal: Journal,
         live: LiveRuns,
         workers: dict[str, DiscoveredWorker],
+        checks: WorkerChecks,
         disk: DiskWatch,
         environments: RunEnvironments,
         machine: Callable[[], Machine],
@@ -38,6 +40,7 @@ class Submissions:
         self._journal = journal
         self._live = live
         self._workers = workers
+        self._checks = checks
         self._disk = disk
         self._environments = environments
         self._machine = machine
@@ -74,11 +77,11 @@ class Submissions:
 
         Raises:
             InvalidConfigError: With every problem.
+            StorageError: The worker cannot be asked now.
         """
         await self.find_new_workers()
         capacity = intake.Capacity.of(self._machine())
-        # On a thread: a worker's own check may import much and read files.
-        return await asyncio.to_thread(intake.validate, config_json, self._workers, capacity)
+        return await intake.validate(config_json, self._workers, self._checks, capacity)
 
     async def find_new_workers(self) -> None:
         """Learn of workers that were installed or removed while the daemon runs."""
@@ -86,7 +89,8 @@ class Submissions:
         if installation == self._installation:
             return
         self._installation = installation
-        found = await asyncio.to_thread(discovery.look_again)
+        found = await asyncio.to_thread(discover_fenced)
+        self._checks.forget()
         # In place: those who launch runs hold the same dictionary.
         self._workers.clear()
         self._workers.update(found)
