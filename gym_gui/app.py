@@ -27,7 +27,7 @@ from gym_gui.models.run_store import RunStore
 from gym_gui.models.window_settings import load_window_settings
 from gym_gui.resources.theming import ThemeManager
 from gym_gui.services import Selection, Services
-from gym_gui.widgets.chart import ChartClock
+from gym_gui.widgets.chart_clock import ChartClock
 from mosaic.config.paths import Home
 from mosaic.connect.invitation import Invitation
 from mosaic.errors import SecretError

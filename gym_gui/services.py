@@ -14,7 +14,7 @@ from gym_gui.models.notices import Notices
 from gym_gui.models.run_store import RunStore
 from gym_gui.models.window_settings import WindowSettings
 from gym_gui.resources.theming import ThemeManager
-from gym_gui.widgets.chart import ChartClock
+from gym_gui.widgets.chart_clock import ChartClock
 from mosaic.records import RunRecord
 
 

@@ -63,6 +63,10 @@ class RunSettings(QObject):
             return given[name]
         return self._defaults.get((run.worker, run.algo), _NOTHING).get(name)
 
+    def given(self, run: RunRecord) -> Settings | None:
+        """What a run was asked for, by name; None while it is not read."""
+        return self._known.get(run.run_id)
+
     def fingerprint(self, run: RunRecord) -> str:
         """The same for runs that were asked for the same thing; empty while not read."""
         return self._prints.get(run.run_id, "")

@@ -321,7 +321,7 @@ def group_text(column: Column, runs: Iterable[RunRecord]) -> str:
         return formatting.duration(mean)
     if column.key in _SPEEDS:
         return formatting.number(round(mean))
-    return f"{_rounded(mean, 4)} ± {_rounded(statistics.pstdev(numbers), 2)}"
+    return f"{_rounded(mean, 4)} ± {_rounded(statistics.stdev(numbers), 2)} SD"
 
 
 def _seeds(seeds: list[int]) -> str:

@@ -1,6 +1,7 @@
 """Which rows the run table has, in which order: filter, sort, group. Pure and quick."""
 
 import itertools
+import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,9 @@ from gym_gui.models.run_filter import Predicate
 from mosaic.records import RunRecord, State
 
 GroupKey = tuple[str, ...]
+# What names of seeds share of the seed itself: `-s`, ` · seed 1`, `_2`. Digits without anything
+# before them belong to the name: `lr1e3`.
+_SEED_AT_END = re.compile(r"[-_ .·,]+(?:seed|s)?[-_ =]*\d*$")
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Group:
     def title(self) -> str:
         """What the group's row says."""
         names = [run.run_name or "" for run in self.runs]
-        shared = _common_start(names).removesuffix("-s").rstrip(" -_.·0123456789")
+        shared = _SEED_AT_END.sub("", _common_start(names))
         what = shared or " · ".join(filter(None, self.key[:3]))
         return f"{len(self.runs)} × {what}"
 

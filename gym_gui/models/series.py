@@ -1,4 +1,4 @@
-"""Curves as arrays: growing, smoothing, and the band over several seeds."""
+"""Curves as arrays: growing, smoothing, reading."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,8 +12,6 @@ from mosaic.curves.thinning import thin
 Floats = NDArray[np.float64]
 # More than a zoomed chart can show; without a bound a long run's curve would fill the memory.
 KEEP_POINTS = 40_000
-# Curves of several seeds have different steps; they meet on a grid of this many.
-_BAND_POINTS = 400
 # Far below 308, where a float ends, so that sums of such values stay finite.
 _SAFE_EXPONENT = 150
 
@@ -78,34 +76,15 @@ def _smooth_known(values: Floats, weight: float) -> Floats:
     return means / (1 - weight ** np.arange(1, len(values) + 1))
 
 
-def band(curves: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, Floats, Floats] | None:
-    """Mean and standard deviation over several curves, where at least two of them are."""
-    usable = [(x, y) for x, y in curves if len(x) >= 2]
-    if len(usable) < 2:
+def drawn_value(x: Floats, y: Floats, at: float) -> float | None:
+    """The value of the drawn point nearest to `at`; None where the curve is not."""
+    if not len(x) or not x[0] <= at <= x[-1]:
         return None
-    start = min(float(x[0]) for x, _ in usable)
-    end = max(float(x[-1]) for x, _ in usable)
-    grid = np.linspace(start, end, _BAND_POINTS)
-    rows = np.full((len(usable), _BAND_POINTS), np.nan)
-    for place, (x, y) in enumerate(usable):
-        inside = (grid >= x[0]) & (grid <= x[-1])
-        rows[place, inside] = np.interp(grid[inside], x, y)
-    shared = (~np.isnan(rows)).sum(axis=0) >= 2
-    if not shared.any():
-        return None
-    part = rows[:, shared]
-    return grid[shared], np.nanmean(part, axis=0), np.nanstd(part, axis=0)
-
-
-def nearest_value(series: Series, step: float) -> float | None:
-    """The value at the point nearest to a step."""
-    if not len(series):
-        return None
-    place = int(np.searchsorted(series.steps, step))
-    place = min(max(place, 0), len(series) - 1)
-    if place and abs(series.steps[place - 1] - step) < abs(series.steps[place] - step):
+    place = min(int(np.searchsorted(x, at)), len(x) - 1)
+    if place and abs(x[place - 1] - at) < abs(x[place] - at):
         place -= 1
-    return float(series.values[place])
+    value = float(y[place])
+    return value if math.isfinite(value) else None
 
 
 def as_csv(curves: Mapping[str, Series]) -> str:

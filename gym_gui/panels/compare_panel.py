@@ -30,6 +30,7 @@ from gym_gui.widgets.messages import EmptyState
 from gym_gui.widgets.qt_types import sure
 from mosaic.client import TrainerClient
 from mosaic.records import RunRecord
+from mosaic.statistics.grouping import Asked, group_names
 
 Document = Mapping[str, object]
 # More curves cannot be told apart, and each run is a stream of the daemon.
@@ -83,6 +84,8 @@ class ComparePanel(QWidget):
         services.selection.changed.connect(self._on_selection)
         services.feeds.grown.connect(self._on_grown)
         services.store.changed.connect(self._on_store)
+        services.run_settings.arrived.connect(self._show)
+        self.grid.band.currentIndexChanged.connect(lambda _place: self._show())
 
     def show_runs(self, ids: Sequence[str]) -> None:
         """Compare these runs."""
@@ -93,6 +96,8 @@ class ComparePanel(QWidget):
             for run_id in set(self._ids) - set(wanted):
                 self._services.feeds.give_back(run_id)
         self._ids = wanted
+        known = map(self._services.store.get, wanted)
+        self._services.run_settings.want([run for run in known if run is not None])
         self._fill_legend()
         self._show()
         self._fill_diff()
@@ -143,15 +148,34 @@ class ComparePanel(QWidget):
         if not self.isVisible():
             return
         lines: dict[str, dict[str, Line]] = {}
-        for run_id in self._ids:
+        groups = self._groups()
+        colours = self._group_colours(groups) if self.grid.band.currentData() else {}
+        for run_id, group in groups.items():
             run = self._services.store.get(run_id)
             if run is None or run_id in self._hidden:
                 continue
             name = _name(run)
+            colour = colours.get(group) or self._colour(run_id)
             for tag, series in self._services.feeds.curves(run_id).items():
-                colour, strong = self._colour(run_id), run_id == self._baseline
-                lines.setdefault(tag, {})[run_id] = Line(series, name, colour, strong)
+                line = Line(series, name, colour, run_id == self._baseline, group)
+                lines.setdefault(tag, {})[run_id] = line
         self.grid.show_curves(lines)
+
+    def _groups(self) -> dict[str, str]:
+        """The configuration of each run, by what sets it apart from the others."""
+        asked: dict[str, Asked] = {}
+        for run_id in self._ids:
+            run = self._services.store.get(run_id)
+            if run is not None:
+                # Until its settings are read, nothing is known to be the same configuration.
+                settings = self._services.run_settings.given(run) or {"run": run_id}
+                asked[run_id] = Asked(run.algo or run.worker, run.env_id, settings)
+        return group_names(asked, environments=True)
+
+    def _group_colours(self, groups: Mapping[str, str]) -> dict[str, str]:
+        series = self._services.themes.theme.series
+        names = list(dict.fromkeys(groups.values()))
+        return {name: series[place % len(series)] for place, name in enumerate(names)}
 
     def _colour(self, run_id: str) -> str:
         if run_id not in self._colours:

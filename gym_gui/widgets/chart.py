@@ -1,23 +1,24 @@
 """One chart: several curves, smoothing, a band, a crosshair shared with its neighbours."""
 
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyqtgraph as pg
-from pyqtgraph.functions import arrayToQPolygonF
 from pyqtgraph.GraphicsScene.mouseEvents import MouseClickEvent
-from qtpy.QtCore import QObject, QPointF, QTimer, Signal
-from qtpy.QtGui import QColor, QShowEvent
-from qtpy.QtWidgets import QGraphicsPolygonItem, QVBoxLayout, QWidget
+from qtpy.QtCore import QEvent, QPointF, Signal
+from qtpy.QtGui import QColor, QResizeEvent, QShowEvent
+from qtpy.QtWidgets import QToolButton, QVBoxLayout, QWidget
 
 from gym_gui.models import formatting
-from gym_gui.models.series import Floats, Series, band, nearest_value, smooth
+from gym_gui.models.series import Floats, Series, drawn_value, smooth
 from gym_gui.resources.theming import ThemeManager
 from gym_gui.widgets.axis import ReadableAxis
+from gym_gui.widgets.chart_bands import BandItems, BandKind, GroupBand
+from gym_gui.widgets.chart_clock import ChartClock
 from mosaic.curves.thinning import thin
+from mosaic.statistics.curves import band
 
 Curve = tuple[Floats, Floats]
 # About one for each pixel across a wide screen.
@@ -25,8 +26,10 @@ _DRAWN_POINTS = 2000
 _SOFT_POINTS = 500
 # Pale curves behind more than these make a chart unreadable.
 _MOST_WITH_RAW = 4
-# Half of a frame at 60 Hz: the other half is left for clicks.
-_TICK_S = 0.008
+# How clear single seeds are behind the middle of their group.
+_BEHIND = 0.25
+# More lines of text would cover the curves.
+_MOST_READ = 6
 
 
 @dataclass(frozen=True)
@@ -36,71 +39,22 @@ class Look:
     smoothing: float = 0.6
     log_y: bool = False
     by_time: bool = False
-    show_band: bool = False
+    bands: BandKind | None = None
 
 
 @dataclass(frozen=True)
 class Line:
-    """One curve of a chart."""
+    """One curve of a chart.
+
+    Attributes:
+        group: What it has in common with other seeds of its configuration; empty if it is alone.
+    """
 
     series: Series
     name: str
     colour: str
     strong: bool = False
-
-
-class ChartClock(QObject):
-    """One timer for every chart: data may come when it likes, painting happens at its pace.
-
-    Signals:
-        crosshair: The step under the mouse in any chart, NaN when it left.
-    """
-
-    crosshair = Signal(float)
-
-    def __init__(self, hertz: int, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._dirty: set[Chart] = set()
-        self._stopped = False
-        self._pace_ms = max(16, 1000 // hertz)
-        self._timer = QTimer(self)
-        self._timer.timeout.connect(self._tick)
-
-    def ask(self, chart: "Chart") -> None:
-        """Repaint a chart at the next tick at which it can be seen."""
-        if self._stopped:
-            return
-        self._dirty.add(chart)
-        if not self._timer.isActive():
-            # The first picture comes at once, those after it at their pace.
-            self._timer.start(0)
-
-    def forget(self, chart: "Chart") -> None:
-        """A chart is going away."""
-        self._dirty.discard(chart)
-
-    def stop(self) -> None:
-        """Paint nothing more: the window closes."""
-        self._stopped = True
-        self._timer.stop()
-        self._dirty.clear()
-
-    def _tick(self) -> None:
-        visible = [chart for chart in self._dirty if chart.isVisible()]
-        if not visible:
-            self._timer.stop()
-            return
-        # Charts that have shown nothing yet do not wait for the pace.
-        hurried = sum(chart.is_fresh for chart in visible) > 1
-        self._timer.setInterval(0 if hurried else self._pace_ms)
-        visible.sort(key=lambda chart: not chart.is_fresh)
-        # A few charts a tick at most: each turn of the event loop stays short.
-        deadline = time.perf_counter() + _TICK_S
-        for chart in visible:
-            self._dirty.discard(chart)
-            chart.draw()
-            if time.perf_counter() > deadline:
-                break
+    group: str = ""
 
 
 class Chart(QWidget):
@@ -125,11 +79,12 @@ class Chart(QWidget):
         self._solo = ""
         self._items: dict[str, pg.PlotDataItem] = {}
         self._raw: dict[str, pg.PlotDataItem] = {}
-        self._band: tuple[QGraphicsPolygonItem, pg.PlotDataItem] | tuple[()] = ()
+        self._crosshair = math.nan
         self._axes = {name: ReadableAxis(name) for name in ("left", "bottom")}
         self.plot = pg.PlotWidget(enableMenu=False, axisItems=self._axes)
         self.plot.hideButtons()
         self.plot.setAccessibleName(title or "chart")
+        self.bands = BandItems(self.plot)
         self._cross = pg.InfiniteLine(angle=90, movable=False)
         self._cross.hide()
         self.plot.addItem(self._cross, ignoreBounds=True)
@@ -140,6 +95,10 @@ class Chart(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.plot)
+        self.only = QToolButton(self)
+        self.only.setToolTip("Show all curves again")
+        self.only.clicked.connect(lambda: self.show_only(""))
+        self.only.hide()
         self.plot.scene().sigMouseMoved.connect(self._on_mouse)
         self.plot.scene().sigMouseClicked.connect(self._on_click)
         self.plot.getViewBox().sigXRangeChanged.connect(lambda *_: self._on_range())
@@ -149,8 +108,17 @@ class Chart(QWidget):
 
     def set_lines(self, lines: Mapping[str, Line], look: Look) -> None:
         """Show these curves, by run id."""
+        # A curve that was shown alone ends with the selection: another run would look empty.
+        if set(lines) != set(self._lines):
+            self.show_only("")
+            self._hide_crosshair()
         self._lines, self._look = dict(lines), look
         self._clock.ask(self)
+
+    @property
+    def lines(self) -> Mapping[str, Line]:
+        """The curves, by run id."""
+        return self._lines
 
     def refresh(self) -> None:
         """The curves have grown."""
@@ -170,15 +138,6 @@ class Chart(QWidget):
         return {
             key: (item.xData, item.yData) for key, item in self._items.items() if _has_data(item)
         }
-
-    def band_shown(self) -> tuple[Curve, Floats] | None:
-        """The mean as it is drawn now and the upper edge around it; None without a band."""
-        if not self._band:
-            return None
-        area, line = self._band
-        edge = area.polygon()
-        heights = [edge.at(place).y() for place in range(edge.count() // 2)]
-        return (line.xData, line.yData), np.asarray(heights)
 
     @property
     def axes_shown(self) -> tuple[str, bool]:
@@ -208,20 +167,18 @@ class Chart(QWidget):
         self._axes["bottom"].setLabel("time" if self._look.by_time else self._over)
         for key in set(self._items) - set(self._lines):
             self.plot.removeItem(self._items.pop(key))
-        curves = []
         for key, line in self._lines.items():
             x, y = self._shape(line.series, self._look.smoothing)
-            if self._look.show_band:
-                curves.append((x, y))
             # Soft edges are for curves of few points: of many noisy ones they take too long.
             self._item(key, line).setData(x, y, antialias=len(x) <= _SOFT_POINTS)
             self._items[key].setVisible(self._solo in ("", key))
         self._draw_raw()
-        self._draw_band(band(curves) if self._look.show_band else None)
+        self._draw_bands()
+        self._show_readout()
 
     def _draw_raw(self) -> None:
         """A smoothed curve stands before a pale one of what was measured."""
-        few = len(self._lines) <= _MOST_WITH_RAW and not self._look.show_band
+        few = len(self._lines) <= _MOST_WITH_RAW and self._look.bands is None
         wanted = self._lines if few and self._look.smoothing > 0 else {}
         for key in set(self._raw) - set(wanted):
             self.plot.removeItem(self._raw.pop(key))
@@ -236,9 +193,7 @@ class Chart(QWidget):
             self._raw[key].setVisible(self._solo in ("", key))
 
     def _shape(self, series: Series, smoothing: float) -> Curve:
-        x = series.steps
-        if self._look.by_time and len(series):
-            x = series.walls - series.walls[0]
+        x = self._across(series)
         y = smooth(series.values, smoothing)
         shown = self._in_sight(x)
         x, y = x[shown], y[shown]
@@ -247,6 +202,13 @@ class Chart(QWidget):
         if self._look.log_y:
             y = np.where(y > 0, y, np.nan)
         return x, y
+
+    def _across(self, series: Series) -> Floats:
+        """What the curve is drawn over: steps, or seconds since its first point."""
+        if self._look.by_time and len(series):
+            since_start: Floats = series.walls - series.walls[0]
+            return since_start
+        return series.steps
 
     def _in_sight(self, x: Floats) -> slice:
         """The part of a curve that a zoomed chart shows, and as much again on both sides."""
@@ -273,31 +235,28 @@ class Chart(QWidget):
         self._items[key].setPen(pen)
         return self._items[key]
 
-    def _draw_band(self, shape: tuple[Floats, Floats, Floats] | None) -> None:
-        for item in self._band:
-            self.plot.removeItem(item)
-        self._band = ()
-        for item in self._items.values():
-            item.setOpacity(1.0 if shape is None else 0.35)
-        if shape is None:
+    def _draw_bands(self) -> None:
+        """One middle and one band for each configuration, over its seeds."""
+        kind = self._look.bands
+        if kind is None:
+            self.bands.clear()
+            for item in self._items.values():
+                item.setOpacity(1.0)
             return
-        x, mean, spread = shape
-        upper, lower, middle = mean + spread, mean - spread, mean
-        if self._look.log_y:
-            upper, lower = (np.log10(np.maximum(edge, 1e-12)) for edge in (upper, lower))
-        colour = self._themes.colour("accent")
-        faint = QColor(colour)
-        faint.setAlpha(60)
-        edge = np.concatenate([np.stack([x, upper], 1), np.stack([x, lower], 1)[::-1]])
-        area = QGraphicsPolygonItem(arrayToQPolygonF(edge[:, 0], edge[:, 1]))
-        area.setBrush(faint)
-        area.setPen(pg.mkPen(None))
-        area.setZValue(-5)
-        line = pg.PlotDataItem(x, middle, pen=pg.mkPen(colour, width=2.6), antialias=True)
-        line.setLogMode(False, self._look.log_y)
-        self._band = (area, line)
-        for item in self._band:
-            self.plot.addItem(item)
+        groups: dict[str, list[str]] = {}
+        for key, line in self._lines.items():
+            groups.setdefault(line.group, []).append(key)
+        bands: list[GroupBand] = []
+        for name, keys in groups.items():
+            lines = [self._lines[key] for key in keys]
+            # Of what was measured: smoothed curves are closer to each other than the seeds are.
+            curves = [(self._across(line.series), line.series.values) for line in lines]
+            found = band(curves, kind.middle, kind.spread) if len(keys) > 1 else None
+            if found is not None:
+                bands.append(GroupBand(name, found, lines[0].colour))
+            for key in keys:
+                self._items[key].setOpacity(1.0 if found is None else _BEHIND)
+        self.bands.show(bands, self._look.log_y)
 
     def restyle(self) -> None:
         """Take the colours of the theme."""
@@ -323,36 +282,89 @@ class Chart(QWidget):
             return
         self._clock.crosshair.emit(self.plot.getViewBox().mapSceneToView(position).x())
 
-    def _on_crosshair(self, step: float) -> None:
-        shown = not math.isnan(step) and bool(self._lines) and self.isVisible()
-        self._cross.setVisible(shown)
-        self._readout.setVisible(shown)
-        if not shown:
+    def leaveEvent(self, event: QEvent | None) -> None:  # noqa: N802
+        super().leaveEvent(event)
+        self._clock.crosshair.emit(math.nan)
+
+    def _on_crosshair(self, position: float) -> None:
+        self._crosshair = position
+        self._show_readout()
+
+    def _hide_crosshair(self) -> None:
+        self._crosshair = math.nan
+        self._show_readout()
+
+    def readout_shown(self) -> str:
+        """The text beside the crosshair; empty when there is none."""
+        return self._readout.toPlainText() if self._readout.isVisible() else ""
+
+    def _show_readout(self) -> None:
+        """Say what is on the screen under the mouse, and nothing else."""
+        at = self._crosshair
+        values = [] if math.isnan(at) or not self.isVisible() else self._values_at(at)
+        self._cross.setVisible(bool(values))
+        self._readout.setVisible(bool(values))
+        if not values:
             return
-        self._cross.setPos(step)
-        if self._look.by_time:
-            self._readout.setText(formatting.duration(step))
-            return
-        texts = [f"step {step:,.0f}"]
-        for line in list(self._lines.values())[:6]:
-            value = nearest_value(line.series, step)
-            texts.append(f"{formatting.number(value)}  {line.name}")
-        self._readout.setText("\n".join(texts))
+        self._cross.setPos(at)
+        where = formatting.duration(at) if self._look.by_time else f"{self._over[:-1]} {at:,.0f}"
+        texts = [f"{formatting.number(value)}  {name}" for name, value in values[:_MOST_READ]]
+        more = len(values) - _MOST_READ
+        self._readout.setText(
+            "\n".join([where, *texts, *([f"and {more} more"] if more > 0 else [])])
+        )
+
+    def _values_at(self, at: float) -> list[tuple[str, float]]:
+        """The name and value of everything that is drawn there."""
+        found: list[tuple[str, float]] = []
+        for one in self.bands.shown:
+            value = drawn_value(one.band.x, one.band.middle, at)
+            if value is not None:
+                found.append((one.label, value))
+        banded = {one.name for one in self.bands.shown}
+        for key, (x, y) in self.curves_shown().items():
+            line = self._lines.get(key)
+            if line is None or line.group in banded or not self._items[key].isVisible():
+                continue
+            value = drawn_value(x, y, at)
+            if value is not None:
+                found.append((line.name, value))
+        return found
 
     def _on_click(self, event: MouseClickEvent) -> None:
         if not event.double():
             return
         point = self.plot.getViewBox().mapSceneToView(event.scenePos())
-        self._solo = "" if self._solo else self._nearest_line(point)
-        self.soloed.emit(self._solo)
+        self.show_only("" if self._solo else self._nearest_line(point))
+
+    def show_only(self, key: str) -> None:
+        """Show one curve alone, or all of them again."""
+        if key == self._solo:
+            return
+        self._solo = key
+        line = self._lines.get(key)
+        self.only.setVisible(line is not None)
+        if line is not None:
+            self.only.setText(f"only {line.name} ×")
+            self._place_chip()
+        self.soloed.emit(key)
         self._clock.ask(self)
 
+    def resizeEvent(self, event: QResizeEvent | None) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        self._place_chip()
+
+    def _place_chip(self) -> None:
+        width = min(self.only.sizeHint().width(), max(60, self.width() - 70))
+        self.only.setGeometry(self.width() - width - 6, 4, width, self.only.sizeHint().height())
+
     def _nearest_line(self, point: QPointF) -> str:
+        height = math.log10 if self._look.log_y else float
         distances = {}
-        for key, line in self._lines.items():
-            value = nearest_value(line.series, point.x())
-            if value is not None:
-                distances[key] = abs(value - point.y())
+        for key, (x, y) in self.curves_shown().items():
+            value = drawn_value(x, y, point.x())
+            if value is not None and (not self._look.log_y or value > 0):
+                distances[key] = abs(height(value) - point.y())
         return min(distances, key=distances.__getitem__, default="")
 
 

@@ -8,6 +8,7 @@ from qtpy.QtCore import Qt, QTimer, Signal
 from qtpy.QtGui import QResizeEvent
 from qtpy.QtWidgets import (
     QCheckBox,
+    QComboBox,
     QFileDialog,
     QGridLayout,
     QLineEdit,
@@ -19,7 +20,9 @@ from qtpy.QtWidgets import (
 
 from gym_gui.models.series import Series, as_csv
 from gym_gui.resources.theming import ThemeManager
-from gym_gui.widgets.chart import Chart, ChartClock, Line, Look
+from gym_gui.widgets.chart import Chart, Line, Look
+from gym_gui.widgets.chart_bands import KINDS, BandKind, legend
+from gym_gui.widgets.chart_clock import ChartClock
 from gym_gui.widgets.labels import ElidedLabel, label
 from gym_gui.widgets.layouts import column, framed, row, scrolled
 from gym_gui.widgets.messages import EmptyState
@@ -128,7 +131,7 @@ class ChartGrid(QWidget):
         self._grid.setSpacing(8)
         self._empty = EmptyState("No curves yet", "They appear with the first numbers of the run.")
         self._area = scrolled(self._host)
-        self.setLayout(column(self._controls, self._empty, self._area, spacing=6))
+        self.setLayout(column(self._controls, self.legend, self._empty, self._area, spacing=6))
         self._area.hide()
         self._make_timer = QTimer(self)
         # One chart a turn of the event loop: forty at once would freeze the window.
@@ -152,11 +155,19 @@ class ChartGrid(QWidget):
         self.smoothing.setAccessibleName("Smoothing")
         self.log = QCheckBox("Log")
         self.time = QCheckBox("Over time")
-        self.band = QCheckBox("Mean and band")
-        self.band.setToolTip("Mean and standard deviation over the runs shown")
+        self.band = QComboBox()
+        self.band.setAccessibleName("What is drawn of several seeds")
+        self.band.setToolTip("Every run alone, or the seeds of each configuration together")
+        self.band.addItem("Every run", None)
+        for kind in KINDS:
+            self.band.addItem(kind.short, kind)
         self.smoothing.valueChanged.connect(lambda _value: self.refresh())
-        for box in (self.log, self.time, self.band):
+        for box in (self.log, self.time):
             box.toggled.connect(lambda _on: self.refresh())
+        self.band.currentIndexChanged.connect(lambda _place: self.refresh())
+        self.legend = label("", "muted", wrap=True)
+        self.legend.setTextFormat(Qt.TextFormat.RichText)
+        self.legend.hide()
         self._controls = QWidget()
         words = label("Smoothing", "muted")
         self._controls.setLayout(
@@ -170,7 +181,7 @@ class ChartGrid(QWidget):
             smoothing=min(0.99, self.smoothing.value() / 100),
             log_y=self.log.isChecked(),
             by_time=self.time.isChecked(),
-            show_band=self.band.isChecked(),
+            bands=self.band.currentData(),
         )
 
     @property
@@ -230,6 +241,20 @@ class ChartGrid(QWidget):
             card.show_lines(self._lines.get(tag, {}), look)
         self._empty.setVisible(not self._cards)
         self._area.setVisible(bool(self._cards))
+        self._say_what_is_drawn()
+
+    def _say_what_is_drawn(self) -> None:
+        """Name the kind of the bands, and whose they are."""
+        kind = self.band.currentData()
+        members: dict[str, dict[str, str]] = {}
+        for lines in self._lines.values():
+            for key, line in lines.items():
+                members.setdefault(line.group, {})[key] = line.colour
+        shown = isinstance(kind, BandKind) and any(members)
+        self.legend.setVisible(shown)
+        if isinstance(kind, BandKind) and shown:
+            seeds = {name: (len(keys), next(iter(keys.values()))) for name, keys in members.items()}
+            self.legend.setText(legend(kind, seeds))
 
     def say_empty(self, title: str, text: str) -> None:
         """What to read when there are no curves."""

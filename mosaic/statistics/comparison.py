@@ -11,6 +11,7 @@ import numpy as np
 from mosaic.statistics import aggregates
 from mosaic.statistics.aggregates import Floats
 from mosaic.statistics.curves import Curve, steps_to, value_at
+from mosaic.statistics.grouping import Asked, group_names
 from mosaic.statistics.intervals import FEWEST_SEEDS, Interval, interval
 from mosaic.statistics.results import Cell, Comparison, LeftOut, Overall, Pair, Profile, Scored
 from mosaic.statistics.significance import permutation_test
@@ -64,7 +65,8 @@ class Question:
 
 def compare(runs: Sequence[Trained], question: Question) -> Comparison:
     """Group runs by configuration and environment and say what the seeds show."""
-    names = group_names(runs)
+    asked = {run.run_id: Asked(run.algo, run.env_id, run.settings) for run in runs}
+    names = group_names(asked)
     cells: list[Cell] = []
     empty: list[str] = []
     for (name, env_id), members in _by_cell(runs, names).items():
@@ -93,18 +95,6 @@ def compare(runs: Sequence[Trained], question: Question) -> Comparison:
         notes=(*empty, *_notes(cells)),
         scale={env_id: Interval(*ends) for env_id, ends in scale.items()},
     )
-
-
-def group_names(runs: Sequence[Trained]) -> dict[str, str]:
-    """The name of each run's group: its algorithm and the settings that set groups apart."""
-    keys = {key for run in runs for key in run.settings}
-    apart = sorted(key for key in keys if len({repr(run.settings.get(key)) for run in runs}) > 1)
-    return {run.run_id: _group_name(run, apart) for run in runs}
-
-
-def _group_name(run: Trained, apart: Sequence[str]) -> str:
-    parts = [f"{key}={run.settings[key]}" for key in apart if key in run.settings]
-    return " ".join([run.algo, *parts]).strip() or run.name
 
 
 def _by_cell(

@@ -1,16 +1,21 @@
 """Charts: what they show, how they are compared, what leaves them as a file."""
 
 import csv
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from qtpy.QtCore import QEvent
 from qtpy.QtGui import QImage
+from qtpy.QtWidgets import QApplication
 
 from gym_gui.models import formatting
-from gym_gui.models.series import Series, band, smooth
+from gym_gui.models.series import Series, smooth
 from gym_gui.widgets.chart import Chart, Line, Look
+from gym_gui.widgets.chart_bands import KINDS
+from mosaic.statistics.curves import band
 
 from .conftest import Driver, config_of
 
@@ -59,22 +64,88 @@ def _compare(driver: Driver, ids: list[str]) -> Any:
 
 
 def test_seeds_are_compared_as_a_mean_with_a_band(driver: Driver, trained: list[str]) -> None:
-    """The strong line is the mean over the seeds, the band around it their spread."""
+    """The strong line is the mean over the seeds, the band what the legend names."""
     grid = _compare(driver, trained)
-    grid.smoothing.setValue(0)
-    grid.band.setChecked(True)
+    grid.band.setCurrentIndex(1)
     chart = grid.cards[_RETURN].chart
-    driver.until(lambda: chart.band_shown(), "the band")
+    driver.until(lambda: len(chart.bands.shown) == 1, "one band of one configuration")
     curves = [driver.services.feeds.curves(run_id)[_RETURN] for run_id in trained]
     expected = band([(one.steps, one.values) for one in curves])
     assert expected is not None
-    steps, mean, spread = expected
-    (shown_steps, shown_mean), upper = chart.band_shown()
-    np.testing.assert_allclose(shown_steps, steps)
-    np.testing.assert_allclose(shown_mean, mean)
-    np.testing.assert_allclose(upper, mean + spread)
-    grid.band.setChecked(False)
-    driver.until(lambda: chart.band_shown() is None, "the band goes")
+    shown = chart.bands.shown[0].band
+    for part in ("x", "middle", "low", "high"):
+        np.testing.assert_allclose(getattr(shown, part), getattr(expected, part))
+    assert "mean, 95 % bootstrap interval over seeds" in grid.legend.text()
+    assert f"({len(trained)} seeds" in grid.legend.text()
+    grid.band.setCurrentIndex(3)
+    driver.until(lambda: "± standard deviation" in grid.legend.text(), "the other kind")
+    grid.band.setCurrentIndex(0)
+    driver.until(lambda: not chart.bands.shown, "the band goes")
+    assert not grid.legend.isVisible()
+
+
+@pytest.fixture
+def chart(driver: Driver) -> Iterator[Chart]:
+    """A chart with two configurations of two and of one seed, from step 100 to 200."""
+    made = Chart(driver.services.themes, driver.services.clock, "made")
+    steps = np.arange(100.0, 201.0)
+    lines = {
+        name: Line(Series(steps, np.full(101, value), steps), name, "#0072b2", group=name[0])
+        for name, value in (("a1", 1.0), ("a2", 3.0), ("b1", 50.0))
+    }
+    made.set_lines(lines, Look(smoothing=0.0))
+    made.resize(500, 300)
+    made.show()
+    driver.until(lambda: len(made.curves_shown()) == 3, "three curves")
+    yield made
+    made.close_chart()
+    made.close()
+    made.deleteLater()
+
+
+def test_configurations_are_never_pooled(driver: Driver, chart: Chart) -> None:
+    """Each configuration has its own middle; a single seed has none."""
+    chart.set_lines(chart.lines, Look(smoothing=0.0, bands=KINDS[0]))
+    driver.until(lambda: chart.bands.shown, "the bands")
+    assert [(one.name, float(one.band.middle[0])) for one in chart.bands.shown] == [("a", 2.0)]
+    driver.services.clock.crosshair.emit(150.0)
+    assert chart.readout_shown() == "step 150\n2  a (2 seeds)\n50  b1"
+
+
+def test_the_read_out_shows_what_is_on_the_screen_and_nothing_else(
+    driver: Driver, chart: Chart
+) -> None:
+    """It goes when the mouse leaves or other runs are selected, and ends where curves end."""
+    hover = driver.services.clock.crosshair.emit
+    hover(150.0)
+    assert chart.readout_shown() == "step 150\n1  a1\n3  a2\n50  b1"
+    for outside in (-826.0, 99.0, 201.0):
+        hover(outside)
+        assert chart.readout_shown() == ""
+    hover(150.0)
+    QApplication.sendEvent(chart, QEvent(QEvent.Type.Leave))
+    assert chart.readout_shown() == ""
+    hover(150.0)
+    chart.set_lines({"b1": chart.lines["b1"]}, Look(smoothing=0.0))
+    assert chart.readout_shown() == ""
+
+
+def test_a_curve_shown_alone_says_so_and_ends_with_the_selection(
+    driver: Driver, chart: Chart
+) -> None:
+    """A double-click never blanks the chart of a run that is selected later."""
+    chart.show_only("a1")
+    driver.until(lambda: chart.only.isVisible(), "the chip")
+    assert "only a1" in chart.only.text()
+    driver.services.clock.crosshair.emit(150.0)
+    driver.until(lambda: chart.readout_shown() == "step 150\n1  a1", "one value")
+    chart.only.click()
+    driver.until(lambda: "b1" in chart.readout_shown(), "all again")
+    chart.show_only("a1")
+    chart.set_lines({"b1": chart.lines["b1"]}, Look(smoothing=0.0))
+    driver.until(lambda: not chart.only.isVisible(), "the chip goes")
+    driver.services.clock.crosshair.emit(150.0)
+    driver.until(lambda: chart.readout_shown() == "step 150\n50  b1", "the other run")
 
 
 def test_a_comparison_leaves_as_picture_and_table(

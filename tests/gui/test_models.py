@@ -74,6 +74,23 @@ def test_filter_that_cannot_be_read_says_why(text: str, said: str) -> None:
         compile_filter(text)
 
 
+@pytest.mark.parametrize(
+    ("names", "title"),
+    [
+        (("cp-lr1e3-s1", "cp-lr1e3-s2"), "2 × cp-lr1e3"),
+        (("run · seed 10", "run · seed 11"), "2 × run"),
+        (("walk_1", "walk_2"), "2 × walk"),
+        (("", ""), "2 × ppo · CartPole-v1"),
+    ],
+)
+def test_a_group_keeps_the_digits_of_its_name(names: tuple[str, str], title: str) -> None:
+    """Only what belongs to the seed is left out of the name of a group."""
+    runs = [record(run_id=str(n), seed=n, run_name=name) for n, name in enumerate(names)]
+    group = arrange(runs, None, View(grouped=True))[0]
+    assert isinstance(group, Group)
+    assert group.title == title
+
+
 def test_groups_gather_seeds_with_mean_and_spread() -> None:
     """Runs that differ only in their seed stand together, with mean and spread of the return."""
     runs = [record(run_id=str(n), seed=n, metrics={"episodic_return": 10.0 * n}) for n in (1, 2, 3)]
@@ -81,7 +98,7 @@ def test_groups_gather_seeds_with_mean_and_spread() -> None:
     rows = arrange(runs, None, View(grouped=True))
     assert sum(isinstance(row, Group) for row in rows) == 1
     group = next(row for row in rows if isinstance(row, Group) and len(row.runs) == 3)
-    assert group_text(COLUMNS[BY_KEY["return"]], group.runs) == "20 ± 8.2"
+    assert group_text(COLUMNS[BY_KEY["return"]], group.runs) == "20 ± 10 SD"
     assert group_text(COLUMNS[BY_KEY["seed"]], group.runs) == "1–3"
     assert group_text(COLUMNS[BY_KEY["env"]], group.runs) == "CartPole-v1"
     folded = arrange(runs, None, View(grouped=True, collapsed=frozenset([group.key])))
@@ -207,15 +224,6 @@ def test_thinning_keeps_the_extremes_of_millions() -> None:
 def test_smoothing_is_not_biased_at_its_start() -> None:
     """A constant curve stays constant, however strongly it is smoothed."""
     assert series.smooth(np.full(50, 7.0), 0.99) == pytest.approx(np.full(50, 7.0))
-
-
-def test_band_needs_two_and_is_their_mean() -> None:
-    """The band over seeds lies around the mean of the curves, where both are."""
-    x = np.arange(100.0)
-    grid, mean, spread = series.band([(x, x), (x, x + 2)])  # type: ignore[misc]
-    assert mean == pytest.approx(grid + 1)
-    assert spread == pytest.approx(np.ones(len(grid)))
-    assert series.band([(x, x)]) is None
 
 
 def test_differences_come_first() -> None:

@@ -71,8 +71,8 @@ def test_groups_say_what_their_runs_have_in_common() -> None:
     rates = {"1": 0.1, "2": 0.3}
     column = column_of("setting:rate", lambda run, name: rates[run.run_id])
     runs = [record(run_id="1", metrics={"loss": 1.0}), record(run_id="2", metrics={"loss": 3.0})]
-    assert group_text(column, runs) == "0.2 ± 0.1"
-    assert group_text(column_of("metric:loss", lambda run, name: None), runs) == "2 ± 1"
+    assert group_text(column, runs) == "0.2 ± 0.14 SD"
+    assert group_text(column_of("metric:loss", lambda run, name: None), runs) == "2 ± 1.4 SD"
     assert group_text(column_of("algo", lambda run, name: None), runs) == "ppo"
     runs[1] = record(run_id="2", algo="dqn")
     assert group_text(column_of("algo", lambda run, name: None), runs) == ""
