@@ -96,11 +96,13 @@ class MinigridAgent(nn.Module):
         self.actor.known.clear()
         self.critic.known.clear()
         if obs.device.type == "cpu":
+            if torch.compiler.is_compiling():
+                # As a decorator this would import the compiler, most of a second, in every run.
+                return torch.compiler.disable(self._judge_each_once)(obs)
             return self._judge_each_once(obs)
         hidden = self.trunk(obs)
         return self.actor(hidden), self.critic(hidden).flatten()
 
-    @torch.compiler.disable
     def _judge_each_once(self, obs: Tensor) -> tuple[Tensor, Tensor]:
         first, kinds = distinct_rows(obs.flatten(1).numpy())
         hidden = self.trunk(obs[torch.from_numpy(first)])
