@@ -13,7 +13,7 @@ FILES := pyproject.toml setup.py proto/mosaic/trainer.proto requirements/base.tx
 help:
 	@echo "make run          train PPO on CartPole-v1 end to end"
 	@echo "make test         the whole test suite"
-	@echo "make prove        every mutant and every learning run, in one table (an hour or two)"
+	@echo "make prove        every mutant, every learning run, long tests and a soak (an hour or two)"
 	@echo "make soak         random kills for MINUTES=10 with SEED=1, and a ledger of what they cost"
 	@echo "make gui          open the workbench"
 	@echo "make lint         ruff, mypy, import walls"
@@ -78,6 +78,7 @@ test: $(STAMPS)/gui $(STAMPS)/spade $(STAMPS)/extras $(STAMPS)/dev
 
 prove: $(STAMPS)/extras $(STAMPS)/spade $(STAMPS)/dev
 	@PYTHONPATH=tests:. $(BIN)/python -m mutants.prove $(ARGS)
+	@$(BIN)/python scripts/run_tests.py -m prove -q
 	@PYTHONPATH=tests $(BIN)/python -m soak --minutes 10 --seed 1
 
 soak: $(STAMPS)/spade $(STAMPS)/dev

@@ -102,7 +102,7 @@ def has_failed(run: RunRecord) -> bool:
 
 
 def one_line(run: RunRecord) -> str:
-    """The sentence beside the state: why it waits, or why it ended."""
+    """The sentence beside the state: why it waits, stands still or ended."""
     if run.wait_reason and run.live:
         return run.wait_reason
     return run.reason.splitlines()[0] if run.reason else ""

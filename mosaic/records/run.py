@@ -106,7 +106,7 @@ class RunRecord(Record):
         Outcome | None,
         "Set in TERM: completed, failed, cancelled, time_limit, lost, interrupted or damaged.",
     ] = None
-    reason: Annotated[str | None, "One sentence on why it ended or is in FAULT."] = None
+    reason: Annotated[str | None, "One sentence on why it ended, is in FAULT or is stalled."] = None
     wait_reason: Annotated[
         str | None, "Why it is not running yet, and which runs hold what it needs."
     ] = None

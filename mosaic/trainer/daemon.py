@@ -96,6 +96,7 @@ class Daemon:
                 # calls is closed later; a client notices nothing, its next call reconnects.
                 ("grpc.server_handshake_timeout_ms", 10_000),
                 ("grpc.max_connection_idle_ms", 300_000),
+                ("grpc.max_allowed_incoming_connections", _most_connections()),
             ],
         )
         service.register(server)
@@ -196,6 +197,16 @@ class Daemon:
                 shown.name if shown else "",
             ),
         )
+
+
+def _most_connections() -> int:
+    """How many may be connected at once: the other half of the descriptors is for the runs.
+
+    Strangers can fill this half, since nobody has shown a token when a connection is accepted.
+    Callers then wait until one of them is closed for its silence. Runs are started, observed and
+    recorded all the while.
+    """
+    return max(16, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
 
 
 def hold_home(home: Home) -> int:

@@ -1,6 +1,9 @@
 """F16 of the reliability review: progress is watched, not only the pulse."""
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from support.trainer import Trainer, until
@@ -21,8 +24,14 @@ def test_f16_a_run_that_does_not_move_is_shown_with_where_it_stands(
     (stalled,) = [event for event in trainer.client.events(run_id) if event.kind == "stalled"]
     assert "no progress since step 7" in str(stalled.data["detail"])
     assert "buffer.py:12 draw" in str(stalled.data["detail"])
+    command = [str(Path(sys.executable).with_name("mosaic")), "show", run_id]
+    home = trainer.environment(MOSAIC_HOME=str(trainer.home.root))
+    shown = subprocess.run(command, env=home, capture_output=True, text=True, check=True).stdout
+    assert "no progress since step 7" in shown
+    assert "buffer.py:12 draw" in shown
     (trainer.directory(run_id).path / "move").touch()
     until(lambda: "recovered" in trainer.kinds(run_id), "it recovers")
+    assert trainer.client.get(run_id).reason is None
     # Ten heartbeats came while it stood: none of them counted as a sign of progress.
     kinds = trainer.kinds(run_id)
     assert kinds.index("stalled") < kinds.index("recovered")

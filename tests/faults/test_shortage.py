@@ -74,6 +74,38 @@ def test_f07_a_silent_stranger_is_shown_the_door(trainer: Trainer) -> None:
     assert trainer.client.health().pid == trainer.pid
 
 
+def test_f07_strangers_cannot_take_the_descriptors_that_runs_need(
+    make_trainer: MakeTrainer,
+) -> None:
+    """However many connect without a word, a reserve is left and queued runs are started."""
+    trainer = make_trainer(cpu_slots="1")
+    trainer.prefix = ("sh", "-c", 'ulimit -n 128; exec "$@"', "sh")
+    trainer.start()
+    held = trainer.stepping().run_id
+    queued = [trainer.submit("short") for _ in range(3)]
+    host, _, port = find_endpoint(trainer.home).address.target.rpartition(":")
+    most, strangers = 0, list[socket.socket]()
+
+    def settled(run_id: str) -> bool:
+        nonlocal most
+        most = max(most, len(os.listdir(f"/proc/{trainer.pid}/fd")))
+        # Read from the disk: the daemon may have no room for one more caller now.
+        return '"settled"' in (trainer.directory(run_id).path / "events.jsonl").read_text()
+
+    try:
+        for _ in range(200):
+            strangers.append(socket.create_connection((host, int(port))))
+        os.kill(trainer.supervisor(held)["pid"], signal.SIGKILL)
+        for run_id in queued:
+            until(lambda run_id=run_id: settled(run_id), f"{run_id} has ended")
+    finally:
+        for stranger in strangers:
+            stranger.close()
+    # Half of the 128 for callers, what the daemon uses itself, and the rest stays free.
+    assert most < 115
+    assert [trainer.ended(run_id).outcome for run_id in queued] == ["completed"] * 3
+
+
 @pytest.mark.parametrize(
     ("number", "passes"),
     [

@@ -1,6 +1,10 @@
-"""Clocks that jump: the trash keeps what it keeps, and lists stay in order."""
+"""Clocks that jump and machines that freeze: nothing is lost, ended or listed wrongly for it."""
 
+import os
+import signal
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,8 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.trainer import Trainer, until
 
+from mosaic.config.settings import Settings
 from mosaic.errors import RunNotFoundError
+from mosaic.runs.directory import RunDirectory
+from mosaic.system.processes import ProcessKey, boot_id, start_time
+from mosaic.trainer.core.decisions import Now
+from mosaic.trainer.core.states import Run, State
+from mosaic.trainer.core.stimuli import DeadlinePassed
 from mosaic.trainer.loop.clock import Believed, believe
+from mosaic.trainer.loop.observer import Watch, observe
+from mosaic.trainer.storage.registry import Vitals
 
 DAY = 86_400.0
 MakeTrainer = Callable[..., Trainer]
@@ -114,3 +126,43 @@ def test_f18_a_restart_of_the_machine_counts_a_day_at_most() -> None:
     assert believe(before, Believed(3600.0, 1.0, "second")).wall == 3600.0
     assert believe(before, Believed(30 * DAY, 1.0, "second")).wall == DAY
     assert believe(None, Believed(30 * DAY, 1.0, "second")).wall == pytest.approx(30 * DAY)
+
+
+def test_f31_a_freeze_is_not_part_of_the_grace_period(make_trainer: MakeTrainer) -> None:
+    """A worker that was asked to stop and then frozen still saves what it has."""
+    trainer = make_trainer(grace_s="8").start()
+    run = trainer.stepping("slow_save", extras={"seconds": 1.0})
+    trainer.client.cancel(run.run_id)
+    until(lambda: trainer.client.get(run.run_id).stopping, "it is being stopped")
+    frozen = (run.pid, trainer.pid)
+    for pid in frozen:
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+    # Longer than the whole grace period, as a paused container or a closed lid takes.
+    time.sleep(9.0)
+    for pid in frozen[::-1]:
+        assert pid is not None
+        os.kill(pid, signal.SIGCONT)
+    ended = trainer.ended(run.run_id)
+    assert ended.outcome == "cancelled"
+    assert ended.exit_code == 143, "it ended by itself, not by SIGKILL"
+    assert [item.path for item in ended.checkpoints] == ["checkpoints/final.json"]
+
+
+@pytest.mark.parametrize(("frozen", "limits"), [(0.0, 1), (950.0, 0), (940.0, 1)])
+def test_f31_a_freeze_is_not_part_of_the_wall_clock_limit(
+    tmp_path: Path, frozen: float, limits: int
+) -> None:
+    """A run may work for as long as it was given; a gap extends that by its own length at most."""
+    run = Run("01ARZ3NDEKTSV4RRFFQ69G5FAV", State.EXEC, launched_mono=1.0, wallclock_s=100.0, pid=1)
+    watch = Watch.of(RunDirectory(tmp_path), Vitals())
+    watch.forgive(1050.0)
+    started = start_time(os.getpid())
+    assert started is not None
+    watch.keys = [ProcessKey(os.getpid(), started, boot_id())]
+    if frozen:
+        watch.thaw(run, frozen, 1050.0)
+        watch.thaw(replace(run, state=State.PAUSE), 500.0, 1050.0)
+    seen = list(observe(run, watch, Settings(), Now(1050.0, 1050.0)))
+    assert [item for item in seen if isinstance(item, DeadlinePassed)] == seen
+    assert len(seen) == limits

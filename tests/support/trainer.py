@@ -82,6 +82,8 @@ class Trainer:
         self._daemon: subprocess.Popen[bytes] | None = None
         self._client: TrainerClient | None = None
         self._output = root.parent / f"{root.name}-daemon-output.txt"
+        # What the daemon is started through, such as a shell that sets limits.
+        self.prefix: tuple[str, ...] = ()
 
     # ------------------------------------------------------------ the daemon
 
@@ -98,7 +100,7 @@ class Trainer:
         command = [sys.executable, "-m", "mosaic.trainer.daemon", "--home", str(self.home.root)]
         with open(self._output, "ab") as output:
             return subprocess.Popen(
-                [*command, *(arguments or ("--port", "0"))],
+                [*self.prefix, *command, *(arguments or ("--port", "0"))],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -247,10 +247,11 @@ def _fold(run: Run, event: Event) -> Run:
             return replace(run, checkpointing=True)
         case CheckpointConfirmed() | CheckpointRefused():
             return replace(run, checkpointing=False)
-        case Stalled():
-            return replace(run, stalled=True)
+        case Stalled() as what:
+            # People look for it where a run's end is explained, not in the event log.
+            return replace(run, stalled=True, reason=what.detail)
         case Recovered():
-            return replace(run, stalled=False)
+            return replace(run, stalled=False, reason="")
         case AdoptedByDaemon() as what:
             return replace(run, epoch=what.epoch)
         case CompletionReported():
@@ -321,9 +322,8 @@ def _pause_and_resume(
         case Paused():
             slots = () if run.release_on_pause else run.slots
             # No longer stalled: while paused, silence is expected.
-            return replace(
-                run, state=State.PAUSE, pausing=False, paused_mono=mono, slots=slots, stalled=False
-            )
+            run = replace(run, state=State.PAUSE, pausing=False, paused_mono=mono, slots=slots)
+            return replace(run, stalled=False, reason="") if run.stalled else run
         case ResumeAsked():
             # A worker that is still on its way to a pause keeps its slots: it continues at once.
             return replace(run, resuming=True, release_on_pause=False)

@@ -270,12 +270,13 @@ class Engine:
         """After a time in which this process stood still, hold no silence against any run.
 
         A suspended machine or a paused container stops the workers too, and what they have sent
-        since has not been read yet.
+        since has not been read yet. Nor could one that was asked to stop use its grace period.
         """
-        if now - self._turned > _FROZEN_S:
-            log.warning("nothing ran here for %.0f s; all waits begin again", now - self._turned)
-            for _, watch in self.live.watches():
-                watch.forgive(now)
+        gap = now - self._turned
+        if gap > _FROZEN_S:
+            log.warning("nothing ran here for %.0f s; all waits begin again", gap)
+            for run, watch in self.live.watches():
+                watch.thaw(run, gap, now)
         self._turned = now
 
     def _pause_s(self) -> float:

@@ -73,6 +73,8 @@ class Watch:
         vitals_dirty: The vital signs have not been published yet.
         curves: Its headline numbers on disk, where the worker does not store them itself.
         persisted_mono: When the vital signs were last stored.
+        frozen_s: How long nothing ran here while the run was alive; no limit counts it.
+        grace_frozen_s: The part of it since the run was asked to stop.
     """
 
     directory: RunDirectory
@@ -83,6 +85,8 @@ class Watch:
     wait_reason: str = ""
     vitals_dirty: bool = False
     persisted_mono: float = 0.0
+    frozen_s: float = 0.0
+    grace_frozen_s: float = 0.0
     keys: list[ProcessKey] = field(default_factory=list)
     curves: CurveKeeper = field(init=False)
     rate: "StepRate" = field(default_factory=lambda: StepRate())
@@ -99,6 +103,18 @@ class Watch:
     def forgive(self, now: float) -> None:
         """Begin all waits again: nothing could be heard until now."""
         self.watched_mono = self.heartbeat_mono = self.progress.since = now
+
+    def thaw(self, run: Run, gap_s: float, now: float) -> None:
+        """Hold a time in which this process stood still against no limit of the run.
+
+        What a limit is extended by is never more than the gap itself.
+        """
+        self.forgive(now)
+        # Time in a pause is left out of the wall-clock limit already.
+        if run.state is not State.PAUSE:
+            self.frozen_s += gap_s
+        if run.stopping:
+            self.grace_frozen_s += gap_s
 
     def worker_key(self) -> ProcessKey | None:
         """The worker's process, once the supervisor has written it down."""
@@ -320,10 +336,12 @@ def _deadlines(run: Run, watch: Watch, settings: Settings, now: Now) -> Iterator
     if run.state is State.HSHK and waited > settings.handshake_timeout_s:
         limit = settings.handshake_timeout_s
         yield DeadlinePassed("handshake", f"the worker did not register within {limit:g} s")
-    if run.wallclock_s is not None and not run.stopping and _active_s(run, now) > run.wallclock_s:
+    active = _active_s(run, now) - watch.frozen_s
+    if run.wallclock_s is not None and not run.stopping and active > run.wallclock_s:
         detail = f"the wall-clock limit of {run.wallclock_s / 60:g} min was reached"
         yield DeadlinePassed("wallclock", detail, settings.grace_s)
-    if (run.stopping and now.mono > run.kill_at_mono) or run.state is State.FAULT:
+    kill_at = run.kill_at_mono + watch.grace_frozen_s
+    if (run.stopping and now.mono > kill_at) or run.state is State.FAULT:
         yield DeadlinePassed("grace")
     silent = now.mono - watch.heartbeat_mono
     working = run.state in (State.RDY, State.EXEC) and not run.stalled
