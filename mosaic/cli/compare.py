@@ -9,8 +9,10 @@ import click
 from mosaic.cli import output
 from mosaic.cli.options import complete_runs, json_option
 from mosaic.client import TrainerClient
+from mosaic.client.experiments import find_experiment
 from mosaic.curves.names import RETURN, TAGS
 from mosaic.errors import InvalidArgumentError
+from mosaic.experiments.summary import MARKS
 from mosaic.statistics.comparison import Question
 from mosaic.statistics.intervals import Interval
 from mosaic.statistics.results import Cell, Comparison, Overall
@@ -61,7 +63,8 @@ def compare(
 ) -> int:
     """Compare configurations over their seeds.
 
-    RUNS are grouped by configuration: those that differ in nothing but the seed belong together.
+    RUNS are runs, experiment=NAME or sweep=ID. They are grouped by configuration: those that
+    differ in nothing but the seed belong together.
     Intervals are 95 % bootstrap intervals over seeds, never over episodes.
     """
     from mosaic.client.comparing import compare_runs
@@ -74,7 +77,8 @@ def compare(
         scale=dict(map(_read_scale, scales)),
     )
     with TrainerClient.connect() as trainer:
-        chosen = [*runs, *(_matching(trainer, text) if text else ())]
+        chosen = [run_id for run in runs for run_id in _expanded(trainer, run)]
+        chosen += _matching(trainer, text) if text else ()
         if not chosen:
             raise click.UsageError("name the runs to compare, or find them with --text")
         found = compare_runs(trainer, chosen, question)
@@ -86,6 +90,14 @@ def compare(
     else:
         _print(found, shown)
     return 0
+
+
+def _expanded(trainer: TrainerClient, run: str) -> tuple[str, ...]:
+    """The runs of `experiment=NAME` or `sweep=ID`; any other word is a run itself."""
+    kind, equals, name = run.partition("=")
+    if not equals or kind not in MARKS.values():
+        return (run,)
+    return find_experiment(trainer, name)[0].run_ids
 
 
 def _matching(trainer: TrainerClient, text: str) -> list[str]:

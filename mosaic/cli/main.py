@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "script": ("train", "script", "Run a shell script with several training phases."),
     "eval": ("evaluate", "evaluate", "Evaluate the newest policy of a run."),
     "sweep": ("sweep", "sweep", "Search for good hyperparameters."),
+    "experiment": ("experiment", "experiment", "Run configurations × seeds as one experiment."),
     "compare": ("compare", "compare", "Compare configurations over their seeds."),
     "runs": ("runs", "runs", "List runs."),
     "show": ("runs", "show", "Show the details of a run."),

@@ -283,14 +283,16 @@ class TrainerClient(RunContent):
         run_name: str | None = None,
         notes: str | None = None,
         tags: Sequence[str] | None = None,
+        priority: int | None = None,
     ) -> RunRecord:
-        """Change what people wrote about a run."""
+        """Change what people wrote about a run, or how soon it starts."""
         request = pb.UpdateRunRequest(
             run_id=run_id,
             run_name=run_name,
             notes=notes,
             tags=tags or (),
             set_tags=tags is not None,
+            priority=priority,
         )
         return read_run(self._calls.unary("UpdateRun", request))
 

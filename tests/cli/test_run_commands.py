@@ -251,3 +251,39 @@ def test_configurations_are_compared_over_their_seeds(mosaic: Command, trainer: 
     assert "did you mean 'estimate'" in mosaic("compare", *runs, "--metric", "estimat", code=2)
     assert "name the runs" in mosaic("compare", code=2)
     assert "ENV=LOW..HIGH" in mosaic("compare", *runs, "--scale", "A=3", code=2)
+
+
+def test_an_experiment_is_handled_as_a_whole(
+    mosaic: Command, trainer: Trainer, tmp_path: Path
+) -> None:
+    """Submitted once, extended, prioritised, cancelled, exported and deleted by its name."""
+    file = tmp_path / "pi.toml"
+    file.write_text(
+        'algorithms = ["example"]\nseeds = 2\ntotal_timesteps = 20\n[grid]\nstep_ms = [0, 1]\n'
+    )
+    assert "2 configurations × 2 seeds = 4 runs" in mosaic(
+        "experiment", "run", str(file), "--dry-run"
+    )
+    done = mosaic.json("experiment", "run", str(file), "--wait")
+    assert (done["completed"], done["seeds"], done["fraction"]) == (4, [1, 2], 1.0)
+    again = mosaic("experiment", "run", str(file))
+    assert "0 runs submitted, 4 were there" in again
+    assert len(mosaic.json("experiment", "add-seeds", "pi", "1")["added"]) == 2
+    for run in mosaic.json("experiment", "show", "pi")["runs"]:
+        trainer.ended(run["run_id"])
+    found = mosaic.json("compare", "experiment=pi", "--metric", "estimate")
+    assert [len(cell["runs"]) for cell in found["cells"]] == [3, 3]
+    assert "6 runs in" in mosaic("experiment", "export", "pi", "-o", str(tmp_path / "pi.tar.gz"))
+    assert "6 of 6 runs" in mosaic("experiment", "delete", "pi")
+    assert "no experiments yet" in mosaic("experiment", "list")
+
+    flags = ("--algo", "example", "--total-timesteps", "1e9", "--seeds", "3", "--step-ms", "5")
+    mosaic("experiment", "run", "long", *flags)
+    assert "did you mean 'long'" in mosaic("experiment", "show", "lang", code=2)
+    assert "have not ended" in mosaic("experiment", "delete", "long", code=2)
+    assert "3 of 3 runs have priority 7" in mosaic("experiment", "priority", "long", "7")
+    members = mosaic.json("experiment", "show", "long")["runs"]
+    assert {run["priority"] for run in members} == {7}
+    assert "3 of 3 runs cancelled" in mosaic("experiment", "cancel", "long")
+    for run in members:
+        assert trainer.ended(run["run_id"]).outcome == "cancelled"

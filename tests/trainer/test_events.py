@@ -169,15 +169,17 @@ def test_the_error_names_run_event_and_field(tmp_path: Path) -> None:
         history.load(run_dir)
 
 
-def test_an_annotation_changes_three_fields_and_no_other() -> None:
-    """Name, notes and tags; everything else of the row is out of its reach."""
-    assert {each.name for each in fields(Annotated)} == {"run_name", "notes", "tags"}
+def test_an_annotation_changes_four_fields_and_no_other() -> None:
+    """Name, notes, tags and priority; everything else of the row is out of its reach."""
+    assert {each.name for each in fields(Annotated)} == {"run_name", "notes", "tags", "priority"}
     run = Run("r", state=State.TERM, run_name="old", notes="n", tags=("t",), version=3)
     decision = decide(run, AnnotateRequested(run_name="new", tags=()), Now(1.0, 1.0))
     after = evolve(run, history.Event(4, 1.0, 1.0, decision.events[0]))
     names = [each.name for each in fields(Run)]
     changed = {name for name in names if getattr(after, name) != getattr(run, name)}
     assert changed == {"run_name", "tags", "version"}
+    sooner = decide(run, AnnotateRequested(priority=3), Now(1.0, 1.0)).events[0]
+    assert evolve(run, history.Event(4, 1.0, 1.0, sooner)).priority == 3
     assert decide(run, AnnotateRequested(), Now(1.0, 1.0)).events == ()
 
 

@@ -99,6 +99,7 @@ class RunHandlers:
             run_name=request.run_name[:200] if request.HasField("run_name") else None,
             notes=request.notes[:20_000] if request.HasField("notes") else None,
             tags=tuple(tag[:100] for tag in request.tags[:50]) if request.set_tags else None,
+            priority=request.priority if request.HasField("priority") else None,
         )
         return await self._apply(request.run_id, change)
 

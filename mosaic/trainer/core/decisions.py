@@ -172,7 +172,7 @@ def decide(run: Run, stimulus: Stimulus, now: Now) -> Decision:
 
 
 def _annotate(stimulus: AnnotateRequested) -> Decision:
-    change = Annotated(stimulus.run_name, stimulus.notes, stimulus.tags)
+    change = Annotated(stimulus.run_name, stimulus.notes, stimulus.tags, stimulus.priority)
     return NOTHING if change == Annotated() else Decision((change,))
 
 

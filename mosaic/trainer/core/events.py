@@ -251,12 +251,13 @@ class Settled:
 
 @value
 class Annotated:
-    """A user wrote something about the run; None leaves a field as it is."""
+    """A user changed what they say about the run; None leaves a field as it is."""
 
     kind: ClassVar = "annotated"
     run_name: str | None = None
     notes: str | None = None
     tags: tuple[str, ...] | None = None
+    priority: int | None = None
 
 
 @value

@@ -378,12 +378,13 @@ def _ending(run: Run, what: StopAsked | Faulted | ProcessesEnded | Settled) -> R
 
 
 def _annotated(run: Run, what: Annotated) -> Run:
-    """Exactly these three fields; reading the event has refused any other."""
+    """Exactly these four fields; reading the event has refused any other."""
     return replace(
         run,
         run_name=run.run_name if what.run_name is None else what.run_name,
         notes=run.notes if what.notes is None else what.notes,
         tags=run.tags if what.tags is None else what.tags,
+        priority=run.priority if what.priority is None else what.priority,
     )
 
 

@@ -150,11 +150,12 @@ class ProcessEnded:
 
 @value
 class AnnotateRequested:
-    """A user wrote something about the run; None leaves a field as it is."""
+    """A user changes what they say about the run; None leaves a field as it is."""
 
     run_name: str | None = None
     notes: str | None = None
     tags: tuple[str, ...] | None = None
+    priority: int | None = None
 
 
 @value
