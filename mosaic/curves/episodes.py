@@ -27,6 +27,10 @@ class NewestEpisodes:
             self._returns.append(float(total))
             self._lengths.append(int(length))
 
+    def count_older(self, episodes: int) -> None:
+        """Count episodes that are too old to be among the newest ones; add those afterwards."""
+        self.finished += episodes
+
     def means(self) -> dict[str, float]:
         """The return, the length and the number of finished episodes; empty before the first."""
         if not self.finished:

@@ -114,7 +114,7 @@ class Trial:
         """Keep what was logged."""
         self.turns[-1].logged.update({name: float(value) for name, value in values.items()})
 
-    def log_episodes(self, step: int, info: dict[str, Any]) -> None:
+    def log_episodes(self, step: int, info: dict[str, Any], older: int = 0) -> None:
         """Keep the last episode's return."""
         for total, _ in info["episodes"]:
             self.turns[-1].logged["charts/episodic_return"] = float(total)

@@ -12,6 +12,7 @@ from cleanrl_worker import bundles, catalog
 from cleanrl_worker.config import CleanRLWorkerConfig
 from cleanrl_worker.kit.schema import Argument, ScriptSchema
 from cleanrl_worker.modes import interactive, mode_of
+from cleanrl_worker.ondevice import registry
 from cleanrl_worker.problems import problem
 from cleanrl_worker.resolution import (
     HOME_VARIABLE,
@@ -104,7 +105,13 @@ def _environment_problems(config: CleanRLWorkerConfig, script: Script | None) ->
     if ":" in config.env_id:
         # `module:Id-v0` is the user's own; only making it tells.
         return
+    if algorithm.get("on_device") and (sentence := registry.problem(config.env_id)):
+        yield problem("env_id", UNKNOWN_ENVIRONMENT, sentence)
+        return
     known = {item["id"]: item for item in catalog.environments()}
+    if algorithm.get("on_device") and config.env_id not in known:
+        # It exists in JAX only, where nothing but building it tells its spaces.
+        return
     python = bundles.interpreter(bundles.wanted_sets(config))
     if config.env_id not in known and python != sys.executable:
         known = {item["id"]: item for item in catalog.environments(python)}

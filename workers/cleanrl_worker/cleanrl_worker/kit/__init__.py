@@ -10,7 +10,8 @@ its arguments, its network, its loop. It declares:
     A literal: `title`, `paper`, `family`, `actions` (`discrete`, `continuous`,
     `multi_discrete`), `observations` (`vector`, `grid`, `image`), `default_env`,
     `requires` (requirement sets: `base`, `atari`, `mujoco`, `envpool`, `procgen`,
-    `jax`, `minigrid`, `pettingzoo`). Tools read it with `ast` (`kit.schema`).
+    `jax`, `minigrid`, `pettingzoo`); `on_device` where the environments are compiled with the
+    algorithm (`cleanrl_worker.ondevice`). Tools read it with `ast` (`kit.schema`).
 `SMOKE`
     A literal with the arguments of a run of a few seconds.
 `Args`
@@ -67,6 +68,10 @@ JAX: take `jax`, `jnp` and `optax` from `kit.jax_backend` (a missing package bec
 sentence), begin with its `start(args)`, and keep every pytree that changes in a `Tree`,
 random keys too. Jit the whole update; hand it copies (`arrays`), because JAX reads its
 arguments while the loop continues. Act with NumPy for small networks.
+
+On the device: write `init(key)` and `iterate(args, state)` as pure functions of one pytree and
+give them to `cleanrl_worker.ondevice.learner.Learner`, which runs them in chunks and does what a
+loop over `run.steps` does. In `iterate` every argument that is a float is a traced value.
 
 EnvPool: `kit.envpool` for loops, `kit.envpool_xla` inside compiled functions. EnvPool cannot
 save a running environment: a resumed run repeats the first 50,000 steps at most, and begins

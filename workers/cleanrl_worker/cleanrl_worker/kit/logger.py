@@ -105,11 +105,18 @@ class Logger:
         if self._wandb is not None:
             self._wandb.log({**numbers, "global_step": step})
 
-    def episodes(self, step: int, ended: Sequence[EndedEpisode]) -> None:
-        """Log episodes that ended."""
+    def episodes(self, step: int, ended: Sequence[EndedEpisode], older: int = 0) -> None:
+        """Log episodes that ended.
+
+        Args:
+            step: The step at which they ended.
+            ended: Their returns and lengths.
+            older: How many ended before them since the last call, of which only the number counts.
+        """
         if not ended:
             return
         now = time.time()
+        self._newest.count_older(older)
         for total, length in ended:
             self._events.add_scalar(TAGS[RETURN], total, step, now)
             self._events.add_scalar(TAGS[LENGTH], length, step, now)

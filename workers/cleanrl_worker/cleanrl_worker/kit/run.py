@@ -140,8 +140,7 @@ class Run:
         # What exists now stays: the collector need not look through all of torch again and again.
         gc.freeze()
         stopped = False
-        stop_at = min(self.total, self.args.stop_at or self.total)
-        while self.step + stride <= self.total and self.step < stop_at:
+        while self.turns_left(stride) > 0:
             yield self.step
             self.step += stride
             if control.due:
@@ -151,15 +150,30 @@ class Run:
         # A signal that arrives after the last turn changes nothing: the run is complete.
         self._finish(stopped=stopped)
 
+    def turns_left(self, stride: int) -> int:
+        """How many turns of so many steps the loop over `steps` still has."""
+        stop_at = min(self.total, self.args.stop_at or self.total)
+        # The last turn may pass --stop-at, never the end of the schedule.
+        return min(-((self.step - stop_at) // stride), (self.total - self.step) // stride)
+
+    def took_more(self, steps: int) -> None:
+        """Count what this turn of the loop has taken beyond one stride.
+
+        A compiled loop takes many strides in one turn; nobody can interrupt it in between.
+        """
+        self.step += steps
+
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Log named numbers, such as `losses/value_loss`."""
         assert self._logger is not None, "numbers are logged inside the loop over run.steps"
         self._logger.scalars(step, values)
 
-    def log_episodes(self, step: int, info: Mapping[str, list[EndedEpisode]]) -> None:
-        """Log the episodes that ended in a step, as its `info` says."""
+    def log_episodes(
+        self, step: int, info: Mapping[str, list[EndedEpisode]], older: int = 0
+    ) -> None:
+        """Log the episodes that ended in a step, as its `info` says; `older` ended before them."""
         assert self._logger is not None, "episodes are logged inside the loop over run.steps"
-        self._logger.episodes(step, info["episodes"])
+        self._logger.episodes(step, info["episodes"], older)
 
     def close(self) -> None:
         """Write out what is still buffered."""

@@ -1,0 +1,96 @@
+"""Training on the device keeps a run's promises between two chunks of compiled work."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support import harness
+
+from cleanrl_worker.kit import checked_files
+from cleanrl_worker.kit.verification import run_script, train
+from cleanrl_worker.ondevice.pace import MOST_UPDATES, Pace
+
+PROGRAM = [sys.executable, "-m", "cleanrl_worker.cleanrl.ppo_ondevice", "--no-cuda"]
+STEPS = 512 * 400
+
+
+def _started(run_dir: Path, *flags: str) -> subprocess.Popen[bytes]:
+    command = [*PROGRAM, "--run-dir", str(run_dir), "--total-timesteps", str(STEPS), *flags]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL)
+
+
+def _wait_for_a_checkpoint(run_dir: Path, process: subprocess.Popen[bytes]) -> None:
+    folder = run_dir / "checkpoints"
+    # The file and its checksum are two files, and either may be the last to appear.
+    while not any(checked_files.checksum_path(p).exists() for p in folder.glob("step-*.state")):
+        assert process.poll() is None, "it ended before it saved"
+        time.sleep(0.02)
+
+
+def test_a_killed_run_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    """`kill -9` in the middle, at no chosen moment, and resumed: weights, optimiser, environments
+    and random keys are those of a run that was never touched, and so is the stored curve."""
+    train("ppo_ondevice", tmp_path / "whole", "--no-cuda", "--total-timesteps", str(STEPS))
+    killed = _started(tmp_path / "killed", "--checkpoint-interval-s", "0.01")
+    _wait_for_a_checkpoint(tmp_path / "killed", killed)
+    killed.kill()
+    killed.wait()
+    assert harness.newest_state(tmp_path / "killed")["step"] < STEPS
+    train(
+        "ppo_ondevice", tmp_path / "rest", "--no-cuda", "--total-timesteps", str(STEPS),
+        "--resume", str(tmp_path / "killed"),
+    )  # fmt: skip
+    whole, rest = harness.newest_state(tmp_path / "whole"), harness.newest_state(tmp_path / "rest")
+    assert rest["step"] == whole["step"] == STEPS
+    for part in ("policy", "objects", "random"):
+        assert harness.equal(whole[part], rest[part]), part
+
+
+def test_a_signal_is_obeyed_at_the_end_of_a_chunk(tmp_path: Path) -> None:
+    """SIGTERM saves where training is, and the exit status says what ended it."""
+    process = _started(tmp_path / "run", "--checkpoint-interval-s", "0.01")
+    _wait_for_a_checkpoint(tmp_path / "run", process)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 128 + signal.SIGTERM
+    assert 0 < harness.newest_state(tmp_path / "run")["step"] < STEPS
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ("--env-id LunarLander-v3", ["no version in JAX", "CartPole-v1", "without _ondevice"]),
+        ("--env-id Pendulum-v1", ["discrete", "CartPole-v1"]),
+        ("--num-minibatches 3", ["--num-minibatches 3", "512"]),
+    ],
+)
+def test_refused_with_a_sentence(flags: str, words: list[str], tmp_path: Path) -> None:
+    """Exit status 2 before anything is compiled, no traceback, and the way out is named."""
+    output = tmp_path / "output"
+    flags_and_dir = [*flags.split(), "--run-dir", str(tmp_path / "run")]
+    assert run_script("ppo_ondevice", flags_and_dir, output) == 2
+    text = output.read_text()
+    assert "Traceback" not in text
+    assert [word for word in words if word not in text] == []
+
+
+def test_chunks_grow_to_a_span_of_time_and_shrink_at_once() -> None:
+    """A chunk takes 0.1 to 0.25 seconds on a processor, whatever an update costs; no growth is
+    sudden, and a call returns no more rows than it has room for."""
+    for cost in (0.0005, 0.004, 0.1, 2.0):
+        pace = Pace(cpu=True)
+        for _ in range(12):
+            before = pace.updates
+            pace.took(before, before * cost)
+            assert pace.updates <= 4 * before
+        spent = pace.updates * cost
+        assert pace.updates in (1, MOST_UPDATES) or 0.1 <= spent <= 0.25
+    pace = Pace(cpu=True)
+    for _ in range(12):
+        pace.took(pace.updates, pace.updates * 0.001)
+    pace.took(pace.updates, pace.updates * 0.05)
+    assert pace.updates * 0.05 <= 0.25

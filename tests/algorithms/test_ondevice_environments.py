@@ -1,0 +1,183 @@
+"""Environments on the device are the environments they are named after."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium as gym
+import jax
+import numpy as np
+import pytest
+
+from cleanrl_worker.kit.errors import UsageError
+from cleanrl_worker.ondevice import registry
+from cleanrl_worker.ondevice.batch import DeviceEnvs, ended_episodes
+from cleanrl_worker.ondevice.environment import DeviceEnv, Transition
+
+# How far 32 and 64 bits may drift apart in a whole episode. Acrobot is chaotic: there only single
+# steps, each from the same state, are compared.
+DRIFT = {
+    "CartPole-v1": 1e-4,
+    "MountainCar-v0": 1e-4,
+    "MountainCarContinuous-v0": 1e-4,
+    "Pendulum-v1": 2e-2,
+}
+
+
+@dataclass
+class Tape:
+    """One episode of a Gymnasium environment: the states before each step, and what each gave."""
+
+    states: list[Any] = field(default_factory=list)
+    actions: list[Any] = field(default_factory=list)
+    obs: list[Any] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+    terminated: list[bool] = field(default_factory=list)
+    truncated: list[bool] = field(default_factory=list)
+
+
+def _played(env: gym.Env, seed: int) -> Tape:
+    env.reset(seed=seed)
+    tape, over = Tape(), False
+    while not over:
+        # The first tape is constant: some environments only then end by themselves.
+        action = env.action_space.sample() if seed else env.action_space.sample() * 0 + 1
+        tape.states.append(np.array(env.unwrapped.state, np.float32))
+        obs, reward, terminated, truncated, _ = env.step(action)
+        over = terminated or truncated
+        tape.actions.append(action)
+        for values, value in zip(
+            (tape.obs, tape.rewards, tape.terminated, tape.truncated),
+            (obs, reward, terminated, truncated),
+            strict=True,
+        ):
+            values.append(value)
+    return tape
+
+
+@pytest.mark.parametrize("env_id", sorted(registry.TWINS))
+def test_one_tape_of_actions_gives_the_same_episode(env_id: str) -> None:
+    """Observation, reward, termination and truncation are Gymnasium's: for every step from the
+    same state and, where rounding allows it, over whole episodes; also at the time limit."""
+    theirs = gym.make(env_id)
+    theirs.action_space.seed(0)
+    tapes = [_played(theirs, seed) for seed in range(3)]
+    theirs.close()
+    envs = DeviceEnvs(env_id, 1)
+
+    def joined(name: str) -> np.ndarray:
+        return np.concatenate([np.asarray(getattr(tape, name)) for tape in tapes])
+
+    states, actions = joined("states"), joined("actions")
+    keys = jax.random.split(jax.random.key(0), len(states))
+    after = jax.jit(jax.vmap(envs.env.step))(states, actions, keys)
+    np.testing.assert_allclose(after.obs, joined("obs"), rtol=1e-4, atol=2e-5)
+    np.testing.assert_allclose(after.reward, joined("rewards"), rtol=1e-4, atol=2e-5)
+    same = np.broadcast_to(after.terminated, len(states)) == joined("terminated")
+    assert same.all()
+    if env_id in DRIFT:
+        _assert_same_without_help(envs, tapes, DRIFT[env_id])
+    assert envs.env.action_space == theirs.action_space
+    np.testing.assert_allclose(envs.env.observation_space.low, theirs.observation_space.low)
+    np.testing.assert_allclose(envs.env.observation_space.high, theirs.observation_space.high)
+
+
+def _assert_same_without_help(envs: DeviceEnvs, tapes: list[Tape], drift: float) -> None:
+    limit = envs.env.time_limit
+    assert limit is not None
+
+    @jax.jit
+    def play(state: Any, actions: Any) -> Any:
+        games = envs.reset(jax.random.key(0))._replace(states=state[None])
+        keys = jax.random.split(jax.random.key(1), limit)
+        return jax.lax.scan(lambda g, now: envs.step(g, now[0][None], now[1]), games,
+                            (actions, keys))[1]  # fmt: skip
+
+    for tape in tapes:
+        length = len(tape.actions)
+        actions = np.zeros((limit, *np.shape(tape.actions[0])), np.asarray(tape.actions).dtype)
+        actions[:length] = tape.actions
+        outcome = play(tape.states[0], actions)
+        np.testing.assert_allclose(outcome.next_obs[:length, 0], tape.obs, atol=drift)
+        np.testing.assert_array_equal(outcome.terminated[:length, 0], tape.terminated)
+        np.testing.assert_array_equal(outcome.truncated[:length, 0], tape.truncated)
+        assert outcome.lengths[length - 1, 0] == length
+
+
+@pytest.mark.parametrize("env_id", sorted(registry.TWINS))
+def test_episodes_begin_where_gymnasiums_begin(env_id: str) -> None:
+    """First observations have the same range and mean, over a thousand episodes."""
+    envs = DeviceEnvs(env_id, 1000)
+    ours = np.asarray(envs.reset(jax.random.key(3)).obs)
+    theirs = gym.make(env_id)
+    wanted = np.stack([theirs.reset(seed=seed)[0] for seed in range(1000)])
+    theirs.close()
+    spread = wanted.std(axis=0) + 1e-6
+    np.testing.assert_array_less(np.abs(ours.mean(0) - wanted.mean(0)), 0.15 * spread + 1e-6)
+    for edge in (np.min, np.max):
+        np.testing.assert_allclose(edge(ours, axis=0), edge(wanted, axis=0), atol=0.02, rtol=0.05)
+
+
+class Countdown(DeviceEnv):
+    """Ends after three steps by itself, and is cut off after five if it has not."""
+
+    observation_space = gym.spaces.Box(0, 9, (1, 2), np.float32)
+    action_space = gym.spaces.Discrete(2)
+    time_limit = 5
+
+    def reset(self, key: Any) -> tuple[Any, Any]:
+        """Begin at zero."""
+        zero = jax.numpy.float32(0)
+        return zero, self._look(zero)
+
+    def step(self, state: Any, action: Any, key: Any) -> Transition:
+        """Action 1 counts, action 0 waits."""
+        state += action
+        return Transition(state, self._look(state), state, state >= 3, np.bool_(False))
+
+    @staticmethod
+    def _look(state: Any) -> Any:
+        return jax.numpy.full((1, 2), state)
+
+
+def test_a_users_own_environment_is_stepped_reset_and_summed_up() -> None:
+    """The step that ends an episode shows its true last observation, and the next one begins in
+    the same step; returns and lengths are those of whole episodes, however they ended."""
+    registry.register("test/Countdown-v0", Countdown)
+    envs = DeviceEnvs("test/Countdown-v0", 2)
+    assert envs.single_observation_space.shape == (2,), "other shapes become flat"
+    games, seen = envs.reset(jax.random.key(0)), []
+    for _ in range(5):
+        games, outcome = envs.step(games, np.array([1, 0]), jax.random.key(1))
+        seen.append(outcome)
+    whole = jax.tree.map(lambda *parts: np.stack(parts), *seen)
+    np.testing.assert_array_equal(whole.terminated[:, 0], [0, 0, 1, 0, 0])
+    np.testing.assert_array_equal(whole.truncated[:, 1], [0, 0, 0, 0, 1])
+    np.testing.assert_array_equal(whole.next_obs[:, 0, 0], [1, 2, 3, 1, 2])
+    assert games.obs[0, 0] == 2
+    assert games.obs[1, 0] == 0
+    ended = {name: np.asarray(value) for name, value in ended_episodes(whole).items()}
+    assert ended["count"] == 2
+    assert ended["returns"][-2:].tolist() == [6.0, 0.0]
+    assert ended["lengths"][-2:].tolist() == [3, 5]
+
+
+def test_an_unknown_environment_is_refused_with_those_there_are() -> None:
+    """The sentence names the nearest one, and algorithms that need no JAX environment."""
+    with pytest.raises(UsageError, match="nearest one is 'CartPole-v1'") as refused:
+        DeviceEnvs("CartPol-v1", 1)
+    assert "Pendulum-v1" in str(refused.value)
+    assert "without _ondevice" in str(refused.value)
+
+
+def test_names_are_known_without_jax() -> None:
+    """The daemon checks a run's environment and never pays for JAX."""
+    program = (
+        "import sys; from cleanrl_worker.ondevice import registry; "
+        "assert not registry.problem('CartPole-v1') and registry.problem('LunarLander-v3'); "
+        "assert 'jax' not in sys.modules and 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

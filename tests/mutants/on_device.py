@@ -1,0 +1,136 @@
+"""Rehearses algorithms that are compiled together with their environments.
+
+What happens inside the compiled program is reported from there: each step of the environments and
+each order of minibatches, as they happen.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import spaces
+
+from cleanrl_worker.ondevice import registry
+from cleanrl_worker.ondevice.batch import DeviceEnvs
+from cleanrl_worker.ondevice.environment import DeviceEnv, Transition
+from mutants.trial import State, Step, Trial, Turn
+
+DISCRETE = "mutants/DeviceNoise-v0"
+CONTINUOUS = "mutants/ContinuousDeviceNoise-v0"
+
+
+class Noise(DeviceEnv):
+    """Random observations, rewards and ends, as in `mutants.noise_envs`."""
+
+    observation_space = spaces.Box(-10.0, 10.0, (3,), np.float32)
+    time_limit = 6
+
+    def __init__(self, *, continuous: bool) -> None:
+        low, high = np.array([-1.0, -2.0], np.float32), np.array([3.0, 2.5], np.float32)
+        self.action_space = spaces.Box(low, high) if continuous else spaces.Discrete(3)
+
+    def reset(self, key: Any) -> tuple[Any, Any]:
+        """Begin an episode."""
+        obs = jax.random.normal(key, (3,))
+        return obs, obs
+
+    def step(self, state: Any, action: Any, key: Any) -> Transition:
+        """Whatever was done, draw what follows."""
+        looks, pays, ends = jax.random.split(key, 3)
+        obs = jax.random.normal(looks, (3,))
+        ended = jax.random.uniform(ends) < 0.12
+        return Transition(obs, obs, jax.random.normal(pays), ended, np.bool_(False))
+
+
+registry.register(DISCRETE, lambda: Noise(continuous=False))
+registry.register(CONTINUOUS, lambda: Noise(continuous=True))
+
+
+class DeviceTrial(Trial):
+    """A trial in which every chunk is one iteration."""
+
+    def __init__(self, args: Any) -> None:
+        super().__init__(args, {})
+        self.total = args.total_timesteps
+
+    def turns_left(self, stride: int) -> int:
+        """One turn at a time, so that every state is seen."""
+        return 1
+
+    def took_more(self, steps: int) -> None:
+        """Nothing beyond the turn."""
+        assert steps == 0
+
+    def _copies(self, before: State) -> State:
+        # Asking for the state makes the learner log what it measured in this turn.
+        return {name: dict(item.state_dict()) for name, item in self.remembered.items()}
+
+
+def rehearse_on_device(module: ModuleType, **arguments: Any) -> tuple[list[Turn], Any]:
+    """Run a module's `train`; returns its turns and its arguments."""
+    args = module.Args(**{"cuda": False, "seed": 1, **arguments})
+    trial = DeviceTrial(args)
+    with _watched(trial):
+        module.train(args, trial)
+    return trial.turns, args
+
+
+@contextmanager
+def _watched(trial: DeviceTrial) -> Iterator[None]:
+    step, permutation = DeviceEnvs.step, jax.random.permutation
+
+    def note_step(*parts: Any) -> None:
+        trial.turns[-1].steps.append(Step(*(np.array(part) for part in parts)))
+
+    def note_order(order: Any) -> None:
+        trial.turns[-1].orders.append(np.array(order))
+
+    def watched_step(self: DeviceEnvs, games: Any, actions: Any, key: Any) -> Any:
+        after, out = step(self, games, actions, key)
+        seen = (games.obs, actions, out.rewards, out.terminated, out.truncated, out.next_obs)
+        jax.debug.callback(note_step, *seen, ordered=True)
+        return after, out
+
+    def watched_permutation(key: Any, rows: Any) -> Any:
+        order = permutation(key, rows)
+        jax.debug.callback(note_order, order, ordered=True)
+        return order
+
+    with (
+        mock.patch.object(DeviceEnvs, "step", watched_step),
+        mock.patch.object(jax.random, "permutation", watched_permutation),
+    ):
+        yield
+
+
+_PATH = re.compile(r"^(.*)\['(\w+)'\]\[(\d)\]\['(kernel|bias)'\]$")
+
+
+def as_torch(state: State, prefix: str = "") -> dict[str, np.ndarray]:
+    """Saved layers under the names and in the layout of a `torch.nn.Sequential`."""
+    named = {}
+    for path, value in state.items():
+        match = _PATH.match(path)
+        if match and match[1] == prefix:
+            part = "weight" if match[4] == "kernel" else "bias"
+            named[f"{match[2]}.{2 * int(match[3])}.{part}"] = np.asarray(value).T
+    return named
+
+
+def adam_moments(state: State, names: list[str], prefix: str) -> dict[str, Any]:
+    """optax's moments as `cleanrl_worker.kit.optim.Adam` saves its own."""
+
+    def joined(which: str) -> np.ndarray:
+        parts = as_torch(state, f"{prefix}.{which}")
+        return np.concatenate([parts[name].ravel() for name in names])
+
+    step = float(jnp.asarray(state[f"{prefix}.count"]))
+    return {"step": np.float32(step), "mean": joined("mu"), "square": joined("nu")}

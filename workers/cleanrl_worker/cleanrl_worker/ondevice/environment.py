@@ -1,0 +1,56 @@
+"""What an environment must offer to be compiled together with the algorithm that acts in it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple, TypeAlias
+
+from cleanrl_worker.kit.types import Space
+
+# An array of JAX, or what stands for one while a function is traced.
+Traced: TypeAlias = Any
+# Where an environment is: a pytree of arrays whose structure never changes.
+State: TypeAlias = Any
+
+
+class Transition(NamedTuple):
+    """What one step of one environment leads to."""
+
+    state: State
+    obs: Traced
+    reward: Traced
+    terminated: Traced
+    truncated: Traced
+
+
+class DeviceEnv(ABC):
+    """One environment in JAX, without anything that changes in place.
+
+    Its functions are traced once and run as compiled code: they must not branch on the values of
+    arrays (use `jnp.where`), and all their randomness comes from the key they are given.
+
+    Attributes:
+        observation_space: The space of one observation.
+        action_space: The space of one action.
+        time_limit: After how many steps an episode is cut off; None when the environment itself
+            says so.
+        twin: The Gymnasium environment that draws a state and plays evaluations; empty when there
+            is none.
+    """
+
+    observation_space: Space
+    action_space: Space
+    time_limit: int | None = None
+    twin: str = ""
+
+    @abstractmethod
+    def reset(self, key: Traced) -> tuple[State, Traced]:
+        """Begin an episode; returns the state and the first observation."""
+
+    @abstractmethod
+    def step(self, state: State, action: Traced, key: Traced) -> Transition:
+        """Take one step. An episode that ended is not begun again here."""
+
+    def drawn(self, state: State) -> object:
+        """What the twin's attribute `state` holds when it is to draw this state."""
+        return state

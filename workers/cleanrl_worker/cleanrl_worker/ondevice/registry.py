@@ -1,0 +1,86 @@
+"""Environments on the device by id.
+
+The twins of Gymnasium's classic control come with the worker. An installed package adds its own
+under the entry point group `mosaic.device_environments`: the name is the id, the value a function
+without arguments that returns a `DeviceEnv`. A program adds one to itself with `register`.
+
+JAX is imported by `make` and not before: the daemon asks only for names.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING
+
+from cleanrl_worker.kit.errors import UsageError
+from mosaic.config.suggest import nearest
+
+if TYPE_CHECKING:
+    from cleanrl_worker.ondevice.environment import DeviceEnv
+
+ENTRY_POINTS = "mosaic.device_environments"
+# Id to class; those of Gymnasium mean the same environment as there.
+TWINS: Mapping[str, str] = {
+    "CartPole-v1": "CartPole",
+    "Acrobot-v1": "Acrobot",
+    "MountainCar-v0": "MountainCar",
+    "MountainCarContinuous-v0": "MountainCarContinuous",
+    "Pendulum-v1": "Pendulum",
+}
+_added: dict[str, Callable[[], DeviceEnv]] = {}
+
+
+def register(env_id: str, build: Callable[[], DeviceEnv]) -> None:
+    """Make an environment known to this process."""
+    _added[env_id] = build
+
+
+def names() -> list[str]:
+    """Every id that `make` knows here."""
+    return sorted({*TWINS, *_added, *_installed()})
+
+
+def problem(env_id: str) -> str:
+    """Why there is no such environment on the device; empty when there is one."""
+    known = names()
+    if env_id in known:
+        return ""
+    close = nearest(env_id, known)
+    hint = f" The nearest one is {close!r}." if close else ""
+    return (
+        f"{env_id!r} has no version in JAX, and this algorithm compiles the environment with the "
+        f"rest: use one of {', '.join(known)}, an algorithm without _ondevice in its name, or "
+        f"register your own (docs/guides/on-device.md).{hint}"
+    )
+
+
+def make(env_id: str) -> DeviceEnv:
+    """Build an environment.
+
+    Raises:
+        UsageError: There is none of this id.
+    """
+    if sentence := problem(env_id):
+        raise UsageError(sentence)
+    if env_id in TWINS:
+        module = importlib.import_module("cleanrl_worker.ondevice.classic_control")
+        found: DeviceEnv = getattr(module, TWINS[env_id])()
+        return found
+    return {**_installed(), **_added}[env_id]()
+
+
+def _installed() -> dict[str, Callable[[], DeviceEnv]]:
+    return {point.name: _loader(point.value) for point in entry_points(group=ENTRY_POINTS)}
+
+
+def _loader(value: str) -> Callable[[], DeviceEnv]:
+    """Import only what is asked for: one package that does not load must not hide the others."""
+
+    def load() -> DeviceEnv:
+        module, _, attribute = value.partition(":")
+        built: DeviceEnv = getattr(importlib.import_module(module), attribute)()
+        return built
+
+    return load
