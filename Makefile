@@ -8,7 +8,7 @@ BASE := $(STAMPS)/base
 BASE_WORKERS := cleanrl_worker human_worker
 FILES := pyproject.toml setup.py proto/mosaic/trainer.proto requirements/base.txt
 
-.PHONY: setup setup-gui setup-spade setup-all run test prove soak gui lint bench screenshots clean help
+.PHONY: setup setup-gui setup-spade setup-llm setup-all run test prove soak gui lint bench screenshots clean help
 
 help:
 	@echo "make run          train PPO on CartPole-v1 end to end"
@@ -19,7 +19,7 @@ help:
 	@echo "make lint         ruff, mypy, import walls"
 	@echo "make bench        measure; results go to benchmarks/results/"
 	@echo "make screenshots  pictures of the workbench, for docs/gallery.md"
-	@echo "make setup        install only (setup-gui, setup-spade, setup-all for more)"
+	@echo "make setup        install only (setup-gui, setup-spade, setup-llm, setup-all for more)"
 	@echo "make clean        remove everything built; var/ with your runs stays"
 
 $(BIN)/python:
@@ -48,6 +48,12 @@ $(STAMPS)/spade: $(BASE) requirements/spade_bdi_worker.txt workers/spade_bdi_rl_
 	@$(PIP) --no-deps --no-build-isolation -e workers/spade_bdi_rl_worker
 	@touch $@
 
+$(STAMPS)/llm: $(BASE) requirements/llm_worker.txt workers/llm_worker/pyproject.toml
+	@echo "installing the LLM worker"
+	@$(PIP) -r requirements/llm_worker.txt
+	@$(PIP) --no-deps --no-build-isolation -e workers/llm_worker
+	@touch $@
+
 $(STAMPS)/extras: $(BASE) $(wildcard requirements/extras/*.txt)
 	@sh scripts/system-packages.sh extras
 	@echo "installing the environment families"
@@ -68,15 +74,16 @@ $(STAMPS)/dev: $(BASE) requirements/dev.txt
 setup: $(BASE)
 setup-gui: $(STAMPS)/gui
 setup-spade: $(STAMPS)/spade
-setup-all: $(STAMPS)/gui $(STAMPS)/spade $(STAMPS)/extras $(STAMPS)/dev
+setup-llm: $(STAMPS)/llm
+setup-all: $(STAMPS)/gui $(STAMPS)/spade $(STAMPS)/llm $(STAMPS)/extras $(STAMPS)/dev
 
 run: $(BASE)
 	@$(BIN)/python scripts/first_run.py
 
-test: $(STAMPS)/gui $(STAMPS)/spade $(STAMPS)/extras $(STAMPS)/dev
+test: $(STAMPS)/gui $(STAMPS)/spade $(STAMPS)/llm $(STAMPS)/extras $(STAMPS)/dev
 	@$(BIN)/python scripts/run_tests.py $(ARGS)
 
-prove: $(STAMPS)/extras $(STAMPS)/spade $(STAMPS)/dev
+prove: $(STAMPS)/extras $(STAMPS)/spade $(STAMPS)/llm $(STAMPS)/dev
 	@PYTHONPATH=tests:. $(BIN)/python -m mutants.prove $(ARGS)
 	@$(BIN)/python scripts/run_tests.py -m prove -q
 	@PYTHONPATH=tests $(BIN)/python -m soak --minutes 10 --seed 1
@@ -87,7 +94,7 @@ soak: $(STAMPS)/spade $(STAMPS)/dev
 gui: $(STAMPS)/gui
 	@$(BIN)/mosaic gui
 
-lint: $(STAMPS)/dev $(STAMPS)/spade
+lint: $(STAMPS)/dev $(STAMPS)/spade $(STAMPS)/llm
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy

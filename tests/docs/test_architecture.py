@@ -16,6 +16,7 @@ _CODE = re.compile(r"`([^`]+)`")
 PACKAGES = {
     "workers/cleanrl_worker": "workers/cleanrl_worker/cleanrl_worker",
     "workers/human_worker": "workers/human_worker/human_worker",
+    "workers/llm_worker": "workers/llm_worker/llm_worker",
     "workers/spade_bdi_rl_worker": "workers/spade_bdi_rl_worker/spade_bdi_rl_worker",
 }
 ROWS = [row for row in _ROW.findall(PAGE) if "/" in row[0] or row[0] == "gym_gui"]

@@ -36,6 +36,8 @@ POLE: EnvironmentFacts = {
 _NAMES = re.compile(r"cleanrl|spade|\bhuman\b|\bllm\b", re.IGNORECASE)
 # Modules whose sentences give a worker as an example, each for a reason of its own.
 _EXAMPLES = {
+    "mosaic/cli/llm.py": "a command is named after its kind of agent",
+    "mosaic/cli/main.py": "it lists that command",
     "mosaic/config/model.py": "an older name of a setting is still read",
     "mosaic/fastlane/cameras.py": "a render mode of Gymnasium",
     "mosaic/fastlane/settings.py": "the variables have kept their documented names",

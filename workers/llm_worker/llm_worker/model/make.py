@@ -1,0 +1,74 @@
+"""Make the small model: examples from the bot, training, and a GGUF file with its recipe.
+
+`python -m llm_worker.model.make FILE.gguf`; the recipe is written beside it as FILE.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+
+def main() -> int:
+    """Make the model from the command line; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--episodes", type=int, default=26_000)
+    parser.add_argument("--steps", type=int, default=12_000)
+    parser.add_argument("--batch", type=int, default=512)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--device", default="")
+    options = parser.parse_args()
+    try:
+        import gguf  # noqa: F401  (asked for before an hour of training, not after it)
+        import torch
+    except ImportError as error:
+        print(f"{error.name} is missing; run: make setup-llm", file=sys.stderr)
+        return 1
+    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    make(options.file, options.episodes, options.steps, options.batch, options.seed, device)
+    return 0
+
+
+def make(file: Path, episodes: int, steps: int, batch: int, seed: int, device: str) -> None:
+    """Train a model and write it with its recipe."""
+    import torch
+
+    from llm_worker.model import train
+    from llm_worker.model.corpus import write_corpus
+    from llm_worker.model.examples import examples
+    from llm_worker.model.export import export
+
+    def report(line: str) -> None:
+        print(line, flush=True)
+
+    found = list(examples(episodes, seed))
+    report(f"{len(found)} examples from {episodes} episodes")
+    with tempfile.TemporaryDirectory(prefix="mosaic-make-model-") as folder:
+        data, weights = Path(folder) / "examples.npz", Path(folder) / "weights.npz"
+        tokenizer = write_corpus(found, data)
+        corpus = train.Corpus.load(data, torch.device(device))
+        shape = train.Shape(corpus.vocabulary)
+        model = train.train(corpus, shape, steps, batch, train.RATE, seed, report)
+        train.save(model, weights)
+        export(weights, tokenizer, shape.heads, file)
+    recipe = {
+        "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
+        "episodes": episodes,
+        "examples": len(found),
+        "steps": steps,
+        "batch": batch,
+        "seed": seed,
+        "device": device,
+        "torch": torch.__version__,
+    }
+    file.with_suffix(".json").write_text(json.dumps(recipe, indent=2) + "\n")
+    report(f"{file}: {file.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""The worker's process: handshake, lifecycle lines, pause and stop, telemetry of each step."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from llm_worker import WORKER
+from llm_worker.errors import LlmError
+from llm_worker.play.actions import Json
+from llm_worker.settings import Settings
+from mosaic.runs.disk import forgive_full_disks
+from mosaic.workers.process import EXIT_FAILED, WorkerProcess
+
+if TYPE_CHECKING:
+    from mosaic.telemetry.emitter import TelemetryEmitter
+
+
+class LlmProcess(WorkerProcess):
+    """One run of this worker; works with and without a daemon."""
+
+    def __init__(self, config: Json, run_id: str, run_dir: Path) -> None:
+        super().__init__(dict(config), run_id, run_dir)
+        self.summary: Json = {}
+        self.telemetry: TelemetryEmitter | None = None
+
+    def begin(self, settings: Settings, target: str) -> None:
+        """Shake hands when there is a daemon, then announce the start."""
+        # Before anything is written: a full disk must not end the run in its first line.
+        forgive_full_disks()
+        signal.signal(signal.SIGTERM, self._terminated)
+        facts: Json = {"algo": WORKER, "env_id": settings.env_id}
+        self._facts = {"worker": WORKER, **facts, "total": settings.episodes}
+        if target:
+            self._connect(
+                target, WORKER, {**facts, "supports_pause": True, "supports_checkpoint": True}
+            )
+            self.telemetry = self._open_telemetry(target)
+        self._announce()
+        self._beat = threading.Thread(target=self._beat_forever, daemon=True)
+        self._beat.start()
+
+    def _open_telemetry(self, target: str) -> TelemetryEmitter:
+        from mosaic.telemetry.emitter import TelemetryEmitter, follow_daemon
+
+        session = self.session
+        assert session is not None
+        return TelemetryEmitter(
+            self.run_id, self.run_dir, follow_daemon(target, lambda: session.token)
+        )
+
+    def _report_end(self, error: BaseException | None) -> int:
+        # Telemetry first: the last line ends the run, and what comes after it is not read.
+        if self.telemetry is not None:
+            self.telemetry.close()
+        if isinstance(error, LlmError):
+            self.emit.run_failed(str(error), error.hint)
+            return EXIT_FAILED
+        if error is None and not self.stopping:
+            self.emit.run_completed(**self.summary)
+            return 0
+        return super()._report_end(error)

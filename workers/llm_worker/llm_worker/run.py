@@ -1,0 +1,253 @@
+"""One run put together: model, world, records, game, and who is told about it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from llm_worker.embedded.server import EmbeddedServer
+from llm_worker.errors import ModelError
+from llm_worker.play.actions import Json
+from llm_worker.play.answers import Way
+from llm_worker.play.budget import Spent
+from llm_worker.play.client import ChatClient, Patience
+from llm_worker.play.game import EpisodeResult, Game, first_request, sampling_of
+from llm_worker.play.models import EMBEDDED, Model, find_model
+from llm_worker.play.probe import probe
+from llm_worker.play.prompts import STEP, SYSTEM, Prompts, request_hash
+from llm_worker.play.records import FOLDER, RunRecords, StepRecord, continued_run
+from llm_worker.play.replies import Reply
+from llm_worker.play.summary import summarise
+from llm_worker.play.world import World
+from llm_worker.process import LlmProcess
+from llm_worker.settings import Settings
+from mosaic.curves.names import LAST_EPISODES, SPEED
+from mosaic.errors import SecretError
+from mosaic.workers import resolve_secret
+
+# The mark that a run can be continued is written at most this often; the records themselves are
+# complete after each step.
+CHECKPOINT_S = 5.0
+
+
+class Reporter:
+    """Tells the daemon about each step and each episode."""
+
+    def __init__(self, process: LlmProcess, records: RunRecords, settings: Settings) -> None:
+        self._process = process
+        self._records = records
+        self._settings = settings
+        self._seed = settings.seed
+        self._steps = 0
+        self._returns: list[float] = []
+        self._lengths: list[int] = []
+        self._wins: list[bool] = []
+        self._tokens = 0
+        self._cost: float | None = 0.0
+        self._began = time.monotonic()
+        self._marked = float("-inf")
+        self._last: tuple[int, int] = (0, 0)
+
+    def goes_on(self) -> bool:
+        """Whether to take another step; waits while paused."""
+        return self._process.safe_point(self.save)
+
+    def stepped(self, record: StepRecord, picture: bytes) -> None:
+        """A step was taken, now or before the run was continued."""
+        self._steps += 1
+        self._last = (record.episode, record.step)
+        self._tokens += record.tokens_in + record.tokens_out
+        known = self._cost is not None and record.cost is not None
+        self._cost = (self._cost or 0.0) + (record.cost or 0.0) if known else None
+        if self._process.telemetry is not None:
+            self._process.telemetry.step(
+                episode=record.episode,
+                step=record.step,
+                observation=record.text,
+                action=record.action,
+                reward=record.reward,
+                terminated=record.terminated,
+                truncated=record.truncated,
+                info=_thoughts(record),
+                frame=picture,
+            )
+        if time.monotonic() - self._marked > CHECKPOINT_S:
+            self.save()
+        self._metrics(record.episode)
+
+    def ended(self, episode: EpisodeResult) -> None:
+        """An episode is over."""
+        if self._process.telemetry is not None:
+            self._process.telemetry.episode(
+                episode=episode.episode,
+                length=episode.steps,
+                total_reward=episode.total,
+                outcome=episode.outcome,
+                seed=episode.seed,
+                info={"tokens": episode.tokens, "cost": episode.cost},
+            )
+        if episode.outcome in ("budget", "stopped"):
+            return
+        self._returns = [*self._returns, episode.total][-LAST_EPISODES:]
+        self._lengths = [*self._lengths, episode.steps][-LAST_EPISODES:]
+        if episode.success is not None:
+            self._wins = [*self._wins, episode.success][-LAST_EPISODES:]
+        self._metrics(episode.episode + 1)
+
+    def save(self) -> None:
+        """Mark that the run can be continued from here."""
+        self._marked = time.monotonic()
+        path, digest = self._records.write_checkpoint(*self._last)
+        self._process.emit.checkpoint_saved(path, self._steps, digest, "full")
+
+    def _metrics(self, episodes: int) -> None:
+        elapsed = max(1e-9, time.monotonic() - self._began)
+        values: dict[str, float] = {
+            SPEED: self._steps / elapsed,
+            "llm/tokens": float(self._tokens),
+            "steps": float(self._steps),
+        }
+        if self._cost is not None:
+            values["llm/cost"] = self._cost
+        if self._returns:
+            values["episodic_return"] = sum(self._returns) / len(self._returns)
+            values["episodic_length"] = sum(self._lengths) / len(self._lengths)
+        if self._wins:
+            values["success"] = sum(self._wins) / len(self._wins)
+        self._process.emit.metrics(episodes, self._settings.episodes, values)
+
+
+def play(process: LlmProcess, settings: Settings) -> None:
+    """Play a whole run.
+
+    Raises:
+        LlmError: The model, the environment or the records do not allow it.
+    """
+    continued = continued_run(settings.checkpoint_path) if settings.checkpoint_path else None
+    records = RunRecords(process.run_dir, continued)
+    world = _world(settings)
+    model = find_model(settings.model, settings.price_in, settings.price_out)
+    log = process.run_dir / FOLDER / "server.log"
+    try:
+        with _client(settings, model, log, lambda: not process.stopping) as client:
+            way, spent = _way(settings, model, client, records)
+            game = Game(
+                settings,
+                model,
+                way,
+                world,
+                records,
+                client.ask,
+                Reporter(process, records, settings),
+                _prompts(settings),
+                spent,
+            )
+            records.write_prompt("system.txt", game.prompts.system)
+            records.write_prompt("step.txt", game.prompts.step)
+            request = first_request(settings, model, way, world, game.prompts)
+            records.write_prompt("first-request.json", request)
+            results = game.play()
+        summary = summarise(results, game.spent, game.budget_reason)
+        records.write_summary({"model": model.identity, "answers": way, **summary})
+        process.summary = {k: v for k, v in summary.items() if k != "per_episode"}
+    finally:
+        records.close()
+        world.close()
+
+
+def preview(settings: Settings) -> str:
+    """What a run would do: what the server honours, and the exact first request."""
+    world = _world(settings)
+    model = find_model(settings.model, settings.price_in, settings.price_out)
+    try:
+        with _client(settings, model, None, lambda: True) as client:
+            way: Way = "schema"
+            found = "the embedded server obeys JSON schemas"
+            if model.preset != EMBEDDED:
+                asked = probe(lambda body: client.ask(body).reply, sampling_of(settings, model))
+                way = asked.way if settings.answer == "auto" else settings.answer
+                found = f"the server answers; used here: {way}; refused: {asked.refused or 'none'}"
+            request = first_request(settings, model, way, world, _prompts(settings))
+            return f"{model.identity}: {found}\nfirst request:\n{request}"
+    finally:
+        world.close()
+
+
+def _world(settings: Settings) -> World:
+    return World(
+        settings.env_id,
+        settings.max_steps,
+        settings.env_kwargs,
+        settings.frames or settings.pictures,
+        settings.default_action,
+    )
+
+
+def _prompts(settings: Settings) -> Prompts:
+    return Prompts(settings.system_prompt or SYSTEM, settings.step_prompt or STEP)
+
+
+@contextmanager
+def _client(
+    settings: Settings, model: Model, log: Path | None, keep_waiting: Callable[[], bool]
+) -> Iterator[ChatClient]:
+    patience = Patience(settings.timeout_s, settings.retries, settings.retry_limit_s)
+    if model.preset == EMBEDDED:
+        server = EmbeddedServer(model.file, log=log)
+        try:
+            with ChatClient(server.where, patience, "", keep_waiting) as client:
+                yield client
+        finally:
+            server.close()
+        return
+    key = _key(settings, model)
+    with ChatClient(
+        lambda: (model.base_url, key), patience, settings.proxy, keep_waiting
+    ) as client:
+        yield client
+
+
+def _key(settings: Settings, model: Model) -> str:
+    try:
+        key = resolve_secret(settings.api_key)
+    except SecretError as error:
+        raise ModelError(str(error), "give api_key again") from error
+    return key or os.environ.get(model.key_variable, "") if model.key_variable else key
+
+
+def _way(
+    settings: Settings, model: Model, client: ChatClient, records: RunRecords
+) -> tuple[Way, Spent]:
+    """How the model is made to answer; asked once in the life of a run."""
+    spent = Spent()
+    if settings.answer != "auto":
+        return settings.answer, spent
+    if model.preset == EMBEDDED:
+        records.write_probe({"way": "schema", "refused": {}})
+        return "schema", spent
+
+    def ask(body: Json) -> Reply:
+        nonlocal spent
+        request = request_hash(model.identity, body)
+        reply = records.replies.get(request)
+        if reply is None:
+            reply = client.ask(body).reply
+            records.add_reply(request, reply)
+        spent = spent.plus(reply.usage, model.price)
+        return reply
+
+    # A continued run asks again, and finds the replies that were paid for.
+    found = probe(ask, sampling_of(settings, model))
+    records.write_probe(found.document())
+    return found.way, spent
+
+
+def _thoughts(record: StepRecord) -> Json:
+    """What a viewer shows beside the board."""
+    fields = asdict(record)
+    names = ("reasoning", "action_name", "valid", "reply", "tokens_in", "tokens_out", "cost")
+    return {"decision": record.action_name, "llm": {name: fields[name] for name in names}}

@@ -1,0 +1,24 @@
+"""Checks that the daemon runs on a submitted configuration before it creates a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llm_worker import settings
+from llm_worker.errors import SettingsError
+from mosaic.workers import Problem
+
+if TYPE_CHECKING:
+    from mosaic.config.model import TrainRunConfig
+
+CODE = "LLM101"
+
+
+def problems(config: TrainRunConfig) -> list[Problem]:
+    """Everything wrong with a configuration for this worker."""
+    try:
+        settings.from_config(config.worker.model_dump(exclude_unset=True))
+    except SettingsError as error:
+        pointer = "/metadata/worker/config/extras"
+        return [Problem(pointer, CODE, text) for text in str(error).split("; ")]
+    return []
