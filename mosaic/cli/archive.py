@@ -5,14 +5,14 @@ from pathlib import Path
 import click
 
 from mosaic.cli import output
-from mosaic.cli.options import complete_runs, json_option
+from mosaic.cli.options import json_option, runs_argument, unique_runs
 from mosaic.client import TrainerClient
 from mosaic.client.archives import SUFFIX
 from mosaic.records import ExportedRun, ImportedRun
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...", shell_complete=complete_runs)
+@runs_argument
 @click.option(
     "--output", "-o", "target", type=click.Path(path_type=Path, dir_okay=False),
     help=f"File to write (default: RUN{SUFFIX}).",
@@ -28,7 +28,7 @@ def export(
     The archive has a checksum for every file. Secrets are removed.
     """
     with TrainerClient.connect() as trainer:
-        ids = list(dict.fromkeys(trainer.get(run).run_id for run in runs))
+        ids = [record.run_id for record in unique_runs(trainer, runs)]
         path = target or Path(_name(ids))
         done = trainer.export_runs(ids, path.absolute(), checkpoints=checkpoints, overwrite=force)
     if as_json:

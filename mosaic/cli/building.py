@@ -12,9 +12,12 @@ from pydantic import JsonValue
 from mosaic.config import build
 from mosaic.config.flags import BAD_VALUE, flag_of, read_flags
 from mosaic.config.model import Parameters, TrainRunConfig
+from mosaic.config.suggest import allowed_names
+from mosaic.config.validation import NOT_JSON
 from mosaic.errors import InvalidConfigError, Problem
 from mosaic.workers import parameters
 from mosaic.workers.algorithms import Algorithm
+from mosaic.workers.facts import AlgorithmFacts
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class TrainOptions:
     @property
     def steps(self) -> int | None:
         """The steps to train for, where they were given."""
-        return int(self.total_timesteps) if self.total_timesteps else None
+        return None if self.total_timesteps is None else int(self.total_timesteps)
 
     @property
     def schedule(self) -> Parameters:
@@ -54,21 +57,17 @@ class TrainOptions:
         return {"stop_at": self.stop_at} if self.stop_at else {}
 
 
-def own_flags(words: Sequence[str], algorithm: Algorithm, typed: str) -> Parameters:
-    """The algorithm's own flags as values.
-
-    Raises:
-        InvalidConfigError: With every flag that is unknown or does not fit.
-    """
+def own_flags(
+    words: Sequence[str], algorithm: Algorithm, typed: str
+) -> tuple[Parameters, list[Problem]]:
+    """The algorithm's own flags as values, and every flag that is unknown or does not fit."""
     values, problems = read_flags(words, algorithm.kinds, typed)
     declared = {item["name"]: item for item in algorithm.arguments or ()}
     for name, value in values.items():
         sentence = parameters.misfit(declared[name], value, flag_of(name)) if declared else ""
         if sentence:
             problems.append(Problem("", BAD_VALUE, sentence))
-    if problems:
-        raise InvalidConfigError(problems)
-    return values
+    return parameters.absolute_paths(declared, values), problems
 
 
 def fresh_config(algorithm: Algorithm, options: TrainOptions, flags: Parameters) -> TrainRunConfig:
@@ -81,19 +80,26 @@ def fresh_config(algorithm: Algorithm, options: TrainOptions, flags: Parameters)
     declared = {item["name"]: item["default"] for item in facts.get("arguments", ())}
     smoke = facts.get("smoke", {}) if options.smoke else {}
     # What was typed, then the smoke test's length, then the script's own default.
-    steps = options.steps or smoke.get("total_timesteps") or declared.get("total_timesteps")
+    steps = (
+        options.steps
+        if options.steps is not None
+        else smoke.get("total_timesteps") or declared.get("total_timesteps")
+    )
     parameters: Parameters = {**flags, **options.schedule}
     if options.smoke:
         parameters["smoke"] = True
-    worker = algorithm.worker
+    worker, extras = algorithm.worker, _extras(options, facts)
+    default_env = smoke.get("env_id") or facts.get("default_env") or declared.get("env_id") or ""
+    # A curriculum ends in an environment of its own; the algorithm's default has no part in it.
+    env_id = options.env_id or _last_stage(extras, facts) or str(default_env)
     return build.train(
         build.Worker(worker.worker_type, worker.module, declares=algorithm.facts is not None),
         algorithm.name,
-        env_id=options.env_id or str(smoke.get("env_id") or facts.get("default_env", "")),
+        env_id=env_id,
         seed=1 if options.seed is None else options.seed,
         total_timesteps=steps if isinstance(steps, int) and steps else None,
         parameters=parameters,
-        extras=_extras(options),
+        extras=extras,
         wishes=build.Wishes(
             name=options.name,
             tags=options.tags,
@@ -107,12 +113,12 @@ def fresh_config(algorithm: Algorithm, options: TrainOptions, flags: Parameters)
     )
 
 
-def _extras(options: TrainOptions) -> Parameters:
+def _extras(options: TrainOptions, facts: AlgorithmFacts) -> Parameters:
     extras: Parameters = {"notes": options.notes}
     if options.capture_video:
         extras["capture_video"] = True
     if options.curriculum:
-        extras["curriculum_schedule"] = _curriculum(options.curriculum)
+        extras["curriculum_schedule"] = _curriculum(options.curriculum, facts.get("curricula", {}))
     if options.wandb:
         extras["track_wandb"] = True
         # A key on the command line would show in the process list; the environment does not.
@@ -121,14 +127,30 @@ def _extras(options: TrainOptions) -> Parameters:
     return extras
 
 
-def _curriculum(given: str) -> JsonValue:
+def _last_stage(extras: Parameters, facts: AlgorithmFacts) -> str:
+    """The environment in which a curriculum ends; empty without one."""
+    stages = extras.get("curriculum_schedule")
+    if isinstance(stages, str):
+        presets = facts.get("curricula", {})
+        return presets[stages][-1] if stages in presets else ""
+    last = stages[-1] if isinstance(stages, list) and stages else None
+    return str(last.get("env_id", "")) if isinstance(last, dict) else ""
+
+
+def _curriculum(given: str, presets: Mapping[str, Sequence[str]]) -> JsonValue:
     """The stages in a file, or the preset's name for the worker to look up."""
-    path = Path(given)
-    if not path.is_file():
+    path = Path(given).expanduser()
+    if given in presets or not (path.exists() or path.suffix or "/" in given):
         return given
     try:
         stages: JsonValue = json.loads(path.read_text())
+    except OSError as error:
+        hint = f"; presets: {allowed_names(presets)}" if presets else ""
+        raise _bad_curriculum(f"cannot read {path}: {error.strerror}{hint}") from None
     except ValueError as error:
-        message = f"{path} is not valid JSON: {error}"
-        raise InvalidConfigError([Problem("", "CFG100", message)]) from None
+        raise _bad_curriculum(f"{path} is not valid JSON: {error}") from None
     return stages
+
+
+def _bad_curriculum(text: str) -> InvalidConfigError:
+    return InvalidConfigError([Problem("--curriculum", NOT_JSON, text)])

@@ -39,10 +39,10 @@ def up(
         endpoint = start_daemon(home, port, listen, tls_cert, tls_key)
         fresh = True
     except DaemonRunningError:
-        # A port was asked for, and the one that is running may use another.
-        if port is not None:
-            raise
         endpoint, fresh = find_endpoint(home), False
+        # Another port was asked for than the one it listens on; 0 means any.
+        if port and not endpoint.target.endswith(f":{port}"):
+            raise
     if as_json:
         output.print_json(
             {"pid": endpoint.pid, "target": endpoint.target, "home": str(home.root), "new": fresh}

@@ -1,4 +1,4 @@
-"""Following a run: a progress bar on a terminal, plain lines in a pipe."""
+"""Following runs: progress bars on a terminal, plain lines in a pipe, last numbers at the end."""
 
 import time
 
@@ -11,25 +11,35 @@ from mosaic.records import RunRecord
 _PLAIN_S = 2.0
 
 
-def follow(trainer: TrainerClient, run_id: str, as_json: bool = False) -> int:
-    """Show a run until it ends; its exit status. Ctrl-C stops following, not the run."""
+def follow(trainer: TrainerClient, *run_ids: str, as_json: bool = False) -> int:
+    """Show runs until all have ended; the exit status. Ctrl-C stops following, not the runs."""
     try:
         if as_json:
-            record = trainer.wait(run_id)
-            output.print_json(record)
+            records = {record.run_id: record for record in trainer.follow(*run_ids)}
         elif output.on_terminal():
-            record = _bar(trainer, run_id)
+            records = _bars(trainer, run_ids)
         else:
-            record = _lines(trainer, run_id)
+            records = _lines(trainer, run_ids)
     except KeyboardInterrupt:
-        print(f"\nstopped following; the run continues: mosaic watch {run_id}")
+        watch = f"mosaic watch {run_ids[0]}" if len(run_ids) == 1 else "mosaic watch"
+        print(f"\nstopped following; {_subject(run_ids)}: {watch}")
         return EXIT_INTERRUPTED
-    if not as_json:
-        _print_end(trainer, record)
-    return 0 if record.completed else EXIT_FAILED
+    # In the order in which they were submitted, not in which they ended.
+    ended = [records[run_id] for run_id in run_ids if run_id in records]
+    if as_json:
+        output.print_json(ended[0] if len(run_ids) == 1 else ended)
+    else:
+        for record in ended:
+            _print_end(trainer, record)
+        _print_next(ended)
+    return 0 if all(record.completed for record in ended) else EXIT_FAILED
 
 
-def _bar(trainer: TrainerClient, run_id: str) -> RunRecord:
+def _subject(run_ids: tuple[str, ...]) -> str:
+    return "the run continues" if len(run_ids) == 1 else f"the {len(run_ids)} runs continue"
+
+
+def _bars(trainer: TrainerClient, run_ids: tuple[str, ...]) -> dict[str, RunRecord]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
@@ -39,59 +49,94 @@ def _bar(trainer: TrainerClient, run_id: str) -> RunRecord:
         TextColumn("{task.fields[detail]}", markup=False),
         TimeElapsedColumn(),
     )
+    records: dict[str, RunRecord] = {}
     with Progress(*columns, console=output.console()) as progress:
-        task = progress.add_task(run_id, total=None, detail="")
-        for record in trainer.follow(run_id):
+        tasks = {run_id: progress.add_task(run_id, total=None, detail="") for run_id in run_ids}
+        for record in trainer.follow(*run_ids):
+            records[record.run_id] = record
             made = record.progress
+            seed = f" seed {record.seed}" if len(run_ids) > 1 else ""
             progress.update(
-                task,
+                tasks[record.run_id],
                 description=output.visible(
-                    f"{record.algo or record.worker} {record.env_id}".strip()
+                    f"{record.algo or record.worker} {record.env_id}{seed}".strip()
                 ),
                 total=made.total or None,
                 completed=made.step,
                 detail=output.visible(describe(record)),
             )
-    return record
+    return records
 
 
-def _lines(trainer: TrainerClient, run_id: str) -> RunRecord:
-    shown, shown_at = "", 0.0
-    for record in trainer.follow(run_id):
-        line = f"{record.run_id} {record.state} {describe(record)}".rstrip()
-        if record.state != shown or time.monotonic() - shown_at > _PLAIN_S:
-            output.say(line)
-            shown, shown_at = record.state, time.monotonic()
-    return record
+def _lines(trainer: TrainerClient, run_ids: tuple[str, ...]) -> dict[str, RunRecord]:
+    records: dict[str, RunRecord] = {}
+    shown: dict[str, tuple[str, float]] = {}
+    for record in trainer.follow(*run_ids):
+        records[record.run_id] = record
+        line = describe(record)
+        state, at = shown.get(record.run_id, ("", 0.0))
+        # A line that says nothing new is noise in the log of a batch job.
+        news = record.state != state or time.monotonic() - at > _PLAIN_S
+        if news and not record.ended:
+            output.say(f"{record.run_id} {output.state_word(record)} {line}".rstrip())
+            shown[record.run_id] = (record.state, time.monotonic())
+    return records
 
 
 def describe(record: RunRecord) -> str:
     """One line on a run's progress: step, return, SPS, ETA."""
     if record.wait_reason:
         return f"{record.state}: {record.wait_reason}"
-    made, metrics = record.progress, record.metrics
+    made = record.progress
     if not made.step:
-        return {"INIT": "queued", "HSHK": "starting", "RDY": "starting"}.get(record.state, "")
-    parts = [f"step {made.step:,}/{made.total:,}"]
-    if "episodic_return" in metrics:
-        parts.append(f"return {output.score(metrics['episodic_return'])}")
-    if metrics.get("sps"):
-        parts.append(f"{metrics['sps']:,.0f} SPS")
-    if made.eta_s:
+        return ""
+    parts = [f"step {made.step:,}/{made.total:,}", *_numbers(record)]
+    if made.eta_s and not record.ended:
         parts.append(f"ETA {output.duration(made.eta_s)}")
     if record.is_paused:
         parts.append("paused")
     return " · ".join(parts)
 
 
+def _numbers(record: RunRecord) -> list[str]:
+    parts, metrics = [], record.metrics
+    if "episodic_return" in metrics:
+        parts.append(f"return {output.score(metrics['episodic_return'])}")
+    if metrics.get("sps"):
+        parts.append(f"{metrics['sps']:,.0f} SPS")
+    return parts
+
+
 def _print_end(trainer: TrainerClient, record: RunRecord) -> None:
     reason = f": {record.reason}" if record.reason else ""
-    output.say(f"{record.run_id} {record.outcome}{reason}")
+    lasted = (record.finished_at or 0) - (record.started_at or record.finished_at or 0)
+    took = f" after {output.duration(lasted)}" if lasted >= 1 else ""
+    output.say(f"{record.run_id} {record.outcome}{took}{reason}")
+    # The bar is gone by now, and with it the numbers people waited for.
+    last = describe(record)
+    if last:
+        output.say(f"  {last}")
     if record.outcome in ("failed", "lost", "damaged"):
-        last = "".join(
+        text = "".join(
             chunk.text for chunk in trainer.logs(record.run_id, stream="stderr", tail_lines=12)
         )
-        if last:
+        if text:
             print("--- last lines of stderr ---")
-            output.say(last, end="")
+            output.say(text, end="")
         print(f"full output: mosaic logs {record.run_id}")
+
+
+def _print_next(records: list[RunRecord]) -> None:
+    """What people do next, on a terminal: a log of a batch job needs no advice."""
+    if not output.on_terminal() or not records or not records[-1].completed:
+        return
+    record, last = records[-1], output.short_id(records[-1].run_id)
+    commands = [f"mosaic show {last}", f"mosaic metrics {last}"]
+    if record.newest_checkpoint("policy") is not None and record.mode in ("", "train"):
+        commands.append(f"mosaic eval {last}")
+    if record.newest_checkpoint("full") is not None:
+        more = 2 * record.progress.total or 1
+        commands.append(
+            f"mosaic train {record.algo or record.worker} --resume {last} --total-timesteps {more}"
+        )
+    print("next: " + "  |  ".join(commands))

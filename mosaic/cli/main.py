@@ -3,7 +3,7 @@
 import importlib
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -42,14 +42,19 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "compare": ("compare", "compare", "Compare configurations over their seeds."),
     "runs": ("runs", "runs", "List runs."),
     "show": ("runs", "show", "Show the details of a run."),
+    "config": ("inspect", "config", "Print the configuration of a run."),
+    "metrics": ("inspect", "metrics", "Print the curves of a run."),
     "logs": ("logs", "logs", "Print the output of a run."),
     "watch": ("watch", "watch", "Follow runs live."),
     "pause": ("runs", "pause", "Pause a run at its next safe point."),
     "resume": ("runs", "resume", "Resume a paused run."),
     "checkpoint": ("runs", "checkpoint", "Save a checkpoint of a running run now."),
-    "cancel": ("runs", "cancel", "Cancel a run."),
+    "cancel": ("runs", "cancel", "Cancel runs."),
     "clone": ("train", "clone", "Submit a copy of a run."),
-    "delete": ("runs", "delete", "Move a finished run to the trash."),
+    "tag": ("inspect", "tag", "Change the tags, the name or the notes of runs."),
+    "open": ("inspect", "open_", "Open the folder of a run."),
+    "tensorboard": ("inspect", "tensorboard", "Open runs in TensorBoard."),
+    "delete": ("runs", "delete", "Move finished runs to the trash."),
     "restore": ("runs", "restore", "Restore a run from the trash."),
     "export": ("archive", "export", "Export finished runs to an archive."),
     "import": ("archive", "import_", "Import runs from an archive."),
@@ -59,6 +64,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "workers": ("workers", "workers", "List workers and their algorithms."),
     "check-worker": ("workers", "check_worker", "Check that a worker follows the contract."),
     "worker": ("workers", "worker", "Write a worker of your own."),
+    "extras": ("extras", "extras", "List and install optional packages."),
     "doctor": ("doctor", "doctor", "Check this installation for problems."),
     "gui": ("gui", "gui", "Open the workbench."),
     "completion": ("completion", "completion", "Print the completion script for your shell."),
@@ -120,12 +126,36 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         output.say(f"mosaic: {error}", to=sys.stderr)
         sys.exit(exit_code(error))
-    except BrokenPipeError:
-        # `mosaic runs | head` is not an error. Closed, because Python would report the pipe once
-        # more when it flushes stdout at exit.
-        sys.stderr.close()
-        sys.exit(0)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            # `mosaic runs | head` is not an error. Closed, because Python would report the pipe
+            # once more when it flushes stdout at exit.
+            sys.stderr.close()
+            sys.exit(0)
+        _unforeseen(error)
+    except Exception as error:
+        _unforeseen(error)
     sys.exit(result if isinstance(result, int) else 0)
+
+
+def _unforeseen(error: Exception) -> NoReturn:
+    """An error that no part of MOSAIC expected: a sentence, and where the traceback is."""
+    import tempfile
+    import traceback
+
+    from mosaic.cli import output
+
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="mosaic-error-", suffix=".txt", delete=False
+    ) as file:
+        traceback.print_exception(error, file=file)
+    said = " ".join(str(error).split()) or "no message"
+    output.say(
+        f"mosaic: unexpected {type(error).__name__}: {said}\n"
+        f"the traceback is in {file.name}; please report it with the command you typed",
+        to=sys.stderr,
+    )
+    sys.exit(EXIT_FAILED)
 
 
 def exit_code(error: MosaicError) -> int:

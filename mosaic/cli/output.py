@@ -117,12 +117,36 @@ def _rich(cell: Cell) -> "Text":
     return Text(_plain(cell), style=cell.style if isinstance(cell, Styled) else "")
 
 
+_SHORT_ID = 12
+
+# The codes are for programs and the log; people read what they mean.
+STATE_WORDS = {
+    "INIT": "queued",
+    "HSHK": "starting",
+    "RDY": "starting",
+    "EXEC": "running",
+    "PAUSE": "paused",
+    "FAULT": "failing",
+    "TERM": "finished",
+}
+
+
+def state_word(record: RunRecord) -> str:
+    """A run's state in a word, with its code."""
+    return f"{STATE_WORDS.get(record.state, 'in')} ({record.state})"
+
+
+def short_id(run_id: str) -> str:
+    """The beginning of an id, enough to name the run: ten letters are the time in milliseconds."""
+    return run_id[:_SHORT_ID]
+
+
 def state_cell(record: RunRecord) -> Styled:
     """A run's state or outcome, coloured, never by colour alone."""
     if record.ended:
         outcome = record.outcome or "ended"
         return Styled(outcome, OUTCOME_STYLES.get(outcome, "default"))
-    words = str(record.state)
+    words = state_word(record)
     if record.stopping:
         words += " stopping"
     elif record.stalled:

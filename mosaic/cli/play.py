@@ -19,11 +19,12 @@ from mosaic.cli import output
 from mosaic.cli.follow import follow
 from mosaic.cli.options import json_option, run_argument
 from mosaic.client import TrainerClient
-from mosaic.errors import MosaicError
+from mosaic.errors import InvalidArgumentError, MosaicError
 from mosaic.records import RunRecord
 
 _ESCAPES = {b"\x1b[A": "up", b"\x1b[B": "down", b"\x1b[C": "right", b"\x1b[D": "left"}
 _NAMES = {b"\r": "enter", b"\n": "enter", b" ": "space"}
+_VIDEO_ENDINGS = (".mp4", ".mkv", ".mov", ".avi")
 _LEAVE = (b"\x1b", b"q", b"\x03")
 
 
@@ -48,7 +49,7 @@ def play(
     from mosaic.config import build
     from mosaic.workers.algorithms import worker_for
 
-    text = script.read_text() if script else ""
+    text = _read_keys(script) if script else ""
     if not script and not sys.stdin.isatty():
         raise MosaicError("there is no keyboard here; give a file of keys: --script FILE")
     with TrainerClient.connect() as trainer:
@@ -56,7 +57,7 @@ def play(
         config = build.play(player, env_id, seed=seed, script=text, fps=fps)
         record = trainer.submit(config)
         if script:
-            return follow(trainer, record.run_id, as_json)
+            return follow(trainer, record.run_id, as_json=as_json)
         _at_the_keys(trainer, record)
         # Leaving ends the run; it only has to store its last records.
         record = trainer.wait(record.run_id, timeout_s=30.0)
@@ -77,6 +78,8 @@ def replay(run: str, episode: int | None, video: Path | None, fps: float, as_jso
     from mosaic.telemetry.replay import fetch_episode
     from mosaic.telemetry.video import write_video
 
+    if video:
+        _check_video(video)
     with TrainerClient.connect() as trainer:
         record = trainer.get(run)
         chosen = _first_episode(trainer, record.run_id) if episode is None else episode
@@ -108,6 +111,24 @@ def replay(run: str, episode: int | None, video: Path | None, fps: float, as_jso
     output.print_table(("STEP", "ACTION", "REWARD", "DECISION", "END"), table)
     print(f"episode {chosen}: return {sum(row['reward'] for row in rows):g}, {len(rows)} steps")
     return 0
+
+
+def _read_keys(script: Path) -> str:
+    try:
+        return script.read_text()
+    except UnicodeDecodeError:
+        raise InvalidArgumentError(f"{script} is not a text file of keys") from None
+    except OSError as error:
+        raise InvalidArgumentError(f"cannot read {script}: {error.strerror}") from None
+
+
+def _check_video(path: Path) -> None:
+    """Refuse a place for a video before an episode is fetched."""
+    if path.suffix.lower() not in _VIDEO_ENDINGS:
+        allowed = ", ".join(_VIDEO_ENDINGS)
+        raise InvalidArgumentError(f"{path} cannot be a video; its name must end in {allowed}")
+    if not path.absolute().parent.is_dir():
+        raise InvalidArgumentError(f"there is no folder {path.absolute().parent}")
 
 
 def _end(row: dict[str, Any]) -> str:

@@ -5,20 +5,39 @@ from collections.abc import Callable
 import click
 
 from mosaic.cli import output
-from mosaic.cli.options import json_option, run_argument
+from mosaic.cli.options import json_option, run_argument, runs_argument, unique_runs
 from mosaic.client import TrainerClient
-from mosaic.errors import MosaicError
-from mosaic.records import CheckpointRecord, RunRecord
+from mosaic.errors import MosaicError, RunNotFoundError
+from mosaic.records import CheckpointRecord, Outcome, RunRecord, State
 
 # A run that saves a large model before it pauses or ends may take minutes.
 _LONGEST_WAIT_S = 600.0
-_COLUMNS = ("RUN", "NAME", "ALGO", "ENV", "STATE", "PROGRESS", "RETURN", "SPS", "ETA", "AGE")
+_COLUMNS = ("RUN", "NAME", "ALGO", "ENV", "STATE", "PROGRESS", "RETURN", "SPS", "ETA", "AGE", "WHY")
+# Plain words for states, as the list shows them, beside their codes.
+_WORDS = {
+    "queued": ("INIT",),
+    "starting": ("HSHK", "RDY"),
+    "running": ("EXEC",),
+    "paused": ("PAUSE",),
+    "failing": ("FAULT",),
+    "finished": ("TERM",),
+}
 
 
 @click.command()
-@click.option("--state", "states", multiple=True, help="Show only runs in this state (repeatable).")
 @click.option(
-    "--outcome", "outcomes", multiple=True, help="Show only runs with this outcome (repeatable)."
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice([*_WORDS, *State], case_sensitive=False),
+    help="Show only runs in this state (repeatable).",
+)
+@click.option(
+    "--outcome",
+    "outcomes",
+    multiple=True,
+    type=click.Choice([*Outcome], case_sensitive=False),
+    help="Show only runs with this outcome (repeatable).",
 )
 @click.option("--algo", default="", help="Show only runs of this algorithm.")
 @click.option("--env-id", default="", help="Show only runs in this environment.")
@@ -56,7 +75,7 @@ def runs(
         records, token, total = trainer.list_runs(
             page_size=limit,
             page_token=page,
-            states=[state.upper() for state in states],
+            states=[code for state in states for code in _WORDS.get(state, (state,))],
             outcomes=outcomes,
             algo=algo,
             env_id=env_id,
@@ -69,7 +88,8 @@ def runs(
         output.print_json({"runs": records, "total": total, "next_page": token})
         return 0
     if not records:
-        print("no runs yet; start one: mosaic train ppo" if not text else "no run matches")
+        chosen = bool(states or outcomes or algo or env_id or worker or text or page)
+        output.say(_nothing(deleted, chosen))
         return 0
     output.print_table(_COLUMNS, [_row(record) for record in records])
     if token and output.on_terminal():
@@ -77,13 +97,20 @@ def runs(
     return 0
 
 
+def _nothing(deleted: bool, chosen: bool) -> str:
+    """Why a list is empty: nothing matches, or there is nothing at all."""
+    if chosen:
+        return "no run matches; all of them: mosaic runs" + (" --deleted" if deleted else "")
+    return "the trash is empty" if deleted else "no runs yet; start one: mosaic train ppo"
+
+
 def _row(record: RunRecord) -> list[output.Cell]:
     progress, metrics = record.progress, record.metrics
     live = record.is_running or record.is_paused
     return [
-        record.run_id,
+        output.short_id(record.run_id) if output.on_terminal() else record.run_id,
         record.run_name,
-        record.algo,
+        record.algo or record.worker,
         record.env_id,
         output.state_cell(record),
         f"{progress.fraction:.0%}",
@@ -91,6 +118,7 @@ def _row(record: RunRecord) -> list[output.Cell]:
         output.number(metrics.get("sps"), 0),
         output.duration(progress.eta_s) if live else "-",
         output.age(record.created_at),
+        record.wait_reason or (record.reason or "" if not record.completed else ""),
     ]
 
 
@@ -116,11 +144,11 @@ def show(run: str, events: bool, as_json: bool) -> int:
 
 def _facts(record: RunRecord) -> list[tuple[str, str]]:
     progress = record.progress
-    state = str(record.state)
+    state = output.state_word(record)
     if record.outcome:
-        state = f"{state} ({record.outcome})"
+        state = f"{record.outcome} ({record.state})"
     newest = record.newest_checkpoint()
-    numbers = "  ".join(f"{name} {value:,.4g}" for name, value in record.metrics.items())
+    numbers = "  ".join(f"{name} {value:,.4g}" for name, value in sorted(record.metrics.items()))
     return [
         ("run", record.run_id),
         ("name", record.run_name),
@@ -231,35 +259,42 @@ def _wait_for_checkpoint(trainer: TrainerClient, asked: RunRecord, limit_s: floa
 
 
 @click.command()
-@run_argument
-@click.option("--grace", type=float, help="Seconds between SIGTERM and SIGKILL.")
+@runs_argument
+@click.option("--grace", type=click.FloatRange(min=0), help="Seconds between SIGTERM and SIGKILL.")
 @click.option("--wait/--no-wait", default=True, help="Wait until all its processes have ended.")
 @json_option
-def cancel(run: str, grace: float | None, wait: bool, as_json: bool) -> int:
-    """Cancel a run.
+def cancel(runs: tuple[str, ...], grace: float | None, wait: bool, as_json: bool) -> int:
+    """Cancel runs.
 
-    The run gets SIGTERM and some time to save its state, then SIGKILL.
+    A run gets SIGTERM and some time to save its state, then SIGKILL.
     """
     with TrainerClient.connect() as trainer:
-        record = trainer.cancel(run, grace)
+        # All are found before one is cancelled: a mistyped id must not leave half of it done.
+        chosen = unique_runs(trainer, runs)
+        records = [trainer.cancel(record.run_id, grace) for record in chosen]
         if wait:
-            record = _until(trainer, record.run_id, lambda now: now.ended)
-    return _print_state(record, as_json)
+            records = [_until(trainer, record.run_id, lambda now: now.ended) for record in records]
+    if as_json:
+        output.print_json(records[0] if len(records) == 1 else records)
+        return 0
+    for record in records:
+        _print_state(record, as_json)
+    return 0
 
 
 @click.command()
-@run_argument
+@runs_argument
 @click.option("--purge", is_flag=True, help="Delete permanently instead.")
-def delete(run: str, purge: bool) -> int:
-    """Move a finished run to the trash.
+def delete(runs: tuple[str, ...], purge: bool) -> int:
+    """Move finished runs to the trash.
 
-    It can be restored for seven days (setting: trash_days).
+    They can be restored for seven days (setting: trash_days).
     """
     with TrainerClient.connect() as trainer:
-        record = trainer.get(run)
-        trainer.delete(record.run_id, purge)
-    undo = "" if purge else f"; undo: mosaic restore {record.run_id}"
-    print(f"{record.run_id} deleted{undo}")
+        for record in unique_runs(trainer, runs):
+            trainer.delete(record.run_id, purge)
+            undo = "" if purge else f"; undo: mosaic restore {record.run_id}"
+            print(f"{record.run_id} deleted{undo}")
     return 0
 
 
@@ -267,8 +302,13 @@ def delete(run: str, purge: bool) -> int:
 @run_argument
 @json_option
 def restore(run: str, as_json: bool) -> int:
-    """Restore a run from the trash."""
+    """Restore a run from the trash; `last` is the newest one there."""
     with TrainerClient.connect() as trainer:
+        if run.lower() == "last":
+            newest = trainer.list_runs(page_size=1, deleted=True).runs
+            if not newest:
+                raise RunNotFoundError("the trash is empty")
+            run = newest[0].run_id
         return _print_state(trainer.restore(run), as_json)
 
 
@@ -287,6 +327,6 @@ def _print_state(record: RunRecord, as_json: bool) -> int:
     if as_json:
         output.print_json(record)
     else:
-        outcome = f" ({record.outcome})" if record.outcome else ""
-        output.say(f"{record.run_id} {record.state}{outcome}")
+        words = f"{record.state} ({record.outcome})" if record.outcome else record.state
+        output.say(f"{record.run_id} {words}")
     return 0

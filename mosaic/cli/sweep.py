@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mosaic.cli import output
+from mosaic.cli.algorithm_help import AlgorithmCommand
 from mosaic.cli.building import TrainOptions, fresh_config, own_flags
 from mosaic.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, exit_code
-from mosaic.cli.options import complete_algorithms, json_option
+from mosaic.cli.options import STEPS, complete_algorithms, complete_environments, json_option
 from mosaic.client import TrainerClient
 from mosaic.errors import InvalidConfigError, MosaicError, Problem
 from mosaic.sweep.objective import DEFAULT_TAG, read_objective
@@ -17,6 +18,7 @@ from mosaic.sweep.space import SYNTAX, grid, read_space
 from mosaic.workers.algorithms import find_algorithm
 
 if TYPE_CHECKING:
+    from mosaic.records import RunRecord
     from mosaic.sweep.study import SweepStudy, TrialRecord
 
 _SHOWN_TRIALS = 10
@@ -24,6 +26,7 @@ _TAG = "sweep="
 
 
 @click.command(
+    cls=AlgorithmCommand,
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     epilog="Any other flag is the script's own and the same for all trials: --num-envs 8",
 )
@@ -53,8 +56,9 @@ _TAG = "sweep="
     "--dry-run", is_flag=True, help="Print the first proposals without starting anything."
 )
 @click.option("--worker", default="", help="Worker to use, if several have ALGO.")
-@click.option("--env-id", help="Environment (default: the algorithm's).")
-@click.option("--total-timesteps", type=float, help="Steps to train each run, e.g. 1e6.")
+@click.option("--env-id", help="Environment (default: the algorithm's).",
+              shell_complete=complete_environments)  # fmt: skip
+@click.option("--total-timesteps", type=STEPS, help="Steps to train each run, e.g. 1e6.")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the first run of each trial.")
 @click.option("--name", default="", help="Name of the runs.")
 @click.option("--tag", "tags", multiple=True, help="Tag for all runs (repeatable).")
@@ -78,9 +82,12 @@ def sweep(
         --param learning-rate=log:1e-4..1e-2 --param num-steps=64,128,256 --parallel 2
 
     Ctrl-C stops proposing; running trials continue, and --continue picks them up again.
+    `mosaic sweep list` shows the sweeps of this home.
     """
     if sweep_id:
         return _continue(ctx, algo, sweep_id, settings, as_json)
+    if algo == "list":
+        return _list_sweeps(as_json)
     if not algo:
         raise click.UsageError("name an algorithm, or a sweep with --continue ID")
     plan = _plan(ctx, algo, settings)
@@ -96,7 +103,9 @@ def sweep(
 
 def _plan(ctx: click.Context, algo: str, settings: dict[str, Any]) -> SweepPlan:
     algorithm = find_algorithm(algo, settings["worker"])
-    flags = own_flags(ctx.args, algorithm, algo)
+    flags, problems = own_flags(ctx.args, algorithm, algo)
+    if problems:
+        raise InvalidConfigError(problems)
     space = read_space(settings["params"], algorithm.arguments, algo)
     both = sorted(flags.keys() & space.keys())
     if both:
@@ -152,6 +161,47 @@ def _continue(
         marks = [tag.removeprefix(_TAG) for tag in run.tags if tag.startswith(_TAG)]
         first = trainer.get(marks[0]) if marks else run
         return _drive(trainer, SweepStudy.load(Path(first.run_dir), **changes), as_json)
+
+
+def _list_sweeps(as_json: bool) -> int:
+    """Every sweep of this home, newest first, found by the tags of its runs."""
+    sweeps: dict[str, list[RunRecord]] = {}
+    with TrainerClient.connect() as trainer:
+        page = ""
+        while True:
+            runs, page, _ = trainer.list_runs(text=_TAG, page_size=500, page_token=page)
+            for run in runs:
+                for tag in run.tags:
+                    if tag.startswith(_TAG):
+                        sweeps.setdefault(tag.removeprefix(_TAG), []).append(run)
+            if not page:
+                break
+    if as_json:
+        output.print_json(
+            [
+                {"sweep_id": name, "runs": [run.run_id for run in runs]}
+                for name, runs in sweeps.items()
+            ]
+        )
+        return 0
+    if not sweeps:
+        print("no sweeps yet; start one: mosaic sweep ppo --param learning-rate=log:1e-4..1e-2")
+        return 0
+    rows = [
+        [
+            name,
+            runs[-1].algo,
+            runs[-1].env_id,
+            str(len(runs)),
+            str(sum(run.completed for run in runs)),
+            str(sum(run.live for run in runs)),
+            output.age(min(run.created_at for run in runs)),
+        ]
+        for name, runs in sweeps.items()
+    ]
+    output.print_table(("SWEEP", "ALGO", "ENV", "RUNS", "COMPLETED", "LIVE", "AGE"), rows)
+    print("continue one: mosaic sweep --continue SWEEP")
+    return 0
 
 
 def _need_optuna() -> None:

@@ -6,28 +6,51 @@ from typing import Any
 import click
 
 from mosaic.cli import output
+from mosaic.cli.algorithm_help import AlgorithmCommand
 from mosaic.cli.building import TrainOptions, fresh_config, own_flags
+from mosaic.cli.door import in_flags
 from mosaic.cli.follow import follow
-from mosaic.cli.options import complete_algorithms, json_option, run_argument
+from mosaic.cli.options import (
+    STEPS,
+    complete_algorithms,
+    complete_curricula,
+    complete_environments,
+    complete_runs,
+    connected,
+    json_option,
+    run_argument,
+)
 from mosaic.client import TrainerClient
 from mosaic.config import build
-from mosaic.config.model import TrainRunConfig
+from mosaic.config.model import Parameters, TrainRunConfig
 from mosaic.errors import InvalidConfigError, Problem
 from mosaic.records import RunRecord
 from mosaic.workers import hooks
-from mosaic.workers.algorithms import find_algorithm, worker_for
+from mosaic.workers.acceptance import NO_SUCH_MODE
+from mosaic.workers.algorithms import Algorithm, find_algorithm, worker_for
 from mosaic.workers.capabilities import WorkerCapabilities
 
 
 @click.command(
+    cls=AlgorithmCommand,
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-    epilog="Any other flag goes to the algorithm: --num-envs 8 --learning-rate 1e-3",
+    epilog="Any other flag goes to the algorithm: --num-envs 8 --learning-rate 1e-3. "
+    "`mosaic train ALGO --help` lists its flags.",
 )
 @click.argument("algo", shell_complete=complete_algorithms)
 @click.option("--worker", default="", help="Worker to use, if several have ALGO.")
-@click.option("--env-id", help="Environment (default: the algorithm's).")
-@click.option("--total-timesteps", type=float, help="Environment steps to train, e.g. 1e6.")
+@click.option(
+    "--env-id", help="Environment (default: the algorithm's).", shell_complete=complete_environments
+)
+@click.option("--total-timesteps", type=STEPS, help="Environment steps to train, e.g. 1e6.")
 @click.option("--seed", type=click.IntRange(0), help="Random seed.")
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    help="Number of runs, each with the next seed.",
+)
 @click.option("--name", default="", help="Name of the run.")
 @click.option("--tag", "tags", multiple=True, help="Tag (repeatable).")
 @click.option("--notes", default="", help="Notes.")
@@ -46,11 +69,21 @@ from mosaic.workers.capabilities import WorkerCapabilities
 )
 @click.option("--wandb", is_flag=True, help="Track with Weights & Biases.")
 @click.option("--capture-video", is_flag=True, help="Record videos of the first environment.")
-@click.option("--curriculum", help="A preset's name, or a JSON file with a list of stages.")
-@click.option("--resume", "parent", help="Continue from the newest checkpoint of this run.")
-@click.option("--stop-at", type=int, help="Save a checkpoint and end at this step.")
+@click.option(
+    "--curriculum",
+    help="A preset's name, or a JSON file with a list of stages.",
+    shell_complete=complete_curricula,
+)
+@click.option(
+    "--resume",
+    "parent",
+    help="Continue from the newest checkpoint of this run.",
+    shell_complete=complete_runs,
+)
+@click.option("--stop-at", type=click.IntRange(1), help="Save a checkpoint and end at this step.")
 @click.option("--smoke", is_flag=True, help="Use the algorithm's smoke-test settings.")
 @click.option("--cold", is_flag=True, help="Start a new interpreter instead of forking a warm one.")
+@click.option("--start", is_flag=True, help="Start the daemon if none is running.")
 @click.option(
     "--dry-run",
     is_flag=True,
@@ -65,8 +98,10 @@ def train(
     algo: str,
     worker: str,
     parent: str | None,
+    seeds: int,
     priority: int,
     cold: bool,
+    start: bool,
     dry_run: bool,
     detach: bool,
     as_json: bool,
@@ -77,33 +112,72 @@ def train(
     ALGO is an algorithm's name (`mosaic workers --algos WORKER` lists them), WORKER:NAME, or a
     worker's type.
     """
-    algorithm = find_algorithm(algo, worker)
-    options, flags = TrainOptions.of(settings), own_flags(ctx.args, algorithm, algo)
-    # A dry run of a fresh configuration needs no daemon; continuing a run asks one about it.
-    if dry_run and not parent:
-        return _dry_run(algorithm.worker, fresh_config(algorithm, options, flags), as_json)
-    with TrainerClient.connect() as trainer:
-        if parent:
-            base = trainer.get(parent)
-            parent = base.run_id
-            config = build.resume(
-                build.read_config(trainer.config(base.run_id)),
-                base,
-                worker=algorithm.worker.worker_type,
-                algo=algorithm.name,
-                env_id=options.env_id,
-                seed=options.seed,
-                total_timesteps=options.steps,
-                parameters={**flags, **options.schedule},
-                name=options.name,
-                notes=options.notes,
-            )
-        else:
+    try:
+        algorithm = find_algorithm(algo, worker)
+        _refuse_games(algorithm.worker)
+        options = TrainOptions.of(settings)
+        flags, problems = own_flags(ctx.args, algorithm, algo)
+        # A dry run of a fresh configuration needs no daemon; continuing a run asks one about it.
+        if dry_run and not parent:
             config = fresh_config(algorithm, options, flags)
-        if dry_run:
-            return _dry_run(algorithm.worker, config, as_json)
-        record = trainer.submit(config, priority=priority, cold=cold, parent_run_id=parent or "")
-        return answer(trainer, record, detach, as_json)
+            return _dry_run(algorithm.worker, config, problems, as_json)
+        with connected(start) as trainer:
+            if parent:
+                base = trainer.get(parent)
+                parent = base.run_id
+                config = _continued(trainer, base, algorithm, options, flags)
+            else:
+                config = fresh_config(algorithm, options, flags)
+            if dry_run:
+                return _dry_run(algorithm.worker, config, problems, as_json)
+            if problems:
+                # What the daemon would refuse as well, so that all is said at once.
+                raise InvalidConfigError([*problems, *trainer.validate(config)])
+            records = [
+                trainer.submit(copy, priority=priority, cold=cold, parent_run_id=parent or "")
+                for copy in _with_seeds(config, seeds)
+            ]
+            return answer(trainer, records, detach, as_json)
+    except InvalidConfigError as error:
+        raise in_flags(error.problems) from None
+
+
+def _refuse_games(worker: WorkerCapabilities) -> None:
+    if "train" not in worker.modes and "play" in worker.modes:
+        text = f"{worker.worker_type} does not train, a person plays; use: mosaic play ENV_ID"
+        raise InvalidConfigError([Problem("", NO_SUCH_MODE, text)])
+
+
+def _continued(
+    trainer: TrainerClient,
+    base: RunRecord,
+    algorithm: Algorithm,
+    options: TrainOptions,
+    flags: Parameters,
+) -> TrainRunConfig:
+    return build.resume(
+        build.read_config(trainer.config(base.run_id)),
+        base,
+        worker=algorithm.worker.worker_type,
+        algo=algorithm.name,
+        env_id=options.env_id,
+        seed=options.seed,
+        total_timesteps=options.steps,
+        parameters={**flags, **options.schedule},
+        name=options.name,
+        notes=options.notes,
+    )
+
+
+def _with_seeds(config: TrainRunConfig, count: int) -> list[TrainRunConfig]:
+    """The run once for each seed, beginning with its own; the name says which."""
+    if count == 1:
+        return [config]
+    first, name = config.worker.seed, config.run_name
+    return [
+        build.clone(config, seed=seed, name=f"{name} seed {seed}" if name else "")
+        for seed in range(first, first + count)
+    ]
 
 
 @click.command()
@@ -135,7 +209,7 @@ def submit(file: Path, priority: int, key: str, cold: bool, following: bool, as_
         # Bytes that are not UTF-8 are for the daemon to refuse, with a code like anything else.
         text = file.read_text(errors="replace")
         record = trainer.submit(text, priority=priority, idempotency_key=key, cold=cold)
-        return answer(trainer, record, not following, as_json)
+        return answer(trainer, [record], not following, as_json)
 
 
 @click.command()
@@ -164,7 +238,7 @@ def clone(
         base = trainer.get(run)
         config = build.clone(build.read_config(trainer.config(base.run_id)), seed=seed, name=name)
         record = trainer.submit(config, priority=priority, parent_run_id=base.run_id)
-        return answer(trainer, record, not following, as_json)
+        return answer(trainer, [record], not following, as_json)
 
 
 @click.command()
@@ -197,29 +271,35 @@ def script(
     wishes = build.Wishes(name=name, cpus=cpus, max_minutes=max_minutes)
     config = build.script(worker_for("script", worker).worker_type, file, seed=seed, wishes=wishes)
     with TrainerClient.connect() as trainer:
-        return answer(trainer, trainer.submit(config), not following, as_json)
+        return answer(trainer, [trainer.submit(config)], not following, as_json)
 
 
-def _dry_run(worker: WorkerCapabilities, config: TrainRunConfig, as_json: bool) -> int:
+def _dry_run(
+    worker: WorkerCapabilities, config: TrainRunConfig, problems: list[Problem], as_json: bool
+) -> int:
     """What the worker itself says about a configuration; 2 when it would refuse it."""
     if not worker.dry_run:
         raise InvalidConfigError(
-            [Problem("", "CLI105", f"the worker {worker.worker_type!r} has no dry run")]
+            [*problems, Problem("", "CLI105", f"the worker {worker.worker_type!r} has no dry run")]
         )
     fits, text = hooks.dry_run(worker, config.document())
+    fits = fits and not problems
+    report = "\n".join([*(str(item) for item in in_flags(problems).problems), text.rstrip()])
     if as_json:
-        output.print_json({"fits": fits, "report": text})
+        output.print_json({"fits": fits, "report": report})
     else:
-        output.say(text.rstrip())
+        output.say(report)
     return 0 if fits else 2
 
 
-def answer(trainer: TrainerClient, record: RunRecord, detach: bool, as_json: bool) -> int:
-    """Print the id, or follow the run to its end."""
+def answer(trainer: TrainerClient, records: list[RunRecord], detach: bool, as_json: bool) -> int:
+    """Print the ids, or follow the runs to their end."""
+    ids = [record.run_id for record in records]
     if not detach:
-        return follow(trainer, record.run_id, as_json)
+        return follow(trainer, *ids, as_json=as_json)
     if as_json:
-        output.print_json({"run_id": record.run_id})
+        facts = [{"run_id": run_id} for run_id in ids]
+        output.print_json(facts[0] if len(facts) == 1 else facts)
     else:
-        print(record.run_id)
+        print("\n".join(ids))
     return 0

@@ -11,7 +11,7 @@ from mosaic.cli import output
 from mosaic.cli.follow import describe, follow
 from mosaic.cli.options import complete_runs
 from mosaic.client import TrainerClient
-from mosaic.errors import MosaicError
+from mosaic.errors import InvalidArgumentError, MosaicError
 from mosaic.records import RunUpdated, SnapshotEnd
 
 
@@ -37,6 +37,11 @@ def watch(
     with TrainerClient.connect() as trainer:
         if frames or preview:
             record = trainer.get(run or "last")
+            if record.ended:
+                raise InvalidArgumentError(
+                    f"run {record.run_id} has ended ({record.outcome}), so it shows no frames; "
+                    f"what it recorded: mosaic replay {record.run_id}"
+                )
             return _show_frames(record.run_id, record.run_dir, frames, seconds, fps)
         if run and not as_json:
             return follow(trainer, trainer.get(run).run_id)

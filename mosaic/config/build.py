@@ -16,7 +16,6 @@ What used to differ between callers is decided here:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,51 +25,33 @@ from mosaic.config.model import Mode, Parameters, TrainRunConfig
 from mosaic.config.pipeline import PipelineHeader, read_header
 from mosaic.config.secrets import extract
 from mosaic.config.validation import WorkerFinder, validate_train_run_config
+from mosaic.config.wishes import Wishes, Worker
 from mosaic.errors import InvalidConfigError, Problem
 
 if TYPE_CHECKING:
     from mosaic.records import RunRecord
 
+__all__ = [
+    "LONGEST_NAME",
+    "NOTHING_SAVED",
+    "OTHER_ALGORITHM",
+    "Wishes",
+    "Worker",
+    "any_worker",
+    "clone",
+    "evaluate",
+    "play",
+    "read_config",
+    "resume",
+    "retry",
+    "script",
+    "train",
+    "trial",
+    "without_secrets",
+]
+
 OTHER_ALGORITHM, NOTHING_SAVED = "CFG120", "CFG121"
 LONGEST_NAME = 200
-
-
-@dataclass(frozen=True)
-class Worker:
-    """Who executes a run.
-
-    Attributes:
-        type: The worker's name.
-        module: What `python -m` starts; the worker's own when empty.
-        declares: Whether its algorithms declare their arguments. Parameters then belong under
-            `algo_params`, else they are extras of the worker's own.
-    """
-
-    type: str
-    module: str = ""
-    declares: bool = True
-
-
-@dataclass(frozen=True)
-class Wishes:
-    """What people may ask for any run, whatever it does.
-
-    Attributes:
-        name: For people; the daemon makes one up when it is empty.
-        max_minutes: Wall-clock limit.
-        environment: Extra environment variables of the worker.
-    """
-
-    name: str = ""
-    tags: Sequence[str] = ()
-    cpus: int = 1
-    gpus: int = 0
-    memory_mb: int | None = None
-    max_minutes: float | None = None
-    tensorboard: bool = True
-    wandb: bool = False
-    keep_checkpoints: int | None = None
-    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_config(
@@ -176,7 +157,7 @@ def resume(
     kept = {key: value for key, value in _parameters(before).items() if key != "stop_at"}
     changes: Parameters = {
         "mode": "resume_training",
-        "checkpoint_path": checkpoint or _saved_by(base),
+        "checkpoint_path": checkpoint or _saved_by(base, "full"),
         "algo_params": {**kept, **(parameters or {})},
     }
     if notes:
@@ -222,7 +203,7 @@ def evaluate(
     if base is not None and not policy:
         if base.newest_checkpoint("policy") is None:
             raise _refusal(NOTHING_SAVED, f"run {base.run_id} has saved no policy yet")
-        policy = _saved_by(base)
+        policy = _saved_by(base, "policy")
     extras: Parameters = {
         "mode": "policy_eval",
         "policy_path": policy,
@@ -403,9 +384,14 @@ def _parameters(config: TrainRunConfig) -> Parameters:
     return dict(config.worker.extras.algo_params)
 
 
-def _saved_by(base: "RunRecord") -> str:
-    """Where a run keeps its checkpoints; given a folder, workers take the newest valid one."""
-    return str(Path(base.run_dir) / "checkpoints")
+def _saved_by(base: "RunRecord", kind: str) -> str:
+    """Where a run keeps its checkpoints; given a folder, workers take the newest valid one.
+
+    A script of several phases has a folder for each of them; the newest one counts.
+    """
+    newest = base.newest_checkpoint(kind)
+    folder = Path(newest.path).parent if newest else Path("checkpoints")
+    return str(Path(base.run_dir) / folder)
 
 
 def _refusal(code: str, text: str) -> InvalidConfigError:

@@ -3,17 +3,21 @@
 import json
 import os
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import ErrorDetails
 
 from mosaic.config.paths import Home
+from mosaic.config.suggest import did_you_mean
 from mosaic.errors import InvalidConfigError, Problem
 from mosaic.system import atomic
 from mosaic.system.owner import foreign, writable_by_others
 
 _VARIABLE_PREFIX = "MOSAIC_SETTING_"
+WRONG_SETTING = "SET101"
 
 
 class Settings(BaseModel):
@@ -101,23 +105,46 @@ def load_settings(home: Home) -> Settings:
             raise InvalidConfigError(
                 [Problem("", "SET100", f"{home.settings} is not valid JSON: {error}")]
             ) from None
-    for name in Settings.model_fields:
-        text = os.environ.get(_VARIABLE_PREFIX + name.upper())
-        if text is not None:
-            stored[name] = None if text.lower() == "null" else text
+    given, unknown = _from_environment()
+    stored.update(given)
+    problems = [
+        Problem("", WRONG_SETTING, f"there is no setting {name}{hint}")
+        for name, hint in unknown.items()
+    ]
     try:
-        return Settings.model_validate(stored)
+        settings = Settings.model_validate(stored)
     except ValidationError as error:
-        raise InvalidConfigError(
-            [
-                Problem(
-                    "/" + "/".join(map(str, detail["loc"])),
-                    "SET101",
-                    f"{detail['msg']}, but {detail['input']!r} was given in {home.settings}",
-                )
-                for detail in error.errors()
-            ]
-        ) from None
+        problems += [_explained(detail, home, given) for detail in error.errors()]
+        raise InvalidConfigError(problems) from None
+    if problems:
+        raise InvalidConfigError(problems)
+    return settings
+
+
+def _from_environment() -> tuple[dict[str, str | None], dict[str, str]]:
+    """Settings of the environment, and variables that name none, with the nearest name."""
+    given: dict[str, str | None] = {}
+    unknown: dict[str, str] = {}
+    variables = {_VARIABLE_PREFIX + name.upper(): name for name in Settings.model_fields}
+    for variable, text in os.environ.items():
+        if variable in variables:
+            given[variables[variable]] = None if text.lower() == "null" else text
+        elif variable.startswith(_VARIABLE_PREFIX):
+            unknown[variable] = did_you_mean(variable, variables)
+    return given, unknown
+
+
+def _explained(detail: ErrorDetails, home: Home, given: Mapping[str, str | None]) -> Problem:
+    """One setting that does not fit, and where it came from."""
+    name = str(detail["loc"][0]) if detail["loc"] else ""
+    variable = _VARIABLE_PREFIX + name.upper()
+    where = f"the variable {variable}" if name in given else str(home.settings)
+    if detail["type"] == "extra_forbidden":
+        hint = did_you_mean(name, Settings.model_fields)
+        return Problem(f"/{name}", WRONG_SETTING, f"{where} has no setting {name!r}{hint}")
+    wrong = detail["msg"].removeprefix("Value error, ")
+    text = f"{name} is {detail['input']!r} in {where}: {wrong[:1].lower()}{wrong[1:]}"
+    return Problem(f"/{name}", WRONG_SETTING, text)
 
 
 def _refuse_untrusted(path: Path) -> None:

@@ -45,6 +45,8 @@ class WorkerCapabilities:
         dry_run: `package.module:function` taking a config, returning (fits, text).
         check_config: Two small flat configs as JSON with which `mosaic check-worker` runs it:
             `long` lasts until it is stopped, `short` ends on its own in seconds.
+        extras: `package.module` that `mosaic extras` starts to list (`--list`), check (`--check`)
+            and install (`--set A,B`, `--rebuild`) its optional packages.
         install_hint: The command that installs it or what it lacks.
     """
 
@@ -73,6 +75,7 @@ class WorkerCapabilities:
     environments: str = ""
     dry_run: str = ""
     check_config: str = ""
+    extras: str = ""
     install_hint: str = ""
 
     def to_json(self) -> str:

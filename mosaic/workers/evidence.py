@@ -4,14 +4,14 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from mosaic.curves.pace import MOST_POINTS
 from mosaic.errors import WorkerContractError
 from mosaic.records import RunRecord
 from mosaic.workers.lifecycle import LifecycleLine, QuarantinedLine, parse_line
 
-# The contract allows one line of metrics a second. Twice that is no accident of the clock.
+# The contract allows a line of metrics at each mark of the curve and one a second. Twice that is
+# no accident of the clock.
 _MOST_METRICS_A_SECOND = 2.0
-# Fewer lines than this say nothing about a rate.
-_FEWEST_LINES = 10
 
 
 def good_lines(record: RunRecord) -> list[LifecycleLine]:
@@ -50,10 +50,10 @@ def judge_output(record: RunRecord, secrets: Mapping[str, str]) -> str:
     lines = good_lines(record)
     told = [line.at for line in lines if line.event == "metrics"]
     lasted = max(told) - min(told) if told else 0.0
-    if len(told) >= _FEWEST_LINES and len(told) > _MOST_METRICS_A_SECOND * max(lasted, 1.0):
+    if len(told) > 2 * MOST_POINTS + _MOST_METRICS_A_SECOND * lasted:
         raise WorkerContractError(
-            f"{len(told)} metrics lines in {lasted:.1f} s; the contract allows one a second "
-            "(LifecycleEmitter.metrics merges them)"
+            f"{len(told):,} metrics lines in {lasted:.1f} s; the contract allows {MOST_POINTS:,} "
+            "in a run and one a second (LifecycleEmitter.metrics merges them)"
         )
     return f"{len(lines)} lifecycle lines, all well formed, and no secret"
 

@@ -1,6 +1,6 @@
 """What workers say about their algorithms and environments, as plain data."""
 
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -17,20 +17,26 @@ class RangeFacts(TypedDict):
 
 
 class ArgumentFacts(TypedDict):
-    """One argument of an algorithm, as its worker describes it."""
+    """One argument of an algorithm, as its worker describes it.
+
+    `path` says that the value names a file or folder of the user's. A relative one then means
+    the folder in which the command was typed, not the directory of the run.
+    """
 
     name: str
     type: str
     default: "JsonValue"
     help: str
     range: RangeFacts | None
+    path: NotRequired[bool]
 
 
 class AlgorithmFacts(TypedDict, total=False):
     """What an algorithm says about itself; a worker may say more.
 
     `smoke` are its short settings for a quick proof, `environment` the variables that a run of
-    it needs, such as where its script was found.
+    it needs, such as where its script was found. `curricula` are the environments of each preset
+    of a curriculum, in their order.
     """
 
     title: str
@@ -43,6 +49,7 @@ class AlgorithmFacts(TypedDict, total=False):
     arguments: list[ArgumentFacts]
     smoke: "dict[str, JsonValue]"
     environment: dict[str, str]
+    curricula: dict[str, list[str]]
 
 
 class EnvironmentFacts(TypedDict, total=False):

@@ -5,6 +5,8 @@ configurations. So a range that a worker declares holds wherever a value comes f
 """
 
 import math
+from collections.abc import Mapping
+from pathlib import Path
 
 from mosaic.config.json_types import JsonValue
 from mosaic.config.values import kinds_of, noun
@@ -40,6 +42,23 @@ def misfit(argument: ArgumentFacts, value: JsonValue, name: str = "") -> str:
     return ""
 
 
+def absolute_paths(
+    declared: Mapping[str, ArgumentFacts], values: Mapping[str, JsonValue]
+) -> dict[str, JsonValue]:
+    """The values, with files of the user's named from the root.
+
+    A run works in its own directory, where a relative path would mean something else. A name that
+    is no file here, such as that of a shipped plan, stays as it is.
+    """
+    made = dict(values)
+    for name, value in values.items():
+        is_path = name in declared and declared[name].get("path", False)
+        if is_path and isinstance(value, str) and value:
+            path = Path(value).expanduser()
+            made[name] = str(path.absolute()) if path.exists() or path.suffix else value
+    return made
+
+
 def allowed(limits: RangeFacts) -> str:
     """A range in words: `at least 1`, `one of adam, sgd`."""
     if limits["choices"]:
@@ -59,12 +78,16 @@ def summary(argument: ArgumentFacts) -> str:
     return ", ".join(
         part
         for part in (
-            bounds if limits is not None and limits["choices"] else noun(argument["type"]),
+            bounds if limits is not None and limits["choices"] else _noun(argument["type"]),
             "" if limits is not None and limits["choices"] else bounds,
             f"default {argument['default']}" if argument["default"] not in (None, "") else "",
         )
         if part
     )
+
+
+def _noun(kind: str) -> str:
+    return "text" if kinds_of(kind)[0] == "str" else noun(kind)
 
 
 def _within(limits: RangeFacts, value: JsonValue) -> bool:

@@ -43,8 +43,8 @@ def test_a_new_worker_trains_resumes_is_evaluated_swept_and_exported(
     assert _weights(resumed) == _weights(whole)
     assert "5 episodes: return" in mosaic("eval", "last", "--episodes", "5")
     ranges = mosaic(*TRAIN[:-1], "1.5", "--step-ms", "-1", code=2)
-    assert "--epsilon must be at least 0 and at most 1" in ranges
-    assert "--step-ms must be at least 0" in ranges, "all problems at once"
+    assert "--epsilon: must be at least 0 and at most 1" in ranges
+    assert "--step-ms: must be at least 0" in ranges, "all problems at once"
     refused = mosaic("train", "spade_bdi", "--resume", whole["run_id"], code=2)
     assert "trained by the worker arms" in refused
     words = ("--param", "epsilon=0.1,0.5", "--sampler", "grid", "--pruner", "none")

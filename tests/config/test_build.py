@@ -38,7 +38,8 @@ BEFORE = {
 
 def _run(*kinds: str) -> RunRecord:
     saved = tuple(
-        CheckpointRecord(path=kind, step=1, sha256="", kind=kind, saved_at=0.0) for kind in kinds
+        CheckpointRecord(path=f"checkpoints/{kind}", step=1, sha256="", kind=kind, saved_at=0.0)
+        for kind in kinds
     )
     return RunRecord(
         run_id="01", run_name="r", worker="w", algo="ppo", env_id="E", run_dir="/d",

@@ -257,6 +257,15 @@ def test_settings_come_from_file_and_environment(
     with pytest.raises(InvalidConfigError) as refused:
         load_settings(home)
     assert {problem.pointer for problem in refused.value.problems} == {"/grace_s", "/prot", "/port"}
+    assert "did you mean 'port'" in str(refused.value)
+    monkeypatch.setenv("MOSAIC_SETTING_GRCE_S", "3")
+    monkeypatch.setenv("MOSAIC_SETTING_CPU_SLOTS", "none")
+    home.settings.write_text("{}")
+    with pytest.raises(InvalidConfigError) as refused:
+        load_settings(home)
+    said = str(refused.value)
+    assert "no setting MOSAIC_SETTING_GRCE_S; did you mean 'MOSAIC_SETTING_GRACE_S'" in said
+    assert "'none' in the variable MOSAIC_SETTING_CPU_SLOTS" in said, "where it came from"
     home.settings.write_text("{")
     with pytest.raises(InvalidConfigError, match="not valid JSON"):
         load_settings(home)

@@ -92,8 +92,8 @@ def test_secrets_foreign_lines_and_floods_are_caught(tmp_path: Path) -> None:
     with pytest.raises(WorkerContractError, match="another run: '01J0000000000000000000000Z'"):
         evidence.judge_output(_left(tmp_path, out=foreign), secrets)
     metrics = f'{{"event":"metrics","run_id":"{RUN_ID}","step":1,"values":{{}},"at":'
-    flood = "".join(f"{metrics}{at / 50}}}\n" for at in range(100))
-    with pytest.raises(WorkerContractError, match=r"100 metrics lines in 2\.0 s"):
+    flood = "".join(f"{metrics}{at / 5000}}}\n" for at in range(10_001))
+    with pytest.raises(WorkerContractError, match=r"10,001 metrics lines in 2\.0 s"):
         evidence.judge_output(_left(tmp_path, out=flood), secrets)
     calm = "".join(f"{metrics}{at}}}\n" for at in range(100))
     assert "100 lifecycle lines" in evidence.judge_output(_left(tmp_path, out=calm), secrets)

@@ -190,7 +190,11 @@ def _after_the_end(run: Run, stimulus: Stimulus) -> Decision:
     if isinstance(stimulus, CheckpointRequested):
         return Decision(refusal=f"run {run.run_id} has ended ({run.outcome}); it saves no more")
     if isinstance(stimulus, PauseRequested | ResumeRequested):
-        return Decision(refusal=f"run {run.run_id} has ended ({run.outcome}); clone or resume it")
+        text = (
+            f"run {run.run_id} has ended ({run.outcome}); to continue it from its checkpoint: "
+            f"mosaic train {run.algo or run.worker} --resume {run.run_id}"
+        )
+        return Decision(refusal=text)
     return NOTHING
 
 

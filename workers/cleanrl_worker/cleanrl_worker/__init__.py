@@ -65,5 +65,6 @@ def get_worker_metadata() -> WorkerCapabilities:
                 "short": {"algo": "ppo", "env_id": "CartPole-v1", "total_timesteps": 2048},
             }
         ),
+        extras="cleanrl_worker.tools.install_extras",
         install_hint="make setup",
     )

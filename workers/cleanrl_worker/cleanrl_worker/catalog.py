@@ -19,12 +19,15 @@ from cleanrl_worker.resolution import (
     UPSTREAM_PREFIX,
     resolve,
 )
+from cleanrl_worker.wrappers.curriculum import PRESETS
 from mosaic.system import atomic
 from mosaic.workers.facts import ArgumentFacts
 
 # Packages that register environments; their versions make the key of the cached list.
 _PACKAGES = ("gymnasium", "ale-py", "minigrid", "mujoco", "shimmy", "dm-control", "box2d")
 _LISTING_LIMIT_S = 120.0
+# Arguments that name files of the user's, relative to where a command is typed.
+_PATHS = frozenset({"teacher_policy", "teacher_trajectories"})
 
 
 def algorithms() -> list[str]:
@@ -41,6 +44,9 @@ def describe(algo: str) -> dict[str, Any]:
     schema = resolve(algo).schema
     arguments = [argument_facts(argument) for argument in schema.arguments.values()]
     facts = {**schema.algorithm, "arguments": arguments, "smoke": schema.smoke}
+    facts["curricula"] = {
+        name: [stage["env_id"] for stage in stages] for name, stages in PRESETS.items()
+    }
     upstream = os.environ.get(HOME_VARIABLE) if algo.startswith(UPSTREAM_PREFIX) else None
     if upstream:
         # The daemon may have been started with another environment than this process.
@@ -56,6 +62,7 @@ def argument_facts(argument: Argument) -> ArgumentFacts:
         "type": argument.type,
         "default": argument.default,
         "help": argument.help,
+        "path": argument.name in _PATHS,
         "range": None
         if limits is None
         else {

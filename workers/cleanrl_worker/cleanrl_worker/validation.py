@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cleanrl_worker import bundles, catalog
+from cleanrl_worker import bundles, catalog, foresight
 from cleanrl_worker.config import CleanRLWorkerConfig
 from cleanrl_worker.kit.schema import Argument, ScriptSchema
 from cleanrl_worker.modes import interactive, mode_of
@@ -67,7 +67,11 @@ def find_problems(
         except UnknownAlgorithmError as error:
             yield problem("algo", UNKNOWN_ALGORITHM, str(error))
     if script is not None and config.mode in ("train", "resume_training"):
-        yield from _parameter_problems(config, script.schema)
+        unfit = list(_parameter_problems(config, script.schema))
+        yield from unfit
+        # Values that do not fit by themselves make no sense together either.
+        if not unfit:
+            yield from foresight.problems(config, script)
     yield from bundles.problems(config)
     if config.env_id or config.mode == "train":
         yield from _environment_problems(config, script)

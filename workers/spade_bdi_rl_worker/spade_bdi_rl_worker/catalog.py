@@ -31,6 +31,8 @@ MINIGRID = (
     "MiniGrid-Unlock-v0",
 )
 _CHOICES = {"mode": MODES, "telemetry_policy": POLICIES}
+# Shipped names, or files of the user's, relative to where a command is typed.
+_PATHS = frozenset({"plan", "coach_plan", "checkpoint_path", "policy_path"})
 _DRY_RUN_LIMIT_S = 60.0
 
 
@@ -93,6 +95,7 @@ def _argument(item: Field[Any]) -> dict[str, object]:
         "type": "any" if isinstance(default, dict) else type(default).__name__,
         "default": default,
         "help": item.metadata["help"],
+        "path": item.name in _PATHS,
         "range": {
             "low": low,
             "high": high,

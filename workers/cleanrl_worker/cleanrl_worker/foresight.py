@@ -1,0 +1,86 @@
+"""What several settings mean together, known before a run exists: batches, turns, teachers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from cleanrl_worker.config import CleanRLWorkerConfig
+from cleanrl_worker.problems import problem
+from cleanrl_worker.resolution import Script
+from mosaic.config.json_types import JsonValue
+from mosaic.workers import Problem
+
+BAD_COMBINATION, NO_TEACHER = "CFG136", "CFG137"
+_TEACHERS = ("teacher_policy", "teacher_trajectories")
+
+
+def problems(config: CleanRLWorkerConfig, script: Script) -> Iterator[Problem]:
+    """Every combination that the script itself would refuse once it has started."""
+    # Upstream's scripts have the same names for things of their own.
+    if not script.bundled:
+        return
+    values = _values(config, script)
+    yield from _batch_problems(script.name, values)
+    if config.mode == "train":
+        yield from _length_problems(values)
+    yield from _teacher_problems(script.name, values)
+
+
+def _values(config: CleanRLWorkerConfig, script: Script) -> dict[str, JsonValue]:
+    """Each argument as the script will see it: defaults, short settings, what was given."""
+    declared = {name: item.default for name, item in script.schema.arguments.items()}
+    given = config.parameters
+    short = script.schema.smoke if given.get("smoke") else {}
+    asked = {"total_timesteps": config.total_timesteps} if config.total_timesteps else {}
+    return {**declared, **short, **asked, **given}
+
+
+def _batch_problems(name: str, values: dict[str, JsonValue]) -> Iterator[Problem]:
+    envs, steps, parts = (values.get(key) for key in ("num_envs", "num_steps", "num_minibatches"))
+    if not (isinstance(envs, int) and isinstance(steps, int) and isinstance(parts, int)):
+        return
+    # Each process of several has its own share of the environments; the script knows how many.
+    if "multigpu" in name or parts < 1:
+        return
+    # A recurrent network learns from whole sequences, so its environments are divided.
+    whole, what = (envs, "") if name.endswith("_lstm") else (envs * steps, f" times {steps} steps")
+    if whole % parts:
+        text = (
+            f"num_minibatches {parts} does not divide {envs} environments{what}; "
+            f"try {_divisor(whole, parts)}"
+        )
+        yield problem("extras/algo_params/num_minibatches", BAD_COMBINATION, text)
+
+
+def _divisor(whole: int, near: int) -> int:
+    """The largest divisor that is not larger than what was asked for."""
+    return next(number for number in range(min(near, whole), 0, -1) if whole % number == 0)
+
+
+def _length_problems(values: dict[str, JsonValue]) -> Iterator[Problem]:
+    envs, steps, total = (values.get(key) for key in ("num_envs", "num_steps", "total_timesteps"))
+    turn = envs * (steps if isinstance(steps, int) else 1) if isinstance(envs, int) else 0
+    if isinstance(total, int) and 0 < total < turn:
+        text = (
+            f"total_timesteps {total:,} leaves no room for one turn of {turn:,} steps "
+            f"(num_envs times num_steps); use at least {turn}"
+        )
+        yield problem("total_timesteps", BAD_COMBINATION, text)
+
+
+def _teacher_problems(name: str, values: dict[str, JsonValue]) -> Iterator[Problem]:
+    if not set(_TEACHERS) <= values.keys():
+        return
+    if not any(values.get(key) for key in (*_TEACHERS, "train_teacher_steps")):
+        text = (
+            f"{name} needs a teacher: a trained policy (teacher_policy), an expert's recorded "
+            "play (teacher_trajectories), or one that is trained first (train_teacher_steps)"
+        )
+        yield problem("extras/algo_params/teacher_policy", NO_TEACHER, text)
+    for key in _TEACHERS:
+        given = values.get(key)
+        if isinstance(given, str) and given and not Path(given).expanduser().exists():
+            where = "" if Path(given).is_absolute() else "; give an absolute path"
+            text = f"there is no file or folder {given!r}{where}"
+            yield problem(f"extras/algo_params/{key}", NO_TEACHER, text)
