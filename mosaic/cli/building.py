@@ -57,7 +57,19 @@ class TrainOptions:
         return {"stop_at": self.stop_at} if self.stop_at else {}
 
 
-def own_flags(
+def own_flags(words: Sequence[str], algorithm: Algorithm, typed: str) -> Parameters:
+    """The algorithm's own flags as values.
+
+    Raises:
+        InvalidConfigError: With every flag that is unknown or does not fit.
+    """
+    values, problems = judged_flags(words, algorithm, typed)
+    if problems:
+        raise InvalidConfigError(problems)
+    return values
+
+
+def judged_flags(
     words: Sequence[str], algorithm: Algorithm, typed: str
 ) -> tuple[Parameters, list[Problem]]:
     """The algorithm's own flags as values, and every flag that is unknown or does not fit."""

@@ -103,9 +103,7 @@ def sweep(
 
 def _plan(ctx: click.Context, algo: str, settings: dict[str, Any]) -> SweepPlan:
     algorithm = find_algorithm(algo, settings["worker"])
-    flags, problems = own_flags(ctx.args, algorithm, algo)
-    if problems:
-        raise InvalidConfigError(problems)
+    flags = own_flags(ctx.args, algorithm, algo)
     space = read_space(settings["params"], algorithm.arguments, algo)
     both = sorted(flags.keys() & space.keys())
     if both:

@@ -7,7 +7,7 @@ import click
 
 from mosaic.cli import output
 from mosaic.cli.algorithm_help import AlgorithmCommand
-from mosaic.cli.building import TrainOptions, fresh_config, own_flags
+from mosaic.cli.building import TrainOptions, fresh_config, judged_flags
 from mosaic.cli.door import in_flags
 from mosaic.cli.follow import follow
 from mosaic.cli.options import (
@@ -116,7 +116,7 @@ def train(
         algorithm = find_algorithm(algo, worker)
         _refuse_games(algorithm.worker)
         options = TrainOptions.of(settings)
-        flags, problems = own_flags(ctx.args, algorithm, algo)
+        flags, problems = judged_flags(ctx.args, algorithm, algo)
         # A dry run of a fresh configuration needs no daemon; continuing a run asks one about it.
         if dry_run and not parent:
             config = fresh_config(algorithm, options, flags)

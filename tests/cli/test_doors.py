@@ -78,9 +78,9 @@ def test_a_curriculum_and_a_relative_path_are_recorded_truly(
     algorithm = find_algorithm("ppo")
     options = TrainOptions(curriculum="BABYAI_DOORKEY_CURRICULUM", total_timesteps=1e4)
     assert fresh_config(algorithm, options, {}).worker.env_id == "MiniGrid-DoorKey-16x16-v0"
-    values, _ = own_flags(["--plan", "my.asl"], find_algorithm("spade_bdi"), "spade_bdi")
+    values = own_flags(["--plan", "my.asl"], find_algorithm("spade_bdi"), "spade_bdi")
     assert values == {"plan": str(tmp_path / "my.asl")}
-    values, _ = own_flags(["--plan", "balanced"], find_algorithm("spade_bdi"), "spade_bdi")
+    values = own_flags(["--plan", "balanced"], find_algorithm("spade_bdi"), "spade_bdi")
     assert values == {"plan": "balanced"}, "a shipped name stays a name"
 
 
