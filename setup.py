@@ -1,11 +1,13 @@
-"""Build hook: generate the gRPC code from `proto/` whenever the package is built."""
+"""Build hook: generate the gRPC code from `proto/`, and put the schema into the package."""
 
+import shutil
 from pathlib import Path
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent
+SCHEMA = "train_run_config.schema.json"
 
 
 def generate_wire_code() -> None:
@@ -36,6 +38,10 @@ class BuildWithWireCode(build_py):
     def run(self) -> None:
         generate_wire_code()
         super().run()
+        # An installed MOSAIC has no `docs/` folder from which editors could read the schema.
+        if not self.editable_mode:
+            target = Path(self.build_lib) / "mosaic" / "config" / SCHEMA
+            shutil.copyfile(ROOT / "docs" / SCHEMA, target)
 
 
 setup(cmdclass={"build_py": BuildWithWireCode})

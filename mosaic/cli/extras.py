@@ -26,7 +26,7 @@ def extras(sets: Sequence[str], check: bool, rebuild: bool, worker: str) -> int:
         words += ["--set", ",".join(name for item in sets for name in item.split(","))]
     words += [flag for flag, wanted in (("--check", check), ("--rebuild", rebuild)) if wanted]
     chosen = _with_extras(worker)
-    return subprocess.call([sys.executable, "-m", chosen.extras, *words])
+    return subprocess.call([sys.executable, "-P", "-m", chosen.extras, *words])
 
 
 def _with_extras(name: str) -> WorkerCapabilities:

@@ -25,5 +25,6 @@ def gui(connect: str | None) -> int:
     if missing:
         raise MosaicError(f"the window's packages are missing ({missing[0]}); run: make setup-gui")
     arguments = ["--connect", connect] if connect else []
+    # -P: a file of the folder it is started in must not take the place of a module.
     # In place of this process: Ctrl-C and the exit status then belong to the window.
-    os.execv(sys.executable, [sys.executable, "-m", "gym_gui", *arguments])
+    os.execv(sys.executable, [sys.executable, "-P", "-m", "gym_gui", *arguments])

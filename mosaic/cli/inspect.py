@@ -164,7 +164,7 @@ def tensorboard(runs: Sequence[str], port: int, dry_run: bool) -> int:
         f"{_label(record)}:{_readable(record)}"
         for record in records
     ]
-    command = [sys.executable, "-m", "tensorboard.main", "--logdir_spec", ",".join(folders)]
+    command = [sys.executable, "-P", "-m", "tensorboard.main", "--logdir_spec", ",".join(folders)]
     command += ["--port", str(port), "--load_fast", "false"]
     if dry_run:
         output.say(" ".join(command))

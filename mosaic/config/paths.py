@@ -24,16 +24,26 @@ def project_root() -> Path:
     return _CHECKOUT if in_checkout() else Path.cwd()
 
 
+def _default_home() -> Path:
+    if in_checkout():
+        return _CHECKOUT / "var"
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(data) / "mosaic"
+
+
 @dataclass(frozen=True)
 class Home:
-    """The folder tree of one MOSAIC home (`var/` unless MOSAIC_HOME moves it)."""
+    """The folder tree of one MOSAIC home (`var/` of a checkout unless MOSAIC_HOME moves it)."""
 
     root: Path
 
     @classmethod
     def locate(cls, root: str | Path | None = None) -> "Home":
-        """The home named here, or by MOSAIC_HOME, or `var/` of the project."""
-        chosen = root or os.environ.get(HOME_VARIABLE) or project_root() / "var"
+        """The home named here, or by MOSAIC_HOME, or `var/` of the checkout.
+
+        Without a checkout it is the user's data folder, so that every folder has the same home.
+        """
+        chosen = root or os.environ.get(HOME_VARIABLE) or _default_home()
         return cls(Path(chosen).expanduser().absolute())
 
     @property

@@ -47,9 +47,15 @@ _PIN = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)\s*==\s*([^\s;#]+)")
 
 
 def requirements_folder() -> Path:
-    """Where the requirement files are: the project's own, or those a variable names."""
+    """Where the requirement files are: those a variable names, the checkout's, the package's."""
     given = os.environ.get(FOLDER_VARIABLE)
-    return Path(given) if given else Path(__file__).resolve().parents[3] / "requirements"
+    if given:
+        return Path(given)
+    here = Path(__file__).resolve()
+    checkout = here.parents[3] / "requirements"
+    # A wheel carries its own copy; `requirements` beside site-packages would be someone else's.
+    packed = here.parent / "requirements"
+    return packed if packed.is_dir() else checkout
 
 
 def set_names() -> list[str]:
