@@ -19,9 +19,10 @@ from qtpy.QtWidgets import (
 
 from gym_gui.models.config_diff import diff
 from gym_gui.models.run_status import is_real, title_of
+from gym_gui.models.series import by_chart
 from gym_gui.resources import icons
 from gym_gui.services import Services
-from gym_gui.widgets.chart import Line
+from gym_gui.widgets.chart import Line, seed_key, seed_line
 from gym_gui.widgets.chart_grid import ChartGrid
 from gym_gui.widgets.controls import button, plain_table
 from gym_gui.widgets.labels import label
@@ -156,9 +157,11 @@ class ComparePanel(QWidget):
                 continue
             name = _name(run)
             colour = colours.get(group) or self._colour(run_id)
-            for tag, series in self._services.feeds.curves(run_id).items():
-                line = Line(series, name, colour, run_id == self._baseline, group)
-                lines.setdefault(tag, {})[run_id] = line
+            strong = run_id == self._baseline
+            for tag, seeds in by_chart(self._services.feeds.curves(run_id)).items():
+                for seed, series in seeds.items():
+                    line = seed_line(series, name, colour, seed, strong=strong, group=group)
+                    lines.setdefault(tag, {})[seed_key(run_id, seed)] = line
         self.grid.show_curves(lines)
 
     def _groups(self) -> dict[str, str]:

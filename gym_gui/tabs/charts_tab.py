@@ -1,9 +1,10 @@
 """Every curve of one run."""
 
 from gym_gui.models.run_status import title_of
+from gym_gui.models.series import by_chart
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
-from gym_gui.widgets.chart import Line
+from gym_gui.widgets.chart import seed_key, seed_line
 from gym_gui.widgets.chart_grid import ChartGrid
 from gym_gui.widgets.layouts import column
 
@@ -42,6 +43,15 @@ class ChartsTab(RunTab):
         colour = self.services.themes.theme.series[0]
         name = title_of(self.run)
         curves = self.services.feeds.curves(self.run_id)
+        charts = by_chart(curves)
+        # Only seeds have something in common that a band could show.
+        self.grid.band.setVisible(any(None not in seeds for seeds in charts.values()))
         self.grid.show_curves(
-            {tag: {self.run_id: Line(series, name, colour)} for tag, series in curves.items()}
+            {
+                chart: {
+                    seed_key(self.run_id, seed): seed_line(series, name, colour, seed)
+                    for seed, series in seeds.items()
+                }
+                for chart, seeds in charts.items()
+            }
         )

@@ -17,6 +17,7 @@ from gym_gui.resources.theming import ThemeManager
 from gym_gui.widgets.axis import ReadableAxis
 from gym_gui.widgets.chart_bands import BandItems, BandKind, GroupBand
 from gym_gui.widgets.chart_clock import ChartClock
+from mosaic.curves.names import seed_tag
 from mosaic.curves.thinning import thin
 from mosaic.statistics.curves import band
 
@@ -55,6 +56,26 @@ class Line:
     colour: str
     strong: bool = False
     group: str = ""
+
+
+def seed_line(
+    series: Series,
+    run: str,
+    colour: str,
+    seed: int | None,
+    *,
+    strong: bool = False,
+    group: str = "",
+) -> Line:
+    """The curve of a run, or of one of the seeds that it trained side by side."""
+    name = run if seed is None else f"{run}, seed {seed}"
+    together = group or ("" if seed is None else run)
+    return Line(series, name, colour, strong, together)
+
+
+def seed_key(run_id: str, seed: int | None) -> str:
+    """What a chart calls the curve of a run, or of one of its seeds."""
+    return run_id if seed is None else seed_tag(run_id, seed)
 
 
 class Chart(QWidget):

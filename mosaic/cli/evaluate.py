@@ -27,6 +27,11 @@ from mosaic.runs.directory import read_json
 )
 @click.option("--env-id", help="Environment (default: the one it was trained in).")
 @click.option("--max-steps", type=click.IntRange(1), help="Cut episodes after this many steps.")
+@click.option(
+    "--policy-seed",
+    type=click.IntRange(0),
+    help="Which seed plays, of a run that trained several (default: the best in training).",
+)
 @click.option("--video", is_flag=True, help="Record a video of the first environment.")
 @click.option("--repeat", is_flag=True, help="Repeat until cancelled.")
 @click.option("--detach", is_flag=True, help="Print the id of the evaluation and return.")

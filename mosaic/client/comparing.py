@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from mosaic.client.sdk import TrainerClient
 from mosaic.config.flat import flat_settings
-from mosaic.curves.names import EVALUATION_TAGS, RETURN, TAGS
+from mosaic.curves.names import EVALUATION_TAGS, NUM_SEEDS, RETURN, TAGS, seed_tag
 from mosaic.errors import InvalidArgumentError, MosaicError, RunFileError
 from mosaic.records import Outcome, RunRecord
 from mosaic.statistics.comparison import Question, Trained, compare
@@ -41,10 +42,33 @@ def compare_runs(
     """
     asked = question or Question(RETURN_CURVE)
     records = {record.run_id: record for record in map(trainer.get, run_ids)}
-    runs = [_trained(trainer, record, asked.metric) for record in records.values()]
+    runs = [run for record in records.values() for run in _seeds(trainer, record, asked.metric)]
     if not any(len(run.curve[0]) for run in runs):
         raise InvalidArgumentError(_no_metric(trainer, runs, asked.metric))
     return compare(runs, asked)
+
+
+def _seeds(trainer: TrainerClient, record: RunRecord, metric: str) -> list[Trained]:
+    """The run, or each of its seeds where it trained several side by side."""
+    whole = _trained(trainer, record, metric)
+    count = whole.settings.get(NUM_SEEDS, 1)
+    if record.seed is None or not isinstance(count, int) or count < 2:
+        return [whole]
+    tags = {seed_tag(metric, seed): seed for seed in range(record.seed, record.seed + count)}
+    curves = _curves(trainer, record, list(tags))
+    # Apart from how many there were, each is what a run of that seed alone is.
+    settings = {name: value for name, value in whole.settings.items() if name != NUM_SEEDS}
+    return [
+        replace(
+            whole,
+            run_id=seed_tag(record.run_id, seed),
+            seed=seed,
+            settings=settings,
+            curve=curves[tag],
+        )
+        for tag, seed in tags.items()
+        if tag in curves
+    ] or [whole]
 
 
 def _trained(trainer: TrainerClient, record: RunRecord, metric: str) -> Trained:
@@ -72,13 +96,20 @@ def _curve(trainer: TrainerClient, record: RunRecord, metric: str) -> Curve:
         # Of an evaluation the mean over its episodes is the result, not the last episode.
         step = float(record.progress.step)
         return np.array([step]), np.array([record.metrics[RETURN]])
-    steps: list[int] = []
-    values: list[float] = []
-    for batch in trainer.metrics(record.run_id, tags=[metric]):
-        steps += batch.steps
-        values += batch.values
-    known = np.isfinite(values)
-    return np.asarray(steps, float)[known], np.asarray(values, float)[known]
+    return _curves(trainer, record, [metric]).get(metric, (np.array([]), np.array([])))
+
+
+def _curves(trainer: TrainerClient, record: RunRecord, tags: Sequence[str]) -> dict[str, Curve]:
+    steps: dict[str, list[int]] = {}
+    values: dict[str, list[float]] = {}
+    for batch in trainer.metrics(record.run_id, tags=tags):
+        steps.setdefault(batch.tag, []).extend(batch.steps)
+        values.setdefault(batch.tag, []).extend(batch.values)
+    found: dict[str, Curve] = {}
+    for tag in steps:
+        known = np.isfinite(values[tag])
+        found[tag] = np.asarray(steps[tag], float)[known], np.asarray(values[tag], float)[known]
+    return found
 
 
 def _no_metric(trainer: TrainerClient, runs: Sequence[Trained], metric: str) -> str:

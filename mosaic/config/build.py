@@ -177,6 +177,7 @@ def evaluate(
     seed: int = 1,
     gamma: float | None = None,
     max_steps: int | None = None,
+    policy_seed: int | None = None,
     video: bool = False,
     repeat: bool = False,
     tags: Sequence[str] = (),
@@ -193,6 +194,7 @@ def evaluate(
         seed: Of the evaluation, not of the training.
         gamma: Discount of the discounted return; the policy's own by default.
         max_steps: End longer episodes.
+        policy_seed: Which seed plays, of a run that trained several; the best by default.
         video: Record the first environment.
         repeat: Continue until cancelled.
         tags: Tags of the evaluation.
@@ -213,6 +215,8 @@ def evaluate(
     }
     if gamma is not None:
         extras["gamma"] = gamma
+    if policy_seed is not None:
+        extras["eval_policy_seed"] = policy_seed
     if max_steps:
         extras["eval_max_steps"] = max_steps
     name = f"eval of {base.run_name or base.run_id}" if base else f"eval of {Path(policy).name}"

@@ -5,11 +5,11 @@ CSV files, the command line, W&B, sweeps and archives all show the numbers that 
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import Any
 
-from mosaic.curves.names import EPISODES, LAST_EPISODES, LENGTH, RETURN
+from mosaic.curves.names import EPISODES, LAST_EPISODES, LENGTH, RETURN, seed_tag, tag_of
 
 
 class NewestEpisodes:
@@ -42,6 +42,10 @@ class NewestEpisodes:
             EPISODES: float(self.finished),
         }
 
+    def curves(self) -> dict[str, float]:
+        """The same numbers under the tags that they are stored with."""
+        return {tag_of(name): value for name, value in self.means().items()}
+
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint keeps, so that the return of a resumed run continues."""
         return {
@@ -55,3 +59,40 @@ class NewestEpisodes:
         self.finished = state["finished"]
         self._returns = deque(state["returns"], maxlen=LAST_EPISODES)
         self._lengths = deque(state["lengths"], maxlen=LAST_EPISODES)
+
+
+class EpisodesBySeed:
+    """The newest episodes of each seed of a run that trains several at once.
+
+    The run's own return is the mean over its seeds, each with its newest episodes.
+    """
+
+    def __init__(self, seeds: Sequence[int]) -> None:
+        self.by_seed = {seed: NewestEpisodes() for seed in seeds}
+
+    def means(self) -> dict[str, float]:
+        """The mean over seeds; the number of episodes is that of all seeds together."""
+        found = [means for seed in self.by_seed.values() if (means := seed.means())]
+        if not found:
+            return {}
+        averages = {name: fmean(means[name] for means in found) for name in (RETURN, LENGTH)}
+        return {**averages, EPISODES: sum(means[EPISODES] for means in found)}
+
+    def curves(self) -> dict[str, float]:
+        """The means under their tags, and those of each seed under its own."""
+        own = {
+            seed_tag(tag_of(name), seed): means[name]
+            for seed, newest in self.by_seed.items()
+            if (means := newest.means())
+            for name in (RETURN, LENGTH)
+        }
+        return {**{tag_of(name): value for name, value in self.means().items()}, **own}
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        return {str(seed): newest.state_dict() for seed, newest in self.by_seed.items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a state that `state_dict` returned."""
+        for seed, newest in self.by_seed.items():
+            newest.load_state_dict(state[str(seed)])

@@ -31,6 +31,10 @@ EVALUATION_TAGS: Mapping[str, str] = {
 }
 LOSSES = "losses/"
 _NAMES = {tag: name for name, tag in TAGS.items()}
+# The setting of a run that trains several seeds side by side: from its own seed, so many.
+NUM_SEEDS = "num_seeds"
+# In no tag of ours or of CleanRL's.
+_SEED_MARK = "@seed="
 _GROUPS = ("charts/", "eval/", LOSSES)
 
 Curve = TypeVar("Curve")
@@ -52,6 +56,17 @@ def headline(curves: Mapping[str, Curve], name: str) -> Curve | None:
         if tag in curves:
             return curves[tag]
     return None
+
+
+def seed_tag(tag: str, seed: int) -> str:
+    """The tag of one seed's curve, in a run that trains several seeds at once."""
+    return f"{tag}{_SEED_MARK}{seed}"
+
+
+def split_seed(tag: str) -> tuple[str, int | None]:
+    """The tag without its seed, and the seed; None for a curve of the whole run."""
+    whole, mark, seed = tag.rpartition(_SEED_MARK)
+    return (whole, int(seed)) if mark and seed.isdecimal() else (tag, None)
 
 
 def tag_order(tag: str) -> tuple[int, str]:

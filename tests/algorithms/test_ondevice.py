@@ -9,10 +9,14 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from support import harness
 
-from cleanrl_worker.kit import checked_files
+from cleanrl_worker.cleanrl import ppo_ondevice
+from cleanrl_worker.kit import checked_files, evaluation
+from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.verification import run_script, train
+from cleanrl_worker.ondevice import seeds
 from cleanrl_worker.ondevice.pace import MOST_UPDATES, Pace
 
 PROGRAM = [sys.executable, "-m", "cleanrl_worker.cleanrl.ppo_ondevice", "--no-cuda"]
@@ -49,6 +53,41 @@ def test_a_killed_run_resumes_to_the_same_bits(tmp_path: Path) -> None:
     assert rest["step"] == whole["step"] == STEPS
     for part in ("policy", "objects", "random"):
         assert harness.equal(whole[part], rest[part]), part
+
+
+def test_each_seed_is_what_it_is_alone_and_the_best_one_plays(tmp_path: Path) -> None:
+    """Seed 3 among four has, on a CPU, the bits of seed 3 alone. One policy file holds all: the one
+    with the best return in training plays, or the one that is asked for."""
+    steps = ("--no-cuda", "--total-timesteps", "4096")
+    train("ppo_ondevice", tmp_path / "alone", *steps, "--seed", "3")
+    train("ppo_ondevice", tmp_path / "many", *steps, "--seed", "1", "--num-seeds", "4")
+    alone, many = (harness.newest_state(tmp_path / name) for name in ("alone", "many"))
+    for part in ("agent", "state"):
+        group = "policy" if part == "agent" else "objects"
+        for name, value in alone[group][part].items():
+            assert torch.equal(value, many[group][part][name][2]), name
+    returns = many["policy"]["returns"]
+    assert sorted(returns) == ["1", "2", "3", "4"]
+    model = evaluation.load_policy(tmp_path / "many")["model"]
+    best = seeds.chosen_seed(ppo_ondevice.Args(seed=1, num_seeds=4), model)
+    place = int(max(returns, key=lambda seed: returns[seed])) - 1
+    assert all(torch.equal(value, model["agent"][name][place]) for name, value in best.items())
+    played = evaluation.evaluate(tmp_path / "many", episodes=2, policy_seed=3)
+    expected = evaluation.evaluate(tmp_path / "alone", episodes=2)
+    assert [one.episodic_return for one in played] == [one.episodic_return for one in expected]
+    with pytest.raises(UsageError, match="seeds 1 to 4, not 9"):
+        evaluation.evaluate(tmp_path / "many", episodes=1, policy_seed=9)
+
+
+def test_seeds_that_do_not_fit_are_refused_with_the_number_that_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The sentence says what is needed, what is free, and the largest number of seeds."""
+    args = ppo_ondevice.Args(num_seeds=100)
+    monkeypatch.setattr(seeds, "free_memory", lambda: 3 << 30)
+    seeds.refuse_what_does_not_fit(args, 2 << 30)
+    with pytest.raises(UsageError, match=r"4.0 GiB, and 3.0 GiB are free: .* --num-seeds 75"):
+        seeds.refuse_what_does_not_fit(args, 4 << 30)
 
 
 def test_a_signal_is_obeyed_at_the_end_of_a_chunk(tmp_path: Path) -> None:

@@ -92,9 +92,9 @@ def _assert_same_without_help(envs: DeviceEnvs, tapes: list[Tape], drift: float)
     @jax.jit
     def play(state: Any, actions: Any) -> Any:
         games = envs.reset(jax.random.key(0))._replace(states=state[None])
-        keys = jax.random.split(jax.random.key(1), limit)
+        draws = envs.draws(jax.random.key(1), limit)
         return jax.lax.scan(lambda g, now: envs.step(g, now[0][None], now[1]), games,
-                            (actions, keys))[1]  # fmt: skip
+                            (actions, draws))[1]  # fmt: skip
 
     for tape in tapes:
         length = len(tape.actions)
@@ -149,11 +149,12 @@ def test_a_users_own_environment_is_stepped_reset_and_summed_up() -> None:
     registry.register("test/Countdown-v0", Countdown)
     envs = DeviceEnvs("test/Countdown-v0", 2)
     assert envs.single_observation_space.shape == (2,), "other shapes become flat"
-    games, seen = envs.reset(jax.random.key(0)), []
-    for _ in range(5):
-        games, outcome = envs.step(games, np.array([1, 0]), jax.random.key(1))
-        seen.append(outcome)
-    whole = jax.tree.map(lambda *parts: np.stack(parts), *seen)
+    actions = np.array([1, 0])
+    games, whole = jax.lax.scan(
+        lambda games, draw: envs.step(games, actions, draw),
+        envs.reset(jax.random.key(0)),
+        envs.draws(jax.random.key(1), 5),
+    )
     np.testing.assert_array_equal(whole.terminated[:, 0], [0, 0, 1, 0, 0])
     np.testing.assert_array_equal(whole.truncated[:, 1], [0, 0, 0, 0, 1])
     np.testing.assert_array_equal(whole.next_obs[:, 0, 0], [1, 2, 3, 1, 2])

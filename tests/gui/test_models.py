@@ -20,6 +20,7 @@ from gym_gui.models.palette_items import PaletteItem, rank
 from gym_gui.models.run_columns import BY_KEY, COLUMNS, group_text
 from gym_gui.models.run_filter import FilterError, compile_filter
 from gym_gui.models.run_order import Group, View, arrange
+from gym_gui.models.series import Series, by_chart
 from gym_gui.models.table_look import TableLook
 from gym_gui.models.train_draft import TrainDraft
 from mosaic.client.files import RunFile
@@ -322,3 +323,18 @@ def test_palette_puts_the_best_match_first_and_recent_ones_without_a_query() -> 
 def test_durations_read_well(seconds: float | None, text: str) -> None:
     """Durations are given in their two largest units."""
     assert formatting.duration(seconds) == text
+
+
+def test_the_seeds_of_a_run_share_a_chart_without_their_mean() -> None:
+    """Sixty-four seeds are one chart, not sixty-four; the mean is not counted as a further seed."""
+    curves = {
+        "charts/episodic_return": Series(),
+        "charts/episodic_return@seed=1": Series(),
+        "charts/episodic_return@seed=2": Series(),
+        "losses/entropy": Series(),
+    }
+    charts = by_chart(curves)
+    assert {tag: list(seeds) for tag, seeds in charts.items()} == {
+        "charts/episodic_return": [1, 2],
+        "losses/entropy": [None],
+    }

@@ -93,8 +93,8 @@ def _watched(trial: DeviceTrial) -> Iterator[None]:
     def note_order(order: Any) -> None:
         trial.turns[-1].orders.append(np.array(order))
 
-    def watched_step(self: DeviceEnvs, games: Any, actions: Any, key: Any) -> Any:
-        after, out = step(self, games, actions, key)
+    def watched_step(self: DeviceEnvs, games: Any, actions: Any, draw: Any) -> Any:
+        after, out = step(self, games, actions, draw)
         seen = (games.obs, actions, out.rewards, out.terminated, out.truncated, out.next_obs)
         jax.debug.callback(note_step, *seen, ordered=True)
         return after, out

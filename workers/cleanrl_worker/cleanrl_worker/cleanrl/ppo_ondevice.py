@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cleanrl_worker.agents.jax_cnn import Params, dense, linear
-from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.args import DeviceArgs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.inference import Policy, categorical_policy
 from cleanrl_worker.kit.jax_backend import Array, jax, jnp, optax, trained
@@ -24,6 +24,7 @@ from cleanrl_worker.kit.script import main
 from cleanrl_worker.kit.types import Batch
 from cleanrl_worker.ondevice.batch import DeviceEnvs, Ended, Games, Outcome, ended_episodes
 from cleanrl_worker.ondevice.learner import Learner, Row
+from cleanrl_worker.ondevice.seeds import chosen_seed
 
 ALGORITHM = {
     "title": "Proximal Policy Optimization, discrete actions, on the device",
@@ -39,7 +40,7 @@ SMOKE = {"total_timesteps": 2048}
 
 
 @dataclass
-class Args(RunArgs):
+class Args(DeviceArgs):
     exp_name: str = "ppo_ondevice"
     """the name of this experiment"""
 
@@ -134,7 +135,7 @@ def critic(params: Params, obs: Array) -> Array:
 
 def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
-    params = trained(partial(init_agent, envs), model["agent"])
+    params = trained(partial(init_agent, envs), chosen_seed(args, model))
     return categorical_policy(partial(network, params["actor"]))
 
 
@@ -196,7 +197,6 @@ def ppo_loss(params: Params, args: Args, mb: dict) -> tuple[Array, Row]:
 def train(args: Args, run: Run) -> None:
     batch_size = args.num_envs * args.num_steps
     minibatch_size = batch_size // args.num_minibatches
-    num_iterations = args.total_timesteps // batch_size
     if batch_size % args.num_minibatches:
         raise UsageError(
             f"--num-minibatches {args.num_minibatches} does not divide the batch of "
@@ -221,22 +221,23 @@ def train(args: Args, run: Run) -> None:
         key, acting, stepping, shuffling = jax.random.split(state.key, 4)
         learning_rate = jnp.float32(args.learning_rate)
         if args.anneal_lr:
+            num_iterations = args.total_timesteps // batch_size
             learning_rate *= 1.0 - state.iteration / num_iterations
 
         # Collect a rollout
         def act(games: Games, now: tuple) -> tuple:
-            noise, key = now
+            noise, draw = now
             logits = network(state.params["actor"], games.obs)
             actions = (logits + noise).argmax(axis=-1)
             logprobs = jnp.take_along_axis(jax.nn.log_softmax(logits), actions[:, None], 1)[:, 0]
-            after, outcome = envs.step(games, actions, key)
+            after, outcome = envs.step(games, actions, draw)
             return after, Sample(games.obs, actions, logprobs, outcome)
 
         # speed: the Gumbel noise that turns argmax into a sample, for all steps at once
         shape = (args.num_steps, args.num_envs, int(envs.single_action_space.n))
         noise = jax.random.gumbel(acting, shape)
-        keys = jax.random.split(stepping, args.num_steps)
-        games, samples = jax.lax.scan(act, state.games, (noise, keys))
+        draws = envs.draws(stepping, args.num_steps)
+        games, samples = jax.lax.scan(act, state.games, (noise, draws))
 
         # speed: the value network did not change during the rollout, so one pass is enough
         values = critic(state.params, samples.obs)

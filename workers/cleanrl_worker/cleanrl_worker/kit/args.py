@@ -135,3 +135,11 @@ class TorchArgs(RunArgs):
     """if toggled, torch compiles the update first, which takes up to a minute"""
     cudagraphs: bool = False
     """if toggled, the update is replayed as a CUDA graph; needs --cuda"""
+
+
+@dataclass
+class DeviceArgs(RunArgs):
+    """What scripts accept that are compiled together with their environments."""
+
+    num_seeds: int = 1
+    """how many seeds to train side by side: --seed, the next one, and so on [>=1]"""

@@ -46,6 +46,7 @@ def evaluate(
     video_dir: str | Path | None = None,
     on_episode: Callable[[Episode], None] | None = None,
     algorithm: str | None = None,
+    policy_seed: int | None = None,
     between_steps: Callable[[], None] | None = None,
 ) -> list[Episode]:
     """Play episodes with a policy file of any bundled algorithm.
@@ -64,6 +65,7 @@ def evaluate(
         video_dir: where to record the first environment, or ``None``.
         on_episode: called with each episode as it ends.
         algorithm: what a plain state dict, as upstream's scripts save, was trained by.
+        policy_seed: which seed plays, of a run that trained several; the best one by default.
         between_steps: called between two steps; may raise to end the evaluation.
 
     Returns:
@@ -76,7 +78,7 @@ def evaluate(
     if episodes < 1:
         raise UsageError(f"An evaluation needs at least one episode, not {episodes}.")
     limit_threads(1)
-    trained = open_policy(Path(model_path), env_id, algorithm)
+    trained = open_policy(Path(model_path), env_id, algorithm, policy_seed)
     envs = trained.make_envs(min(episodes, _MOST_ENVS), video_dir)
     try:
         policy = trained.rebuild(envs)
@@ -109,7 +111,10 @@ class TrainedPolicy:
 
 
 def open_policy(
-    path: Path, env_id: str | None = None, algorithm: str | None = None
+    path: Path,
+    env_id: str | None = None,
+    algorithm: str | None = None,
+    seed: int | None = None,
 ) -> TrainedPolicy:
     """Read a policy file; a folder gives its newest valid one.
 
@@ -117,9 +122,11 @@ def open_policy(
         path: a ``.cleanrl_model`` file, a checkpoints folder or a run directory.
         env_id: the environment; by default the one it was trained on.
         algorithm: what a plain state dict was trained by.
+        seed: which seed is wanted, of a run that trained several.
 
     Raises:
         CheckpointError: when the file is damaged, or says too little about itself.
+        UsageError: when a seed is asked for and the policy has only one.
     """
     content = load_policy(path, env_id, algorithm)
     module = importlib.import_module(f"cleanrl_worker.cleanrl.{content['algorithm']}")
@@ -127,7 +134,12 @@ def open_policy(
     if not env_id and (reason := checkpoint_files.foreign_module(path, content["env_id"])):
         raise CheckpointError(f"The policy cannot be used: {reason}.")
     args.env_id = env_id or content["env_id"]
-    return TrainedPolicy(module, args, content["model"])
+    model = content["model"]
+    if seed is not None:
+        if getattr(args, "num_seeds", 1) == 1:
+            raise UsageError("The policy was trained with one seed: leave --policy-seed out.")
+        model = {**model, "chosen": seed}
+    return TrainedPolicy(module, args, model)
 
 
 def load_policy(path: Path, env_id: str | None = None, algorithm: str | None = None) -> StateDict:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TypedDict
+from typing import TypeAlias, TypedDict
 
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.bridge import METRICS, Bridge
@@ -17,7 +17,7 @@ from cleanrl_worker.kit.errors import TrainingError
 from cleanrl_worker.kit.tensorboard import event_writer
 from cleanrl_worker.kit.types import EndedEpisode
 from cleanrl_worker.kit.wandb_logging import WandbLogger
-from mosaic.curves.episodes import NewestEpisodes
+from mosaic.curves.episodes import EpisodesBySeed, NewestEpisodes
 from mosaic.curves.names import EVALUATION_TAGS, LENGTH, LOSSES, RETURN, SPEED, TAGS
 from mosaic.curves.pace import next_mark
 from mosaic.runs.metric_writer import MetricWriter
@@ -37,11 +37,21 @@ class EndedEpisodes(TypedDict):
     returns: float
 
 
+# Of one seed: its newest episodes, and how many ended before them.
+SeedEpisodes: TypeAlias = tuple[list[EndedEpisode], int]
+
+
 class Logger:
     """Takes every number of a run and passes it on, at the rate each listener wants."""
 
     def __init__(
-        self, args: RunArgs, run_dir: Path, bridge: Bridge, total: int, newest: NewestEpisodes
+        self,
+        args: RunArgs,
+        run_dir: Path,
+        bridge: Bridge,
+        total: int,
+        newest: NewestEpisodes | EpisodesBySeed,
+        seeds: int = 1,
     ) -> None:
         """Open everything that numbers are written to.
 
@@ -51,7 +61,9 @@ class Logger:
             bridge: The line to the worker.
             total: The environment steps of the whole schedule.
             newest: The episodes that the return is computed from; a resumed run has some already.
+            seeds: How many are trained side by side; the speed is that of all together.
         """
+        self._seeds = seeds
         self._bridge = bridge
         self._total = total
         folder = Path(args.tensorboard_dir) if args.tensorboard_dir else run_dir / "tensorboard"
@@ -95,7 +107,7 @@ class Logger:
                     "Lower --learning-rate, or continue from an earlier checkpoint with --resume."
                 )
         elapsed = time.monotonic() - self._began - self._paused_s
-        numbers[TAGS[SPEED]] = (step - self._first_step) / max(elapsed, 1e-9)
+        numbers[TAGS[SPEED]] = self._seeds * (step - self._first_step) / max(elapsed, 1e-9)
         for tag, value in numbers.items():
             if tag.startswith(LOSSES):
                 self._losses[tag] = value
@@ -116,12 +128,29 @@ class Logger:
         if not ended:
             return
         now = time.time()
-        self._newest.count_older(older)
         for total, length in ended:
             self._events.add_scalar(TAGS[RETURN], total, step, now)
             self._events.add_scalar(TAGS[LENGTH], length, step, now)
         self._episodes += ended
+        assert isinstance(self._newest, NewestEpisodes), "several seeds log by seed"
+        self._newest.count_older(older)
         self._newest.add(ended)
+        self._store_at_marks(step, now)
+
+    def episodes_by_seed(self, step: int, ended: Mapping[int, SeedEpisodes]) -> None:
+        """Log the episodes of several seeds that were trained side by side."""
+        if not ended:
+            return
+        now = time.time()
+        assert isinstance(self._newest, EpisodesBySeed), "a run of one seed logs episodes"
+        for seed, (episodes, older) in ended.items():
+            newest = self._newest.by_seed[seed]
+            newest.count_older(older)
+            newest.add(episodes)
+            self._episodes += episodes
+        self._store_at_marks(step, now)
+
+    def _store_at_marks(self, step: int, now: float) -> None:
         self._last_ended, self._stored_all = step, False
         # By steps, not by time: the same run stores the same curve, however busy the machine.
         if step >= self._next_mark:
@@ -148,7 +177,7 @@ class Logger:
         self._episodes = []
         self._headline |= self._newest.means()
         if since > 0 and step > self._reported_step:
-            self._headline[SPEED] = (step - self._reported_step) / since
+            self._headline[SPEED] = self._seeds * (step - self._reported_step) / since
         values = {**self._losses, **self._headline}
         finite = {tag: value for tag, value in values.items() if math.isfinite(value)}
         told = ended if math.isfinite(ended["returns"]) else None
@@ -193,10 +222,13 @@ class Logger:
         """Store the return of this moment, as everything else shows it, as one point."""
         self._stored_all = True
         step = self._last_ended
-        means = {TAGS[name]: value for name, value in self._newest.means().items()}
-        if self._metrics is not None:
-            for tag, value in means.items():
+        means = self._newest.curves()
+        for tag, value in means.items():
+            if self._metrics is not None:
                 self._metrics.add(tag, step, value, now)
+            # Of several seeds no single episode was written: there would be too many.
+            if isinstance(self._newest, EpisodesBySeed):
+                self._events.add_scalar(tag, value, step, now)
         if self._wandb is not None:
             self._wandb.log({**means, "global_step": step})
 

@@ -10,7 +10,7 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,13 @@ from cleanrl_worker.kit.device import choose_device, limit_threads, seed_everyth
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.facts import environment_facts
-from cleanrl_worker.kit.logger import Logger
+from cleanrl_worker.kit.logger import Logger, SeedEpisodes
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.schema import ScriptSchema
 from cleanrl_worker.kit.types import Batch, EndedEpisode, Stateful
 from cleanrl_worker.wrappers.curriculum import schedule_in_force
-from mosaic.curves.episodes import NewestEpisodes
-from mosaic.curves.names import EPISODES
+from mosaic.curves.episodes import EpisodesBySeed, NewestEpisodes
+from mosaic.curves.names import EPISODES, RETURN
 
 
 class Run:
@@ -65,7 +65,8 @@ class Run:
         )
         self._control = Control(self.bridge, self._save, self._report, lambda: self.step)
         self._logger: Logger | None = None
-        self._newest = NewestEpisodes()
+        self._newest: NewestEpisodes | EpisodesBySeed = NewestEpisodes()
+        self._seeds = 1
 
     def make_envs(self, num_envs: int, **options: Any) -> Envs:
         """Build the environments and refuse those that the algorithm cannot act in."""
@@ -131,7 +132,7 @@ class Run:
             )
         self.run_dir.mkdir(parents=True, exist_ok=True)
         logger = self._logger = Logger(
-            self.args, self.run_dir, self.bridge, self.total, self._newest
+            self.args, self.run_dir, self.bridge, self.total, self._newest, self._seeds
         )
         control = self._control
         control.start()
@@ -167,6 +168,21 @@ class Run:
         """Log named numbers, such as `losses/value_loss`."""
         assert self._logger is not None, "numbers are logged inside the loop over run.steps"
         self._logger.scalars(step, values)
+
+    def count_by_seed(self, seeds: Sequence[int]) -> None:
+        """Say, before `remember`, that this run trains several seeds side by side."""
+        self._newest, self._seeds = EpisodesBySeed(seeds), len(seeds)
+
+    def log_seeds(self, step: int, ended: Mapping[int, SeedEpisodes]) -> None:
+        """Log the episodes of several seeds, as `count_by_seed` announced."""
+        assert self._logger is not None, "episodes are logged inside the loop over run.steps"
+        self._logger.episodes_by_seed(step, ended)
+
+    def seed_returns(self) -> dict[int, float]:
+        """The return of each seed until now; a seed that has finished no episode has none."""
+        assert isinstance(self._newest, EpisodesBySeed), "this run trains one seed"
+        found = ((seed, newest.means()) for seed, newest in self._newest.by_seed.items())
+        return {seed: means[RETURN] for seed, means in found if means}
 
     def log_episodes(
         self, step: int, info: Mapping[str, list[EndedEpisode]], older: int = 0

@@ -35,6 +35,15 @@ class Outcome(NamedTuple):
     lengths: Traced
 
 
+class Draws(NamedTuple):
+    """What steps draw at random, `(steps, ...)`; one row is what one step draws."""
+
+    steps: Traced
+    """a key for each environment"""
+    resets: Traced
+    """on a CPU one key for all; on a GPU the beginnings themselves, states and observations"""
+
+
 class Ended(TypedDict):
     """The episodes that ended in an iteration: how many, and the newest of them, oldest first."""
 
@@ -69,13 +78,23 @@ class DeviceEnvs:
         zeros = jnp.zeros(self.num_envs, jnp.float32)
         return Games(states, obs, zeros, zeros.astype(jnp.int32))
 
-    def step(self, games: Games, actions: Traced, key: Traced) -> tuple[Games, Outcome]:
+    def draws(self, key: Traced, num_steps: int) -> Draws:
+        """All that so many steps draw at random; each step takes one row of it."""
+        shape = (num_steps, self.num_envs)
+        stepping, beginning = jax.random.split(key)
+        keys = jax.random.split(stepping, shape)
+        if jax.default_backend() == "cpu":
+            return Draws(keys, jax.random.split(beginning, num_steps))
+        # On a GPU every kernel inside the loop over steps costs more than its arithmetic: there
+        # the beginnings of all episodes that might begin are drawn at once.
+        resets = jax.vmap(jax.vmap(self.env.reset))(jax.random.split(beginning, shape))
+        return Draws(keys, resets)
+
+    def step(self, games: Games, actions: Traced, draw: Draws) -> tuple[Games, Outcome]:
         """Step every environment; one whose episode ends begins the next in the same step."""
-        step_key, reset_key = jax.random.split(key)
         if self._box is not None:
             actions = actions.clip(self._box.low, self._box.high)
-        keys = jax.random.split(step_key, self.num_envs)
-        after: Transition = jax.vmap(self.env.step)(games.states, actions, keys)
+        after: Transition = jax.vmap(self.env.step)(games.states, actions, draw.steps)
         next_obs = self._encoded(after.obs)
         returns, lengths = games.returns + after.reward, games.lengths + 1
         truncated = jnp.broadcast_to(after.truncated, (self.num_envs,))
@@ -84,25 +103,27 @@ class DeviceEnvs:
         terminated = jnp.broadcast_to(after.terminated, (self.num_envs,))
         ended = terminated | truncated
         outcome = Outcome(after.reward, terminated, truncated, next_obs, returns, lengths)
-        states, obs = self._begun_again(ended, after.state, next_obs, reset_key)
+        states, obs = self._begun_again(ended, after.state, next_obs, draw.resets)
         returns, lengths = jnp.where(ended, 0.0, returns), jnp.where(ended, 0, lengths)
         return Games(states, obs, returns, lengths), outcome
 
     def _begun_again(
-        self, ended: Traced, states: State, obs: Traced, key: Traced
+        self, ended: Traced, states: State, obs: Traced, resets: Traced
     ) -> tuple[State, Traced]:
-        def mixed() -> tuple[State, Traced]:
+        def mixed(begun: tuple[State, Traced]) -> tuple[State, Traced]:
             def choose(new: Traced, old: Traced) -> Traced:
                 return jnp.where(ended.reshape(-1, *(1,) * (new.ndim - 1)), new, old)
 
-            chosen: tuple[State, Traced] = jax.tree.map(choose, self._fresh(key), (states, obs))
+            chosen: tuple[State, Traced] = jax.tree.map(choose, begun, (states, obs))
             return chosen
 
         if jax.default_backend() != "cpu":
-            return mixed()
-        # A processor skips the branch, which on most steps saves drawing random numbers; on a GPU
-        # the branch would cost more than the numbers.
-        begun: tuple[State, Traced] = jax.lax.cond(ended.any(), mixed, lambda: (states, obs))
+            begun_states, begun_obs = resets
+            return mixed((begun_states, self._encoded(begun_obs)))
+        # A processor skips the branch, and on most steps no episode begins.
+        begun: tuple[State, Traced] = jax.lax.cond(
+            ended.any(), lambda: mixed(self._fresh(resets)), lambda: (states, obs)
+        )
         return begun
 
     def _fresh(self, key: Traced) -> tuple[State, Traced]:
@@ -121,7 +142,7 @@ def ended_episodes(outcome: Outcome) -> Ended:
     found = jnp.nonzero(over[::-1], size=min(LAST_EPISODES, over.size), fill_value=0)[0]
     newest = (over.size - 1 - found)[::-1]
     return {
-        "count": over.sum(),
+        "count": over.sum(keepdims=True),
         "returns": outcome.returns.ravel()[newest],
         "lengths": outcome.lengths.ravel()[newest],
     }

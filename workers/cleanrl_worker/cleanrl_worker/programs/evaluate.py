@@ -58,6 +58,7 @@ class Evaluation:
                     video_dir=self._video_dir(before),
                     on_episode=self._note,
                     algorithm=options.algo,
+                    policy_seed=options.policy_seed,
                     between_steps=self._control.safe_point,
                 )
                 self._write_summary()
@@ -122,6 +123,7 @@ class Evaluation:
             "gamma": options.gamma,
             "max_steps": options.max_steps,
             "deterministic": not options.sample,
+            "policy_seed": options.policy_seed,
             "episodes": len(self._episodes),
             "episodes_cut": sum(episode.cut for episode in self._episodes),
             **statistics,
@@ -155,6 +157,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--video", action="store_true", help="record the first environment")
     parser.add_argument("--repeat", action="store_true", help="go on until stopped")
     parser.add_argument("--sample", action="store_true", help="sample actions, not the best ones")
+    parser.add_argument("--policy-seed", type=int, help="of a run that trained several seeds")
     values = accept()
     if values is None:
         return parser.parse_args(arguments)
