@@ -7,15 +7,18 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from mosaic.cli import output
 from mosaic.cli.options import json_option, run_argument, runs_argument, unique_runs
 from mosaic.client import TrainerClient
-from mosaic.config.suggest import allowed_names, did_you_mean
 from mosaic.errors import InvalidArgumentError, MosaicError, RunFileError
-from mosaic.records import MetricBatch, RunRecord
+from mosaic.records import RunRecord
+
+if TYPE_CHECKING:
+    from mosaic.client.curves import Curve
 
 
 @click.command()
@@ -42,15 +45,18 @@ def metrics(run: str, tags: Sequence[str], as_csv: bool, points: int | None, as_
     """Print the curves of a run: a summary of each, or every point with --csv."""
     with TrainerClient.connect() as trainer:
         record = trainer.get(run)
-        curves = _curves(trainer, record, tags, points or 0)
+        curves = list(trainer.curves(record.run_id, *tags, max_points=points or 0).values())
     if as_json:
-        output.print_json({"run_id": record.run_id, "curves": curves})
+        facts = [
+            {"tag": c.tag, "steps": c.steps.tolist(), "values": c.values.tolist()} for c in curves
+        ]
+        output.print_json({"run_id": record.run_id, "curves": facts})
     elif as_csv:
         rows = csv.writer(sys.stdout)
         rows.writerow(("tag", "step", "value", "wall_time"))
         for curve in curves:
-            for point in zip(curve.steps, curve.values, curve.wall_times, strict=True):
-                rows.writerow((curve.tag, *point))
+            columns = (curve.steps.tolist(), curve.values.tolist(), curve.wall_times.tolist())
+            rows.writerows((curve.tag, *point) for point in zip(*columns, strict=True))
     elif not curves:
         output.say(f"run {record.run_id} has no curves yet")
     else:
@@ -60,36 +66,10 @@ def metrics(run: str, tags: Sequence[str], as_csv: bool, points: int | None, as_
     return 0
 
 
-def _curves(
-    trainer: TrainerClient, record: RunRecord, tags: Sequence[str], points: int
-) -> list[MetricBatch]:
-    """Each curve whole: batches of one curve are put together."""
-    found: dict[str, list[MetricBatch]] = {}
-    for batch in trainer.metrics(record.run_id, max_points=points):
-        found.setdefault(batch.tag, []).append(batch)
-    unknown = [tag for tag in tags if tag not in found]
-    if unknown:
-        raise InvalidArgumentError(
-            f"run {record.run_id} has no curve {unknown[0]!r}{did_you_mean(unknown[0], found)}"
-            f" (it has: {allowed_names(found)})"
-        )
-    return [_joined(found[tag]) for tag in sorted(found) if not tags or tag in tags]
-
-
-def _joined(batches: Sequence[MetricBatch]) -> MetricBatch:
-    return MetricBatch(
-        tag=batches[0].tag,
-        steps=tuple(step for batch in batches for step in batch.steps),
-        values=tuple(value for batch in batches for value in batch.values),
-        wall_times=tuple(at for batch in batches for at in batch.wall_times),
-        total_points=batches[-1].total_points,
-    )
-
-
-def _summary(curve: MetricBatch) -> list[output.Cell]:
-    numbers = (curve.values[-1], min(curve.values), max(curve.values))
+def _summary(curve: "Curve") -> list[output.Cell]:
+    numbers = (curve.values[-1], curve.values.min(), curve.values.max())
     shown = [f"{value:,.4g}" for value in numbers]
-    return [curve.tag, f"{curve.total_points:,}", f"{curve.steps[-1]:,}", *shown]
+    return [curve.tag, f"{len(curve):,}", f"{curve.steps[-1]:,}", *shown]
 
 
 @click.command()

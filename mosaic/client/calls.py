@@ -6,6 +6,7 @@ from typing import Any
 import grpc
 
 from mosaic.connect.failures import from_failure
+from mosaic.errors import DaemonNotRunningError
 from mosaic.wire import trainer_pb2_grpc
 
 # Long enough for a daemon that is busy recovering thousands of runs; a call that takes longer
@@ -18,12 +19,14 @@ class Calls:
 
     def __init__(self, channel: grpc.Channel, token: bytes) -> None:
         self._channel = channel
+        self._closed = False
         # The generated stub has no types; each caller names the type of its reply.
         self._stub: Any = trainer_pb2_grpc.TrainerStub(channel)
         self._metadata = (("authorization", f"Bearer {token.decode()}"),)
 
     def close(self) -> None:
         """End the connection, and with it every stream over it."""
+        self._closed = True
         self._channel.close()
 
     def unary(self, method: str, request: Any, timeout_s: float | None = _CALL_S) -> Any:
@@ -32,6 +35,7 @@ class Calls:
         Raises:
             MosaicError: The daemon refused, or is gone.
         """
+        self._refuse_closed()
         try:
             return getattr(self._stub, method)(request, metadata=self._metadata, timeout=timeout_s)
         except grpc.RpcError as error:
@@ -44,6 +48,7 @@ class Calls:
             MosaicError: The daemon refused, or is gone.
             TimeoutError: `timeout_s` have passed.
         """
+        self._refuse_closed()
         call = getattr(self._stub, method)(request, metadata=self._metadata, timeout=timeout_s)
         try:
             yield from call
@@ -54,3 +59,7 @@ class Calls:
         finally:
             # A reader that stops early leaves the call open on the daemon's side otherwise.
             call.cancel()
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise DaemonNotRunningError("this client is closed; connect again")

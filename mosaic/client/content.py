@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mosaic.client import files as run_files
 from mosaic.client.calls import Calls
@@ -23,6 +23,9 @@ from mosaic.records.messages import (
     read_steps,
 )
 from mosaic.wire import trainer_pb2 as pb
+
+if TYPE_CHECKING:
+    from mosaic.client.curves import Curve
 
 
 class RunContent:
@@ -165,6 +168,21 @@ class RunContent:
             run_id=run_id, tags=tags, follow=follow, max_points=max_points
         )
         yield from map(read_metrics, self._calls.stream("StreamRunMetrics", request))
+
+    def curves(self, run_id: str, *tags: str, max_points: int = 0) -> dict[str, "Curve"]:
+        """Whole curves by tag, as NumPy arrays; all of them, or those that are named.
+
+        Args:
+            run_id: An id, a unique prefix, or `last`.
+            tags: Such as `charts/episodic_return`.
+            max_points: Thin each curve to this many points; extremes are kept.
+
+        Raises:
+            InvalidArgumentError: The run has no curve of this name.
+        """
+        from mosaic.client.curves import collect
+
+        return collect(self.metrics(run_id, max_points=max_points), tags, run_id)
 
     def frames(
         self, run_id: str, *, max_fps: float = 0.0, max_dim: int = 0, jpeg_quality: int = 0

@@ -172,3 +172,25 @@ class RunRecord(Record):
         """The newest checkpoint, or the newest of one kind; None if there is none."""
         fitting = (item for item in reversed(self.checkpoints) if kind in (None, item.kind))
         return next(fitting, None)
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows a run: what it is, how far it is, its newest numbers."""
+        from html import escape
+
+        made = self.progress
+        rows = {
+            "run": self.run_id,
+            "name": self.run_name,
+            "what": " ".join(filter(None, (self.algo or self.worker, self.env_id))),
+            "seed": "" if self.seed is None else str(self.seed),
+            "state": f"{self.outcome} ({self.state})" if self.outcome else str(self.state),
+            "reason": self.reason or self.wait_reason or "",
+            "progress": f"{made.step:,} of {made.total:,} ({made.fraction:.0%})",
+            **{name: f"{value:,.4g}" for name, value in sorted(self.metrics.items())},
+        }
+        lines = "".join(
+            f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>"
+            for name, text in rows.items()
+            if text
+        )
+        return f"<table>{lines}</table>"
