@@ -6,6 +6,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from gym_gui.models.mind import Mind, read_mind
 from mosaic.client import TrainerClient
 from mosaic.records import StepRecord
 
@@ -36,12 +37,14 @@ class Picture:
         data: An encoded picture; empty when the step has none.
         caption: What happened in the step.
         grid: A world drawn as text, for workers that send no pictures.
+        mind: What the agent thought; None for agents that tell nothing of it.
     """
 
     data: bytes
     caption: str
     grid: tuple[str, ...] = ()
     agent: tuple[int, int] | None = None
+    mind: Mind | None = None
 
 
 def list_episodes(client: TrainerClient, run_id: str) -> list[EpisodeEntry]:
@@ -83,7 +86,7 @@ def step_picture(step: StepRecord, total: float = 0.0) -> Picture:
         f"reward {step.reward:g} · return {total:g}{end}"
     )
     rows, agent = _grid(step.info_json)
-    return Picture(step.frame, caption, rows, agent)
+    return Picture(step.frame, caption, rows, agent, read_mind(step.info_json))
 
 
 def _grid(text: str) -> tuple[tuple[str, ...], tuple[int, int] | None]:

@@ -55,6 +55,11 @@ class MindView(QWidget):
         self._shown = mind
         self.show()
 
+    @property
+    def intention(self) -> str:
+        """What the agent wants, as it is shown."""
+        return self._intention.text()
+
     def forget(self) -> None:
         """Another run is looked at."""
         self._shown = None

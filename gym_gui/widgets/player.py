@@ -12,6 +12,7 @@ from gym_gui.widgets.controls import button
 from gym_gui.widgets.frame_view import FrameView
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column, row
+from gym_gui.widgets.mind_view import MindView
 
 _CELL = 34
 _WORLD = {"#": "#3a4454", "X": "#3a4454", "G": "#1f7a4d", "H": "#8c2f2f", "S": "#2a4a7f"}
@@ -24,6 +25,7 @@ class Player(QWidget):
     def __init__(self, themes: ThemeManager) -> None:
         super().__init__()
         self.view = FrameView(themes)
+        self.mind = MindView()
         self._pictures: Sequence[Picture] = ()
         self._rate = 15.0
         self.slider = QSlider(Qt.Orientation.Horizontal)
@@ -42,7 +44,9 @@ class Player(QWidget):
         self._timer.timeout.connect(self._on_tick)
         bar = row(self.play_button, self._back, self._ahead, self.slider, self.speed)
         bar.setStretch(3, 1)
-        self.setLayout(column(self.view, bar, self._caption, spacing=6, stretch={0: 1}))
+        stage = row(self.view, self.mind)
+        stage.setStretch(0, 1)
+        self.setLayout(column(stage, bar, self._caption, spacing=6, stretch={0: 1}))
         self.clear("Choose something to replay.")
 
     @property
@@ -63,6 +67,7 @@ class Player(QWidget):
     def load(self, pictures: Sequence[Picture], rate: float) -> None:
         """Show pictures from the beginning."""
         self.stop()
+        self.mind.forget()
         self._pictures, self._rate = pictures, rate
         self._enable(bool(pictures))
         self.slider.setRange(0, max(0, len(pictures) - 1))
@@ -79,6 +84,7 @@ class Player(QWidget):
         self._pictures = ()
         self.slider.setRange(0, 0)
         self.view.clear(words)
+        self.mind.forget()
         self._caption.setText("")
         self._enable(False)
 
@@ -128,6 +134,7 @@ class Player(QWidget):
         else:
             self.view.say("")
             self.view.show_image(image)
+        self.mind.show_mind(picture.mind)
         self._caption.setText(f"{place + 1} of {len(self._pictures)}   {picture.caption}")
 
 

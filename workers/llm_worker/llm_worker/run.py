@@ -247,7 +247,15 @@ def _way(
 
 
 def _thoughts(record: StepRecord) -> Json:
-    """What a viewer shows beside the board."""
+    """What a viewer shows beside the board, as any agent with a mind tells it.
+
+    The decision is the action, the intention the reason for it, the beliefs what was read.
+    """
     fields = asdict(record)
-    names = ("reasoning", "action_name", "valid", "reply", "tokens_in", "tokens_out", "cost")
-    return {"decision": record.action_name, "llm": {name: fields[name] for name in names}}
+    names = ("reasoning", "valid", "reply", "tokens_in", "tokens_out", "tokens_cached", "cost")
+    return {
+        "decision": record.action_name if record.valid else f"{record.action_name} (default)",
+        "intention": record.reasoning,
+        "beliefs": record.text.splitlines(),
+        "llm": {name: fields[name] for name in names},
+    }
