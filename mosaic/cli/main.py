@@ -59,6 +59,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "export": ("archive", "export", "Export finished runs to an archive."),
     "import": ("archive", "import_", "Import runs from an archive."),
     "play": ("play", "play", "Play an environment yourself and record it."),
+    "arena": ("arena", "arena", "Compare agents of all kinds on the same seeds."),
     "llm": ("llm", "llm", "Let a language model play."),
     "replay": ("play", "replay", "Replay a recorded episode."),
     "workers": ("workers", "workers", "List workers and their algorithms."),

@@ -13,7 +13,6 @@ from llm_worker.play.answers import Decision, Invalid, read_answer
 from llm_worker.play.budget import Limits, Spent, exhausted
 from llm_worker.play.models import FREE, UNKNOWN, Price, find_model
 from llm_worker.play.replies import Failure, Reply, Usage, next_wait, read_failure, read_reply
-from llm_worker.play.summary import bootstrap, wilson
 from llm_worker.settings import from_config
 
 MOVES = Choices(("turn left", "turn right", "go forward"))
@@ -208,14 +207,3 @@ def test_waiting_doubles_has_jitter_and_an_end() -> None:
         assert ceiling / 2 <= wait <= ceiling
     assert next_wait(0, 5, chance) == 5
     assert next_wait(0, 3600, chance) == 30
-
-
-def test_intervals_are_those_of_the_textbooks() -> None:
-    """Wilson's interval of 95 of 100, the exact ends at none and all, a bootstrap that repeats."""
-    low, high = wilson(95, 100)
-    assert (round(low, 4), round(high, 4)) == (0.8882, 0.9785)
-    assert wilson(0, 10)[0] == 0
-    assert wilson(10, 10)[1] == 1
-    values = [0.0, 1.0, 1.0, 0.5]
-    assert bootstrap(values) == bootstrap(values)
-    assert bootstrap(values)[0] <= sum(values) / 4 <= bootstrap(values)[1]

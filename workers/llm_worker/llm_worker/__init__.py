@@ -25,7 +25,7 @@ def get_worker_metadata() -> WorkerCapabilities:
         supports_checkpointing=True,
         supports_pause=True,
         requires_live_telemetry=True,
-        modes=("train", "resume_training"),
+        modes=("train", "resume_training", "arena"),
         estimated_memory_mb=300,
         validator="llm_worker.validation:problems",
         algorithms="llm_worker.catalog:algorithms",

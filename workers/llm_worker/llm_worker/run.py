@@ -16,7 +16,7 @@ from llm_worker.play.answers import Way
 from llm_worker.play.budget import Spent
 from llm_worker.play.client import ChatClient, Patience
 from llm_worker.play.game import EpisodeResult, Game, first_request, sampling_of
-from llm_worker.play.models import EMBEDDED, Model, find_model
+from llm_worker.play.models import EMBEDDED, SCRIPTED, Model, find_model
 from llm_worker.play.probe import probe
 from llm_worker.play.prompts import STEP, SYSTEM, Prompts, request_hash
 from llm_worker.play.records import FOLDER, RunRecords, StepRecord, continued_run
@@ -167,7 +167,9 @@ def preview(settings: Settings) -> str:
         with _client(settings, model, None, lambda: True) as client:
             way: Way = "schema"
             found = "the embedded server obeys JSON schemas"
-            if model.preset != EMBEDDED:
+            if model.preset in SCRIPTED:
+                found = "plays without a model"
+            elif model.preset != EMBEDDED:
                 asked = probe(lambda body: client.ask(body).reply, sampling_of(settings, model))
                 way = asked.way if settings.answer == "auto" else settings.answer
                 found = f"the server answers; used here: {way}; refused: {asked.refused or 'none'}"
@@ -226,7 +228,7 @@ def _way(
     spent = Spent()
     if settings.answer != "auto":
         return settings.answer, spent
-    if model.preset == EMBEDDED:
+    if model.preset in (EMBEDDED, *SCRIPTED):
         records.write_probe({"way": "schema", "refused": {}})
         return "schema", spent
 
@@ -256,6 +258,6 @@ def _thoughts(record: StepRecord) -> Json:
     return {
         "decision": record.action_name if record.valid else f"{record.action_name} (default)",
         "intention": record.reasoning,
-        "beliefs": record.text.splitlines(),
+        "beliefs": list(record.text.splitlines()),
         "llm": {name: fields[name] for name in names},
     }

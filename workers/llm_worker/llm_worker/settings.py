@@ -34,7 +34,7 @@ class Settings(BaseModel):
         str,
         Field(
             description="embedded, embedded:FILE.gguf, llamacpp:NAME, ollama:NAME, vllm:NAME, "
-            "openai:NAME, openrouter:NAME, or the URL of an OpenAI-compatible server, "
+            "openai:NAME, openrouter:NAME, random, bot, or the URL of an OpenAI-compatible server, "
             "http://HOST:PORT/v1#NAME"
         ),
     ] = "embedded"

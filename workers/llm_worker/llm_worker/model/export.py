@@ -10,12 +10,10 @@ import numpy as np
 from llm_worker.model.tokenizer import ASSISTANT, END, SPECIAL, USER, Tokenizer
 from llm_worker.model.train import NORM_EPSILON, ROPE_BASE
 
-# The model reads only the newest message: everything it needs is in the description of the
-# moment, and a short prompt is what makes it fast.
+# One message, the description of the moment: everything the model needs is in it, and a short
+# prompt is what makes it fast.
 CHAT_TEMPLATE = (
-    "{% for message in messages %}{% if loop.last %}"
-    f"{USER}{{{{ message['content'] }}}}{ASSISTANT}"
-    "{% endif %}{% endfor %}"
+    f"{{% for message in messages %}}{USER}{{{{ message['content'] }}}}{{% endfor %}}{ASSISTANT}"
 )
 CONTEXT = 1024
 

@@ -5,32 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from pydantic import JsonValue
 
 Json = dict[str, JsonValue]
 # What an environment takes: a choice, or a vector.
 Action = int | list[float] | list[int]
-
-
-class Actions(Protocol):
-    """What an agent may do in one environment."""
-
-    @property
-    def default(self) -> Action: ...
-
-    def listed(self) -> str:
-        """For the prompt."""
-
-    def schema(self) -> Json:
-        """For the server: what an action may look like."""
-
-    def read(self, value: JsonValue) -> Action | None:
-        """The action that a value of an answer means; None when it means none."""
-
-    def say(self, action: Action) -> str:
-        """An action as the model would write it."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +121,10 @@ class Numbers:
     def say(self, action: Action) -> str:
         """The numbers as a list."""
         return str(action)
+
+
+# What an agent may do in one environment.
+Actions = Choices | Numbers
 
 
 def _normal(text: str) -> str:

@@ -24,6 +24,7 @@ from llm_worker.play.prompts import (
 )
 from llm_worker.play.records import RunRecords, StepRecord
 from llm_worker.play.replies import Reply, Usage
+from llm_worker.play.scripted import scripted_player
 from llm_worker.play.world import World
 from llm_worker.settings import Settings
 
@@ -93,8 +94,9 @@ class Game:
 
     def __post_init__(self) -> None:
         s = self.settings
+        self._scripted = scripted_player(self.model.preset)
         self._limits = Limits(s.budget_tokens, s.budget_cost, s.budget_minutes * 60)
-        self._system = self.prompts.first_message(s.env_id, self.world.rules, self.world.actions)
+        self._system = instructions(s, self.model, self.world, self.prompts)
 
     def play(self) -> list[EpisodeResult]:
         """Play to the end, to the budget's end, or until it is stopped."""
@@ -113,6 +115,8 @@ class Game:
     def _episode(self, episode: int, recorded: list[StepRecord]) -> EpisodeResult:
         seed = self.settings.seed + episode
         self.world.begin(seed)
+        if self._scripted is not None:
+            self._scripted.begin(self.world, seed)
         turns: list[Turn] = []
         steps: list[StepRecord] = []
         outcome = ""
@@ -141,8 +145,11 @@ class Game:
         began = time.monotonic()
         text = self.world.text()
         asked = self.prompts.step_message(text, episode, number)
-        sampling = sampling_of(self.settings, self.model, episode, number)
-        thought = self._think(asked, turns, sampling)
+        if self._scripted is not None:
+            thought = Thought(self._scripted.decide(self.world), "", [], True, Usage(), 0.0)
+        else:
+            sampling = sampling_of(self.settings, self.model, episode, number)
+            thought = self._think(asked, turns, sampling)
         outcome = self.world.act(thought.decision.action)
         seconds = time.monotonic() - began
         record = StepRecord(
@@ -172,6 +179,9 @@ class Game:
     def _replay(self, record: StepRecord, number: int) -> StepRecord:
         """Take a recorded step again: same text, same action, same result, no request."""
         text = self.world.text()
+        if self._scripted is not None:
+            # Its plan or its chances have to be as far as they were.
+            self._scripted.decide(self.world)
         outcome = self.world.act(record.action)
         now = (number, text, outcome.reward, outcome.terminated, outcome.truncated)
         then = (record.step, record.text, record.reward, record.terminated, record.truncated)
@@ -233,7 +243,7 @@ class Game:
 
     def _remember(self, turns: list[Turn], record: StepRecord) -> list[Turn]:
         kept = self.settings.history
-        if not kept:
+        if not kept or self.model.reads_only_the_moment:
             return []
         decision = Decision(record.action, record.reasoning)
         asked = self.prompts.step_message(record.text, record.episode, record.step)
@@ -253,13 +263,20 @@ def sampling_of(settings: Settings, model: Model, episode: int = 0, step: int = 
     return Sampling(model.name, settings.temperature, settings.max_tokens, seed)
 
 
+def instructions(settings: Settings, model: Model, world: World, prompts: Prompts) -> str:
+    """The first message of every request; empty for a model that reads only the moment."""
+    if model.reads_only_the_moment:
+        return ""
+    return prompts.first_message(settings.env_id, world.rules, world.actions)
+
+
 def first_request(
     settings: Settings, model: Model, way: Way, world: World, prompts: Prompts
 ) -> str:
     """The exact first request of a run as text, without sending it."""
     world.begin(settings.seed)
     asked = prompts.step_message(world.text(), 0, 0)
-    system = prompts.first_message(settings.env_id, world.rules, world.actions)
+    system = instructions(settings, model, world, prompts)
     picture = world.picture() if settings.pictures else b""
     sampling = sampling_of(settings, model)
     body = request_body(system, [], asked, way, world.actions, sampling, picture)

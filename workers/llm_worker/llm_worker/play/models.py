@@ -7,6 +7,8 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 EMBEDDED = "embedded"
+# Players that are no models at all, for comparison; see `scripted`.
+SCRIPTED = ("random", "bot")
 
 
 class Price(NamedTuple):
@@ -47,6 +49,14 @@ class Model:
     key_variable: str = ""
 
     @property
+    def reads_only_the_moment(self) -> bool:
+        """Whether the model takes the description of the moment and nothing else.
+
+        The shipped model was trained on descriptions alone: rules and history would confuse it.
+        """
+        return self.preset == EMBEDDED and not self.file
+
+    @property
     def identity(self) -> str:
         """What distinguishes this model in records and in the cache of replies."""
         return f"{self.preset}:{self.file or self.name or 'default'}"
@@ -83,8 +93,10 @@ def find_model(text: str, price_in: float = -1.0, price_out: float = -1.0) -> Mo
     preset, _, name = text.partition(":")
     if preset == EMBEDDED:
         return Model(EMBEDDED, "", "", FREE, file=name)
+    if text in SCRIPTED:
+        return Model(text, "", "", FREE)
     if preset not in PRESETS:
-        known = ", ".join((EMBEDDED, *PRESETS))
+        known = ", ".join((EMBEDDED, *PRESETS, *SCRIPTED))
         raise ValueError(
             f"model: {text!r} is no model; write one of {known} with a name, such as "
             "ollama:llama3.2, or a URL, such as http://127.0.0.1:8080/v1#NAME"

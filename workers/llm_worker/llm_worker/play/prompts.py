@@ -66,7 +66,7 @@ def request_body(
     picture: bytes = b"",
 ) -> Json:
     """The exact request: instructions, history, newest last, so that servers reuse the prefix."""
-    messages: list[Json] = [{"role": "system", "content": system}]
+    messages: list[Json] = [{"role": "system", "content": system}] if system else []
     for turn in turns:
         messages.append({"role": "user", "content": turn.asked})
         messages.append({"role": "assistant", "content": turn.answered})

@@ -2,40 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import random
 from collections.abc import Sequence
 
 from llm_worker.play.actions import Json
 from llm_worker.play.budget import Spent
 from llm_worker.play.game import EpisodeResult
-
-Z95 = 1.959964
-RESAMPLES = 2000
-
-
-def wilson(successes: int, trials: int) -> tuple[float, float]:
-    """The 95 % interval of a share; (0, 1) without trials."""
-    if not trials:
-        return 0.0, 1.0
-    share, z2 = successes / trials, Z95**2
-    middle = (share + z2 / (2 * trials)) / (1 + z2 / trials)
-    spread = Z95 * math.sqrt(share * (1 - share) / trials + z2 / (4 * trials**2))
-    spread /= 1 + z2 / trials
-    # At 0 and 1 one bound is exact; rounding must not push it out.
-    return (0.0 if not successes else max(0.0, middle - spread)), (
-        1.0 if successes == trials else min(1.0, middle + spread)
-    )
-
-
-def bootstrap(values: Sequence[float], seed: int = 0) -> tuple[float, float]:
-    """The 95 % percentile interval of the mean; the same values give the same interval."""
-    if not values:
-        return 0.0, 0.0
-    chance = random.Random(seed)
-    count = len(values)
-    means = sorted(sum(chance.choices(values, k=count)) / count for _ in range(RESAMPLES))
-    return means[int(RESAMPLES * 0.025)], means[int(RESAMPLES * 0.975) - 1]
+from mosaic.statistics.episodes import mean_interval, wilson
 
 
 def summarise(results: Sequence[EpisodeResult], spent: Spent, budget_reason: str) -> Json:
@@ -54,7 +26,7 @@ def summarise(results: Sequence[EpisodeResult], spent: Spent, budget_reason: str
         "success": won / len(judged) if judged else None,
         "success_interval": list(wilson(won, len(judged))) if judged else None,
         "return": sum(returns) / len(returns) if returns else None,
-        "return_interval": list(bootstrap(returns)) if returns else None,
+        "return_interval": list(mean_interval(returns) or ()) or None,
         "steps": steps,
         "steps_per_second": round(steps / seconds, 2) if seconds else None,
         "requests": spent.requests,

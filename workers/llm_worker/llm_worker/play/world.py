@@ -41,7 +41,12 @@ class Outcome:
 
 
 class World:
-    """One environment with its describer."""
+    """One environment with its describer.
+
+    Attributes:
+        env: The environment itself, for players that look into it.
+        actions: What can be done in it.
+    """
 
     def __init__(
         self,
@@ -57,9 +62,9 @@ class World:
             os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
         self.env_id = env_id
         self._frames = frames
-        self._env = _make(env_id, max_steps, kwargs or {}, frames)
-        self._family = family_of(env_id, self._env)
-        named = actions_of(env_id, self._env.action_space, self._family.names)
+        self.env = _make(env_id, max_steps, kwargs or {}, frames)
+        self._family = family_of(env_id, self.env)
+        named = actions_of(env_id, self.env.action_space, self._family.names)
         self.actions = with_default(named, default_action)
         self._describe = self._family.new_episode()
         self._seen: Any = None
@@ -72,20 +77,20 @@ class World:
 
     def begin(self, seed: int) -> None:
         """Begin an episode."""
-        self._seen, _ = self._env.reset(seed=seed)
+        self._seen, _ = self.env.reset(seed=seed)
         self._describe = self._family.new_episode()
         self._last = []
 
     def text(self) -> str:
         """What the agent reads now. Called once a step: a describer remembers what it saw."""
-        return self._describe(self._env, self._seen, self._last)
+        return self._describe(self.env, self._seen, self._last)
 
     def act(self, action: Action) -> Outcome:
         """Act once."""
         given: Action | NDArray[Any] = action
         if isinstance(action, list):
-            given = np.asarray(action, dtype=self._env.action_space.dtype)
-        self._seen, reward, terminated, truncated, info = self._env.step(given)
+            given = np.asarray(action, dtype=self.env.action_space.dtype)
+        self._seen, reward, terminated, truncated, info = self.env.step(given)
         self._last.append(self.actions.say(action))
         ended = bool(terminated or truncated)
         return Outcome(
@@ -99,7 +104,7 @@ class World:
         """The world as it is now, as PNG; nothing when it draws none."""
         if not self._frames:
             return b""
-        pixels = self._env.render()
+        pixels = self.env.render()
         if not isinstance(pixels, np.ndarray) or pixels.ndim != 3:
             return b""
         stride = -(-max(pixels.shape[:2]) // MAX_SIDE)
@@ -107,7 +112,7 @@ class World:
 
     def close(self) -> None:
         """Close the environment."""
-        self._env.close()
+        self.env.close()
 
     def _success(self, reward: float, terminated: bool, info: dict[str, Any]) -> bool | None:
         told = info.get("is_success", info.get("success"))

@@ -1,0 +1,91 @@
+"""The embedded server with the shipped model: it plays, offline, and survives kills."""
+
+import hashlib
+import json
+import os
+import signal
+from pathlib import Path
+
+import httpx
+import pytest
+
+from llm_worker.embedded.server import EmbeddedServer, default_model
+from llm_worker.errors import ModelError
+from llm_worker.play.records import RunRecords
+from llm_worker.process import LlmProcess
+from llm_worker.run import play
+from llm_worker.settings import Settings
+from mosaic.workers import LifecycleEmitter
+
+pytest.importorskip("minigrid")
+
+
+def _play(run_dir: Path, **settings: object) -> dict[str, object]:
+    given = {"env_id": "BabyAI-GoToLocal-v0", "frames": False, "episodes": 3, **settings}
+    with open(os.devnull, "wb") as nowhere:
+        process = LlmProcess({}, "standalone", run_dir)
+        process.emit = LifecycleEmitter("standalone", nowhere.fileno())
+        play(process, Settings.model_validate(given))
+    document: dict[str, object] = json.loads((run_dir / "llm" / "summary.json").read_text())
+    return document
+
+
+def test_the_shipped_model_is_the_one_of_its_recipe() -> None:
+    """The file and what is said about it belong together, and it is small enough to ship."""
+    path = default_model()
+    recipe = json.loads(path.with_suffix(".json").read_text())
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == recipe["sha256"]
+    assert path.stat().st_size < 4_000_000
+
+
+def test_the_shipped_model_finds_its_goals(tmp_path: Path) -> None:
+    """Three worlds that it has not seen, each with one of many things to go to: all are solved."""
+    summary = _play(tmp_path)
+    assert summary["success"] == 1.0
+    records = RunRecords(tmp_path)
+    records.close()
+    assert all(step.valid and step.reasoning for step in records.done)
+    assert summary["cost"] == 0.0
+
+
+def test_the_same_run_twice_gives_the_same_record(tmp_path: Path) -> None:
+    """One slot, one thread, no sampling: replies are the same to the last letter."""
+    found = []
+    for name in ("one", "two"):
+        _play(tmp_path / name, episodes=1)
+        records = RunRecords(tmp_path / name)
+        records.close()
+        found.append([step.comparable() for step in records.done])
+    assert found[0] == found[1]
+
+
+def test_a_server_that_dies_is_replaced_and_the_token_is_needed(tmp_path: Path) -> None:
+    """A killed server is started again at the next request; strangers are refused; it ends."""
+    server = EmbeddedServer(log=tmp_path / "server.log")
+    try:
+        first, token = server.where()
+        pid = server.pid
+        assert httpx.get(f"{first}/models", trust_env=False).status_code == 401
+        os.kill(pid, signal.SIGKILL)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        second, _ = server.where()
+        assert server.pid != pid
+        headers = {"Authorization": f"Bearer {token}"}
+        answer = httpx.get(f"{second}/models", headers=headers, trust_env=False)
+        assert answer.status_code == 200
+        assert server.starts == 2
+    finally:
+        last = server.pid
+        server.close()
+    assert not Path(f"/proc/{last}").exists()
+
+
+def test_a_file_that_is_no_model_is_refused_with_a_hint(tmp_path: Path) -> None:
+    """A wrong path and a wrong file end with one sentence, not with a crash."""
+    with pytest.raises(ModelError, match="no model file"):
+        EmbeddedServer(str(tmp_path / "none.gguf"))
+    wrong = tmp_path / "wrong.gguf"
+    wrong.write_bytes(b"GGUF but not really")
+    server = EmbeddedServer(str(wrong))
+    with pytest.raises(ModelError, match="could not load"):
+        server.where()
