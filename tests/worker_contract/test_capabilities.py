@@ -36,6 +36,9 @@ POLE: EnvironmentFacts = {
 _NAMES = re.compile(r"cleanrl|spade|\bhuman\b|\bllm\b", re.IGNORECASE)
 # Modules whose sentences give a worker as an example, each for a reason of its own.
 _EXAMPLES = {
+    "mosaic/arena/players.py": "the arena has a name for each kind of agent",
+    "mosaic/arena/table.py": "it shows those names",
+    "mosaic/cli/arena.py": "it explains those names",
     "mosaic/cli/llm.py": "a command is named after its kind of agent",
     "mosaic/cli/main.py": "it lists that command",
     "mosaic/config/model.py": "an older name of a setting is still read",
