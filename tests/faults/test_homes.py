@@ -96,6 +96,8 @@ def _start_and_count(trainer: Trainer, monkeypatch: pytest.MonkeyPatch) -> int:
             return client.list_runs(page_size=1)[2]
         finally:
             client.shutdown()
+            # What looks for processes that were left would look once for each of them.
+            shutil.rmtree(trainer.home.runs)
 
 
 def test_f36_a_full_home_gets_the_time_that_its_runs_need(

@@ -138,6 +138,11 @@ class Trainer:
         return self._daemon.pid
 
     @property
+    def running(self) -> bool:
+        """Whether a daemon of this home is alive."""
+        return self._daemon is not None and self._daemon.poll() is None
+
+    @property
     def client(self) -> TrainerClient:
         """A client of the daemon that runs now."""
         if self._client is None:

@@ -1,12 +1,22 @@
-"""Our errors as the status of a call."""
+"""Our errors as the status of a call, and what is no message as an error of ours."""
 
-from collections.abc import Awaitable, Callable
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from mosaic.connect.failures import abort
-from mosaic.errors import MosaicError
+from mosaic.errors import InvalidArgumentError, MosaicError
+
+
+class _Unreadable:
+    """Takes the place of a message that could not be read, until a handler can be refused for it.
+
+    gRPC itself would end the call as a surprise and write a traceback into the daemon's log, also
+    for strangers without a token.
+    """
 
 
 class ErrorTranslator(grpc.aio.ServerInterceptor):  # type: ignore[misc]
@@ -18,32 +28,69 @@ class ErrorTranslator(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         handler = await continuation(details)
         if handler is None:
             return None
-        inner = handler.unary_unary or handler.stream_unary
-        if inner:
+        reader, writer = _lenient(handler.request_deserializer), handler.response_serializer
+        if inner := handler.unary_unary:
 
             async def call(request: Any, context: grpc.aio.ServicerContext) -> Any:
                 try:
-                    return await inner(request, context)
+                    return await inner(_readable(request), context)
                 except (MosaicError, OSError) as error:
                     await abort(context, error)
 
-            make = (
-                grpc.unary_unary_rpc_method_handler
-                if handler.unary_unary
-                else grpc.stream_unary_rpc_method_handler
-            )
-            return make(call, handler.request_deserializer, handler.response_serializer)
-        if handler.unary_stream:
-            source = handler.unary_stream
+            return grpc.unary_unary_rpc_method_handler(call, reader, writer)
+        if source := handler.unary_stream:
 
             async def stream(request: Any, context: grpc.aio.ServicerContext) -> Any:
                 try:
-                    async for item in source(request, context):
+                    async for item in source(_readable(request), context):
                         yield item
                 except (MosaicError, OSError) as error:
                     await abort(context, error)
 
-            return grpc.unary_stream_rpc_method_handler(
-                stream, handler.request_deserializer, handler.response_serializer
-            )
-        return handler
+            return grpc.unary_stream_rpc_method_handler(stream, reader, writer)
+        if sink := handler.stream_unary:
+
+            async def collect(requests: Any, context: grpc.aio.ServicerContext) -> Any:
+                try:
+                    return await sink(_all_readable(requests), context)
+                except (MosaicError, OSError) as error:
+                    await abort(context, error)
+
+            return grpc.stream_unary_rpc_method_handler(collect, reader, writer)
+        both = handler.stream_stream
+
+        async def converse(requests: Any, context: grpc.aio.ServicerContext) -> None:
+            try:
+                answers = both(_all_readable(requests), context)
+                if inspect.isawaitable(answers):
+                    await answers  # it writes its answers itself
+                else:
+                    async for item in answers:
+                        await context.write(item)
+            except (MosaicError, OSError) as error:
+                await abort(context, error)
+
+        return grpc.stream_stream_rpc_method_handler(converse, reader, writer)
+
+
+def _lenient(deserializer: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+    def read(content: bytes) -> Any:
+        try:
+            return deserializer(content)
+        except DecodeError:
+            return _Unreadable()
+
+    return read
+
+
+def _readable(request: Any) -> Any:
+    if isinstance(request, _Unreadable):
+        raise InvalidArgumentError(
+            "the call's message cannot be read; is the client of the same version as the daemon?"
+        )
+    return request
+
+
+async def _all_readable(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async for request in requests:
+        yield _readable(request)

@@ -129,6 +129,19 @@ def short(rogue: Rogue) -> int:
     return 0
 
 
+def thorough(rogue: Rogue) -> int:
+    """A whole life: numbers, a checkpoint, notes, output on both streams."""
+    rogue.begin()
+    for step in range(1, 6):
+        rogue.emit.metrics(step, 5, {"episodic_return": float(step)})
+    rogue.save()
+    rogue.emit.note("note", {"text": "half way"})
+    print("plain output", flush=True)
+    print("a complaint", file=sys.stderr, flush=True)
+    rogue.emit.run_completed()
+    return 0
+
+
 def deaf(rogue: Rogue) -> int:
     """Does not care about SIGTERM."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -279,6 +292,7 @@ BEHAVIOURS: dict[str, Callable[[Rogue], int]] = {
         stuck,
         saves_on_request,
         short,
+        thorough,
         deaf,
         family,
         escapes,
