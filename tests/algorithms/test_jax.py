@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,11 +14,12 @@ import numpy as np
 import pytest
 import torch
 
-from cleanrl_worker.agents import jax_cnn, jax_mlp
+from cleanrl_worker.agents import jax_layers
 from cleanrl_worker.cleanrl import (
     c51,
     c51_atari_jax,
     c51_jax,
+    dqn_jax,
     ppo_atari,
     ppo_atari_envpool_xla_jax,
     ppo_atari_envpool_xla_jax_scan,
@@ -140,45 +142,56 @@ def test_advantages_bootstrap_where_an_episode_was_cut_off(script: Any) -> None:
     assert advantages[0] == pytest.approx(first)
 
 
-def test_the_convolutional_trunk_equals_the_torch_one() -> None:
-    """With the same weights both give the same features, convolved either way."""
+def test_the_convolutional_agent_equals_the_torch_one() -> None:
+    """With the same weights both give the same logits and values, convolved either way."""
     torch.manual_seed(0)
     spaces = SimpleNamespace(
         num_envs=1,
         single_observation_space=gym.spaces.Box(0, 255, (4, 84, 84), np.uint8),
         single_action_space=gym.spaces.Discrete(4),
     )
-    network = ppo_atari.Agent(spaces).network
-    linear = [layer for layer in network if hasattr(layer, "weight")]
+    agent = ppo_atari.Agent(spaces)
+    linear = [layer for layer in agent.network if hasattr(layer, "weight")]
     *convs, hidden = [(layer.weight.detach(), layer.bias.detach().numpy()) for layer in linear]
     # Torch flattens channels first, JAX channels last.
     kernel = hidden[0].view(512, 64, 7, 7).permute(2, 3, 1, 0).reshape(-1, 512).numpy()
     params = {
-        "convs": [{"kernel": w.permute(2, 3, 1, 0).numpy(), "bias": b} for w, b in convs],
-        "hidden": {"kernel": kernel, "bias": hidden[1]},
+        "trunk": {
+            "convs": [{"kernel": w.permute(2, 3, 1, 0).numpy(), "bias": b} for w, b in convs],
+            "hidden": {"kernel": kernel, "bias": hidden[1]},
+        },
+        **{
+            name: {"kernel": head.weight.detach().numpy().T, "bias": head.bias.detach().numpy()}
+            for name, head in (("actor", agent.actor), ("critic", agent.critic))
+        },
     }
     frames = np.random.default_rng(0).integers(0, 256, (5, 4, 84, 84)).astype(np.uint8)
     with torch.no_grad():
-        expected = network(torch.from_numpy(frames)).numpy()
-    for convolve in (jax_cnn.convolve, jax_cnn.unfolded_convolve):
-        features = np.asarray(jax_cnn.nature_cnn(params, frames, convolve))
-        np.testing.assert_allclose(features, expected, rtol=1e-4, atol=1e-5)
+        expected = [output.numpy() for output in agent(torch.from_numpy(frames))]
+    in_loop = partial(ppo_atari_envpool_xla_jax_scan.forward, convolve=jax_layers.unfolded_convolve)
+    for forward in (ppo_atari_envpool_xla_jax.forward, in_loop):
+        for output, wanted in zip(forward(params, frames), expected, strict=True):
+            np.testing.assert_allclose(output, wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_acting_with_numpy_equals_jax() -> None:
     """What the agent does is what learning believes it does."""
-    layers = jax_mlp.init_mlp(jax.random.PRNGKey(3), (6, 32, 16, 4))
+    layers = [
+        jax_layers.dense(jax.random.PRNGKey(inputs), inputs, outputs)
+        for inputs, outputs in ((6, 32), (32, 16), (16, 4))
+    ]
     rows = np.random.default_rng(0).normal(size=(9, 6)).astype(np.float32)
-    with_jax = np.asarray(jax.jit(jax_mlp.mlp)(layers, rows))
-    with_numpy = jax_mlp.mlp(Tree(layers).numpy(), rows)
+    with_jax = np.asarray(jax.jit(dqn_jax.q_values)(layers, rows))
+    with_numpy = dqn_jax.q_values(Tree(layers).numpy(), rows)
+    assert isinstance(with_numpy, np.ndarray)
     np.testing.assert_allclose(with_numpy, with_jax, atol=1e-5)
 
 
 def test_a_tree_goes_through_a_checkpoint_and_a_wrong_one_is_named() -> None:
     """Saved arrays come back under their names; other shapes are refused with the name."""
 
-    def make(key: Any) -> jax_mlp.Layers:
-        return jax_mlp.init_mlp(key, (3, 5, 2))
+    def make(key: Any, outputs: int = 2) -> jax_layers.Layers:
+        return [jax_layers.dense(key, 3, 5), jax_layers.dense(key, 5, outputs)]
 
     tree = Tree(make(jax.random.PRNGKey(0)))
     saved = {name: torch.from_numpy(array) for name, array in tree.state_dict().items()}
@@ -188,7 +201,7 @@ def test_a_tree_goes_through_a_checkpoint_and_a_wrong_one_is_named() -> None:
     assert all(jax.tree.leaves(same))
     assert all(jax.tree.leaves(jax.tree.map(np.array_equal, tree.numpy(), trained(make, saved))))
     with pytest.raises(RuntimeError, match=r"mismatch for \[1\]"):
-        trained(lambda key: jax_mlp.init_mlp(key, (3, 5, 4)), saved)
+        trained(partial(make, outputs=4), saved)
 
 
 def test_a_batch_handed_to_jax_is_not_the_memory_of_the_next_one() -> None:

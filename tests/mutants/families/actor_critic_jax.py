@@ -31,16 +31,24 @@ def _turns(subject: Subject, **arguments: object) -> list[Turn]:
     return rehearse(subject.module, **settings)
 
 
+def _mlp(layers: Any, rows: Any) -> Any:
+    import jax.numpy as jnp
+
+    for number, layer in enumerate(layers):
+        rows = (jnp.maximum(rows, 0) if number else rows) @ layer["kernel"] + layer["bias"]
+    return rows
+
+
 def _value(subject: Subject, params: Any, obs: Any, actions: Any) -> Any:
     import jax.numpy as jnp
 
-    return subject.module.mlp(params, jnp.concatenate([obs, actions], axis=1))[:, 0]
+    return _mlp(params, jnp.concatenate([obs, actions], axis=1))[:, 0]
 
 
 def _action(subject: Subject, params: Any, obs: Any) -> Any:
     import jax.numpy as jnp
 
-    return jnp.tanh(subject.module.mlp(params, jnp.asarray(obs))) * SCALE + CENTRE
+    return jnp.tanh(_mlp(params, jnp.asarray(obs))) * SCALE + CENTRE
 
 
 def critics_follow_their_target(subject: Subject) -> None:

@@ -88,15 +88,15 @@ def _jax_pmfs(subject: Subject, params: Any, obs: Any) -> Any:
     return jax.nn.softmax(logits, axis=2)
 
 
-def target_network_is_copied_when_it_should(subject: Subject) -> None:
-    """The target becomes a copy every seven steps once learning has started, and never else."""
+def target_network_moves_when_it_should(subject: Subject) -> None:
+    """The target moves by tau every seven steps once learning has started, and never else."""
     follows = (
         reference.assert_tree_follows if "jax" in subject.name else reference.assert_target_follows
     )
     settings = FRAMES if "atari" in subject.name else FLAT
-    for turn in _turns(subject):
+    for turn in _turns(subject, tau=0.3):
         moves = turn.step >= settings["learning_starts"] and turn.step % 7 == 0
-        follows(turn, "target_network", "q_network", 1.0 if moves else 0.0)
+        follows(turn, "target_network", "q_network", 0.3 if moves else 0.0)
 
 
 def acts_by_the_best_mean(subject: Subject) -> None:
@@ -120,22 +120,22 @@ def _mutants(name: str) -> list[Mutant]:
         (memory_of_frames_holds_what_happened,) if frames else (memory_holds_what_happened,)
     )
     ends = " * (1 - dones).unsqueeze(1)"
-    target: tuple[Check, ...] = (target_network_is_copied_when_it_should,)
-    copies = "            target_network.load_state_dict(q_network.state_dict())\n"
+    target: tuple[Check, ...] = (target_network_moves_when_it_should,)
+    moves = "target.lerp_(source, args.tau)"
     found = [
         Mutant(file, ends, "", "the future counts after the end of an episode", gradient),
         Mutant(file, "gamma * atoms", "atoms", "no discount", gradient),
         Mutant(
             file,
-            "next_pmfs - to_upper)",
-            "next_pmfs)",
+            "pmfs - to_upper)",
+            "pmfs)",
             "the projection makes mass out of nothing",
             gradient,
         ),
         Mutant(
             file,
-            "(b - lower) * next_pmfs",
-            "(lower + 1 - b) * next_pmfs",
+            "(place - lower) * pmfs",
+            "(lower + 1 - place) * pmfs",
             "the projection gives the nearer neighbour less",
             gradient,
         ),
@@ -148,39 +148,30 @@ def _mutants(name: str) -> list[Mutant]:
         ),
         Mutant(
             file,
-            "(next_pmfs @ target_network.atoms).argmax(dim=1)",
-            "(next_pmfs @ target_network.atoms).argmin(dim=1)",
+            "(next_pmfs @ atoms).argmax(dim=1)",
+            "(next_pmfs @ atoms).argmin(dim=1)",
             "the worst next action is believed",
             gradient,
         ),
-        Mutant(file, copies, "            pass\n", "the target network never moves", target),
+        Mutant(file, moves, moves.replace("args.tau", "0.0"), "the target never moves", target),
+        Mutant(file, moves, moves.replace("args.tau", "1.0"), "tau is ignored", target),
+        Mutant(
+            file,
+            "expected(numpy_forward(q_network.network, accelerate), atoms)",
+            "expected(numpy_forward(q_network.network, accelerate), -atoms)",
+            "acts by the worst mean",
+            (acts_by_the_best_mean,),
+        ),
     ]
     if not frames:
         found += [
-            Mutant(file, ".clamp(v_min, v_max)", "", "atoms leave the range", gradient),
+            Mutant(file, ".clamp(atoms[0], atoms[-1])", "", "atoms leave the range", gradient),
             Mutant(
                 file,
                 "actions, rewards, terminated)",
                 "actions, rewards, terminated | bool(info))",
                 "truncation taken as an end",
                 memory,
-            ),
-            Mutant(
-                file,
-                "return (weights @ atoms) / weights.sum(axis=2)",
-                "return weights.max(axis=2)",
-                "acts by the likeliest atom, not by the mean",
-                (acts_by_the_best_mean,),
-            ),
-        ]
-    else:
-        found += [
-            Mutant(
-                file,
-                "self.q_network(obs).softmax(dim=2) @ self.q_network.atoms",
-                "self.q_network(obs).amax(dim=2)",
-                "acts by the likeliest atom, not by the mean",
-                (acts_by_the_best_mean,),
             ),
         ]
     return found
@@ -189,7 +180,7 @@ def _mutants(name: str) -> list[Mutant]:
 def _jax_mutants(name: str) -> list[Mutant]:
     file = f"cleanrl/{name}.py"
     gradient: tuple[Check, ...] = (gradient_is_that_of_the_cross_entropy_in_jax,)
-    target: tuple[Check, ...] = (target_network_is_copied_when_it_should,)
+    target: tuple[Check, ...] = (target_network_moves_when_it_should,)
     acts: tuple[Check, ...] = (acts_by_the_best_mean,)
     by_mean, by_atom = (
         "return (weights @ atoms) / weights.sum(axis=2)",
@@ -199,14 +190,16 @@ def _jax_mutants(name: str) -> list[Mutant]:
         by_mean = "jax.nn.softmax(return_logits(params, obs, len(atoms))) @ atoms"
         by_atom = "return_logits(params, obs, len(atoms)).max(axis=2)"
     following = 'return_logits(target_params, data["next_obs"]'
-    copy, best = "target_network.value = q_network.value", "best = (next_pmfs @ atoms).argmax"
+    moves = "q_network.value, target_network.value, args.tau"
+    best = "best = (next_pmfs @ atoms).argmax"
     return [
         Mutant(file, " * (1 - dones[:, None])", "", "the future counts after the end", gradient),
         Mutant(file, "gamma * atoms", "atoms", "no discount", gradient),
         Mutant(file, "(1 - distance).clip(0, 1)", "(1 - distance)", "mass goes astray", gradient),
         Mutant(file, following, following.replace("target_", ""), "no target network", gradient),
         Mutant(file, best, best.replace("max", "min"), "the worst action is believed", gradient),
-        Mutant(file, copy, "pass", "the target network never moves", target),
+        Mutant(file, moves, moves.replace("args.tau", "0.0"), "the target never moves", target),
+        Mutant(file, moves, moves.replace("args.tau", "1.0"), "tau is ignored", target),
         Mutant(file, by_mean, by_atom, "acts by the likeliest atom, not by the mean", acts),
     ]
 

@@ -73,7 +73,7 @@ def gradient_is_that_of_the_squared_error_in_jax(subject: Subject) -> None:
     import jax
     import jax.numpy as jnp
 
-    values = getattr(subject.module, "q_values", None) or subject.module.mlp
+    values = subject.module.q_values
     for turn in reference.learning_turns(_turns(subject)):
         batch = turn.draws[0].batch
         data = {name: getattr(batch, name).numpy() for name in ("obs", "next_obs", "rewards")}
@@ -124,7 +124,7 @@ def exploration_falls_from_random_to_greedy(subject: Subject) -> None:
     turns = _turns(subject, total_timesteps=count, **settings)
     state = turns[0].before["q_network"]
     if "jax" in subject.name:
-        network = partial(getattr(subject.module, "q_values", None) or subject.module.mlp, state)
+        network = partial(subject.module.q_values, state)
         best = [np.asarray(network(turn.steps[0].obs)).argmax() for turn in turns]
     else:
         online = _network(subject, state)
@@ -157,8 +157,7 @@ def _mutants(name: str) -> list[Mutant]:
     ends = ' * (1 - data["dones"])' if in_jax else " * (1 - dones)"
     online, slow = ("params, ", "target_params, ") if in_jax else ("q_network(", "target_network(")
     if in_jax:
-        call = "q_values(" if frames else "mlp("
-        best = f'{call}{slow}data["next_obs"]).max(axis=1)'
+        best = f'q_values({slow}data["next_obs"]).max(axis=1)'
         taken = ('data["actions"], axis=1)', '0 * data["actions"], axis=1)')
         moves = "q_network.value, target_network.value, args.tau\n"
         stuck = "target_network.value, target_network.value, args.tau\n"

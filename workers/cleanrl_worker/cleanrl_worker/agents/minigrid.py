@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from cleanrl_worker.agents.grid_convolutions import convolve, distinct_rows
-from cleanrl_worker.agents.layers import layer_init
 from cleanrl_worker.kit.types import Batch
 
 # Below this torch's own convolutions are quicker.
 _FEW_GRIDS = 12
 # A head that remembers as many starts over; an evaluation may be endless.
 _MANY_GRIDS = 100_000
+
+
+def layer_init(layer: nn.Module, std: float = math.sqrt(2), bias: float = 0.0) -> nn.Module:
+    """Orthogonal weights with gain `std` and a constant bias."""
+    nn.init.orthogonal_(layer.weight, std)
+    nn.init.constant_(layer.bias, bias)
+    return layer
 
 
 class _ChannelsFirst(nn.Module):

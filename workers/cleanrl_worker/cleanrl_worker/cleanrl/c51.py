@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -17,7 +16,7 @@ from cleanrl_worker.kit.acceleration import accelerator
 from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.inference import Forward, Policy, greedy_policy, numpy_forward
+from cleanrl_worker.kit.inference import Policy, expected, greedy_policy, numpy_forward
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.replay import ReplayBuffer
 from cleanrl_worker.kit.run import Run
@@ -61,6 +60,8 @@ class Args(TorchArgs):
     """the number of transitions in the replay memory [>=1]"""
     gamma: float = 0.99
     """the discount factor [0,1]"""
+    tau: float = 1.0
+    """how far the target network moves at an update; 1 copies (0,1]"""
     target_network_frequency: int = 500
     """steps between two updates of the target network [>=1]"""
     batch_size: int = 128
@@ -82,55 +83,35 @@ class QNetwork(nn.Module):
 
     def __init__(self, envs: Envs, args: Args) -> None:
         super().__init__()
-        self.n_actions = int(envs.single_action_space.n)
-        self.n_atoms = args.n_atoms
         self.register_buffer("atoms", torch.linspace(args.v_min, args.v_max, args.n_atoms))
         self.network = nn.Sequential(
             nn.Linear(math.prod(envs.single_observation_space.shape), 120),
             nn.ReLU(),
             nn.Linear(120, 84),
             nn.ReLU(),
-            nn.Linear(84, self.n_actions * self.n_atoms),
+            nn.Linear(84, int(envs.single_action_space.n) * args.n_atoms),
         )
 
     def forward(self, obs: Tensor) -> Tensor:
-        """Logits of the atoms, ``(batch, actions, atoms)``."""
-        return self.network(obs).view(len(obs), self.n_actions, self.n_atoms)
-
-    def action_values(self) -> Forward:
-        """The expected return of each action, for acting."""
-        forward, atoms = numpy_forward(self.network), self.atoms.cpu().numpy()
-
-        def values(obs: np.ndarray) -> np.ndarray:
-            logits = forward(obs).reshape(len(obs), self.n_actions, self.n_atoms)
-            weights = np.exp(logits - logits.max(axis=2, keepdims=True))
-            return (weights @ atoms) / weights.sum(axis=2)
-
-        return values
+        """Logits of the atoms, `(batch, actions, atoms)`."""
+        return self.network(obs).view(len(obs), -1, len(self.atoms))
 
 
-def project(
-    next_pmfs: Tensor, rewards: Tensor, dones: Tensor, gamma: float, atoms: Tensor
-) -> Tensor:
+def project(pmfs: Tensor, rewards: Tensor, dones: Tensor, gamma: float, atoms: Tensor) -> Tensor:
     """The distribution of r + gamma Z': each atom moves, and its mass goes to its neighbours."""
-    v_min, v_max = atoms[0], atoms[-1]
-    delta_z = (v_max - v_min) / (len(atoms) - 1)
     next_atoms = rewards.unsqueeze(1) + gamma * atoms * (1 - dones).unsqueeze(1)
-    b = (next_atoms.clamp(v_min, v_max) - v_min) / delta_z
-    lower = b.floor().clamp(0, len(atoms) - 1)
-    upper = (lower + 1).clamp(max=len(atoms) - 1)
-    to_upper = (b - lower) * next_pmfs
-    target = torch.zeros_like(next_pmfs)
-    target.scatter_add_(1, lower.long(), next_pmfs - to_upper)
-    target.scatter_add_(1, upper.long(), to_upper)
-    return target
+    place = (next_atoms.clamp(atoms[0], atoms[-1]) - atoms[0]) / (atoms[1] - atoms[0])
+    lower = place.long().clamp(max=len(atoms) - 2)
+    to_upper = (place - lower) * pmfs
+    target = torch.zeros_like(pmfs).scatter_add_(1, lower, pmfs - to_upper)
+    return target.scatter_add_(1, lower + 1, to_upper)
 
 
 def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     q_network = QNetwork(envs, args)
     load_weights(q_network, model["q_network"])
-    return greedy_policy(q_network.action_values(), epsilon=args.end_e)
+    return greedy_policy(expected(numpy_forward(q_network.network), q_network.atoms), args.end_e)
 
 
 def train(args: Args, run: Run) -> None:
@@ -142,9 +123,9 @@ def train(args: Args, run: Run) -> None:
     target_network = QNetwork(envs, args).to(run.device).requires_grad_(False)
     target_network.load_state_dict(q_network.state_dict())
     memory = ReplayBuffer(args.buffer_size, envs, run.device)
-    q_values = q_network.action_values()
-    each = torch.arange(args.batch_size, device=run.device)
     accelerate = accelerator(args, run.device)
+    atoms, each = q_network.atoms, torch.arange(args.batch_size, device=run.device)
+    q_values = expected(numpy_forward(q_network.network, accelerate), atoms)
 
     envs.reset(seed=args.seed)
     run.remember(
@@ -184,18 +165,16 @@ def train(args: Args, run: Run) -> None:
                 """Move Z(s, a) towards r + gamma Z'(s', a'), where a' has the best mean."""
                 with torch.no_grad():
                     next_pmfs = target_network(next_obs).softmax(dim=2)
-                    best = (next_pmfs @ target_network.atoms).argmax(dim=1)
-                    target_pmfs = project(
-                        next_pmfs[each, best], rewards, dones, args.gamma, q_network.atoms
-                    )
+                    best = (next_pmfs @ atoms).argmax(dim=1)
+                    next_pmfs = next_pmfs[each, best]
+                    target_pmfs = project(next_pmfs, rewards, dones, args.gamma, atoms)
                 log_pmfs = q_network(obs)[each, actions.squeeze(1)].log_softmax(dim=1)
                 loss = -(target_pmfs * log_pmfs).sum(dim=1).mean()
 
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
-                old_value = log_pmfs.detach().exp() @ q_network.atoms
-                return loss.detach(), old_value.mean()
+                return loss.detach(), (log_pmfs.detach().exp() @ atoms).mean()
 
             loss, old_value = update(*memory.sample(args.batch_size, run.rng))
             if global_step % 100 < args.num_envs:
@@ -204,9 +183,13 @@ def train(args: Args, run: Run) -> None:
                     {"losses/loss": loss.item(), "losses/q_values": old_value.item()},
                 )
 
-        # The target network becomes a copy
+        # The target network follows: target <- tau * network + (1 - tau) * target
         if global_step % args.target_network_frequency < args.num_envs:
-            target_network.load_state_dict(q_network.state_dict())
+            with torch.no_grad():
+                for target, source in zip(
+                    target_network.parameters(), q_network.parameters(), strict=True
+                ):
+                    target.lerp_(source, args.tau)
     envs.close()
 
 

@@ -17,7 +17,7 @@ from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
-from cleanrl_worker.kit.inference import Policy, greedy_policy, numpy_forward
+from cleanrl_worker.kit.inference import Policy, expected, greedy_policy, numpy_forward
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schedules import linear_schedule
@@ -60,6 +60,8 @@ class Args(TorchArgs):
     """the number of transitions in the replay memory [>=1]"""
     gamma: float = 0.99
     """the discount factor [0,1]"""
+    tau: float = 1.0
+    """how far the target network moves at an update; 1 copies (0,1]"""
     target_network_frequency: int = 10000
     """steps between two updates of the target network [>=1]"""
     batch_size: int = 32
@@ -81,8 +83,6 @@ class QNetwork(nn.Module):
 
     def __init__(self, envs: AtariEnvs, args: Args) -> None:
         super().__init__()
-        self.n_actions = int(envs.single_action_space.n)
-        self.n_atoms = args.n_atoms
         self.register_buffer("atoms", torch.linspace(args.v_min, args.v_max, args.n_atoms))
         self.network = nn.Sequential(
             ScaledPixels(),
@@ -95,40 +95,22 @@ class QNetwork(nn.Module):
             nn.Flatten(),
             nn.Linear(64 * 7 * 7, 512),
             nn.ReLU(),
-            nn.Linear(512, self.n_actions * self.n_atoms),
+            nn.Linear(512, int(envs.single_action_space.n) * args.n_atoms),
         ).to(memory_format=torch.channels_last)  # speed: how convolutions like their weights
 
     def forward(self, obs: Tensor) -> Tensor:
-        """Logits of the atoms, ``(batch, actions, atoms)``."""
-        return self.network(obs).view(len(obs), self.n_actions, self.n_atoms)
+        """Logits of the atoms, `(batch, actions, atoms)`."""
+        return self.network(obs).view(len(obs), -1, len(self.atoms))
 
 
-class ActionValues(nn.Module):
-    """The expected return of each action."""
-
-    def __init__(self, q_network: QNetwork) -> None:
-        super().__init__()
-        self.q_network = q_network
-
-    def forward(self, obs: Tensor) -> Tensor:
-        return self.q_network(obs).softmax(dim=2) @ self.q_network.atoms
-
-
-def project(
-    next_pmfs: Tensor, rewards: Tensor, dones: Tensor, gamma: float, atoms: Tensor
-) -> Tensor:
+def project(pmfs: Tensor, rewards: Tensor, dones: Tensor, gamma: float, atoms: Tensor) -> Tensor:
     """The distribution of r + gamma Z': each atom moves, and its mass goes to its neighbours."""
-    v_min, v_max = atoms[0], atoms[-1]
-    delta_z = (v_max - v_min) / (len(atoms) - 1)
     next_atoms = rewards.unsqueeze(1) + gamma * atoms * (1 - dones).unsqueeze(1)
-    b = (next_atoms.clamp(v_min, v_max) - v_min) / delta_z
-    lower = b.floor().clamp(0, len(atoms) - 1)
-    upper = (lower + 1).clamp(max=len(atoms) - 1)
-    to_upper = (b - lower) * next_pmfs
-    target = torch.zeros_like(next_pmfs)
-    target.scatter_add_(1, lower.long(), next_pmfs - to_upper)
-    target.scatter_add_(1, upper.long(), to_upper)
-    return target
+    place = (next_atoms.clamp(atoms[0], atoms[-1]) - atoms[0]) / (atoms[1] - atoms[0])
+    lower = place.long().clamp(max=len(atoms) - 2)
+    to_upper = (place - lower) * pmfs
+    target = torch.zeros_like(pmfs).scatter_add_(1, lower, pmfs - to_upper)
+    return target.scatter_add_(1, lower + 1, to_upper)
 
 
 def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> AtariEnvs:
@@ -140,7 +122,7 @@ def make_policy(envs: AtariEnvs, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     q_network = QNetwork(envs, args)
     load_weights(q_network, model["q_network"])
-    return greedy_policy(numpy_forward(ActionValues(q_network)), epsilon=args.end_e)
+    return greedy_policy(expected(numpy_forward(q_network.network), q_network.atoms), args.end_e)
 
 
 def train(args: Args, run: Run) -> None:
@@ -153,14 +135,9 @@ def train(args: Args, run: Run) -> None:
     target_network = QNetwork(envs, args).to(run.device).requires_grad_(False)
     target_network.load_state_dict(q_network.state_dict())
     memory = FrameReplayBuffer(args.buffer_size, envs, run.device)
-    q_values = ActionValues(q_network)
-    each = torch.arange(args.batch_size, device=run.device)
     accelerate = accelerator(args, run.device)
-
-    @accelerate  # speed: --compile and --cudagraphs take such functions as one piece
-    @torch.no_grad()
-    def best_actions(obs: Tensor) -> Tensor:
-        return q_values(obs).argmax(dim=1)
+    atoms, each = q_network.atoms, torch.arange(args.batch_size, device=run.device)
+    q_values = expected(numpy_forward(q_network.network, accelerate), atoms)
 
     envs.reset(seed=args.seed)
     run.remember(
@@ -179,7 +156,7 @@ def train(args: Args, run: Run) -> None:
         if run.rng.random() < epsilon:
             actions = envs.sample_actions(run.rng)
         else:
-            actions = best_actions(torch.from_numpy(obs).to(run.device)).cpu().numpy()
+            actions = q_values(obs).argmax(axis=1)
         next_obs, rewards, terminated, _, info = envs.step(actions)
         if info:
             run.log_episodes(global_step, info)
@@ -193,25 +170,23 @@ def train(args: Args, run: Run) -> None:
         # Learn, every so many steps; one turn of this loop takes num_envs of them
         if global_step % args.train_frequency < args.num_envs:
 
-            @accelerate
+            @accelerate  # speed: --compile and --cudagraphs take this function as one piece
             def update(
                 obs: Tensor, actions: Tensor, next_obs: Tensor, rewards: Tensor, dones: Tensor
             ) -> tuple[Tensor, Tensor]:
                 """Move Z(s, a) towards r + gamma Z'(s', a'), where a' has the best mean."""
                 with torch.no_grad():
                     next_pmfs = target_network(next_obs).softmax(dim=2)
-                    best = (next_pmfs @ target_network.atoms).argmax(dim=1)
-                    target_pmfs = project(
-                        next_pmfs[each, best], rewards, dones, args.gamma, q_network.atoms
-                    )
+                    best = (next_pmfs @ atoms).argmax(dim=1)
+                    next_pmfs = next_pmfs[each, best]
+                    target_pmfs = project(next_pmfs, rewards, dones, args.gamma, atoms)
                 log_pmfs = q_network(obs)[each, actions.squeeze(1)].log_softmax(dim=1)
                 loss = -(target_pmfs * log_pmfs).sum(dim=1).mean()
 
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
-                old_value = log_pmfs.detach().exp() @ q_network.atoms
-                return loss.detach(), old_value.mean()
+                return loss.detach(), (log_pmfs.detach().exp() @ atoms).mean()
 
             loss, old_value = update(*memory.sample(args.batch_size, run.rng))
             if global_step % 100 < args.num_envs:
@@ -220,9 +195,13 @@ def train(args: Args, run: Run) -> None:
                     {"losses/loss": loss.item(), "losses/q_values": old_value.item()},
                 )
 
-        # The target network becomes a copy
+        # The target network follows: target <- tau * network + (1 - tau) * target
         if global_step % args.target_network_frequency < args.num_envs:
-            target_network.load_state_dict(q_network.state_dict())
+            with torch.no_grad():
+                for target, source in zip(
+                    target_network.parameters(), q_network.parameters(), strict=True
+                ):
+                    target.lerp_(source, args.tau)
     envs.close()
 
 

@@ -11,7 +11,15 @@ from functools import partial
 
 import numpy as np
 
-from cleanrl_worker.agents.jax_cnn import Params, dense, init_nature_cnn, linear, nature_cnn
+from cleanrl_worker.agents.jax_layers import (
+    Params,
+    conv,
+    convolve,
+    dense,
+    linear,
+    relu,
+    scaled_pixels,
+)
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.errors import UsageError
@@ -68,6 +76,8 @@ class Args(RunArgs):
     """the number of transitions in the replay memory [>=1]"""
     gamma: float = 0.99
     """the discount factor [0,1]"""
+    tau: float = 1.0
+    """how far the target network moves at an update; 1 copies (0,1]"""
     target_network_frequency: int = 10000
     """steps between two updates of the target network [>=1]"""
     batch_size: int = 32
@@ -87,16 +97,26 @@ class Args(RunArgs):
 def init_q_network(envs: AtariEnvs, args: Args, key: Array) -> Params:
     """Parameters of the network from stacked frames to logits of each action's atoms."""
     trunk_key, head_key = jax.random.split(key)
+    keys = jax.random.split(trunk_key, 4)
+    convs = [
+        conv(keys[0], 8, envs.single_observation_space.shape[0], 32),
+        conv(keys[1], 4, 32, 64),
+        conv(keys[2], 3, 64, 64),
+    ]
     return {
-        "trunk": init_nature_cnn(trunk_key, envs.single_observation_space.shape[0]),
+        "trunk": {"convs": convs, "hidden": dense(keys[3], 7 * 7 * 64, 512)},
         "head": dense(head_key, 512, int(envs.single_action_space.n) * args.n_atoms),
     }
 
 
 def return_logits(params: Params, obs: Array, n_atoms: int) -> Array:
     """Logits of the atoms, ``(batch, actions, atoms)``."""
-    logits = linear(params["head"], nature_cnn(params["trunk"], obs))
-    return logits.reshape(len(obs), -1, n_atoms)
+    first, second, third = params["trunk"]["convs"]
+    maps = relu(convolve(first, scaled_pixels(obs), stride=4))
+    maps = relu(convolve(second, maps, stride=2))
+    maps = relu(convolve(third, maps, stride=1))
+    hidden = relu(linear(params["trunk"]["hidden"], maps.reshape(len(maps), -1)))
+    return linear(params["head"], hidden).reshape(len(obs), -1, n_atoms)
 
 
 @jax.jit
@@ -204,7 +224,9 @@ def train(args: Args, run: Run) -> None:
                 run.log(global_step, {"losses/loss": loss, "losses/q_values": q_value})
 
         if global_step % args.target_network_frequency < args.num_envs:
-            target_network.value = q_network.value
+            target_network.value = optax.incremental_update(
+                q_network.value, target_network.value, args.tau
+            )
     envs.close()
 
 

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from cleanrl_worker.agents.jax_mlp import TORCH_WEIGHTS, Layers, init_mlp, mlp
+from cleanrl_worker.agents.jax_layers import TORCH_WEIGHTS, Layers, dense, linear, relu
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.errors import UsageError
@@ -69,6 +69,8 @@ class Args(RunArgs):
     """the number of transitions in the replay memory [>=1]"""
     gamma: float = 0.99
     """the discount factor [0,1]"""
+    tau: float = 1.0
+    """how far the target network moves at an update; 1 copies (0,1]"""
     target_network_frequency: int = 500
     """steps between two updates of the target network [>=1]"""
     batch_size: int = 128
@@ -89,13 +91,21 @@ def init_q_network(envs: Envs, args: Args, key: Array) -> Layers:
     """Parameters of the network from an observation to logits of each action's atoms."""
     inputs = math.prod(envs.single_observation_space.shape)
     outputs = int(envs.single_action_space.n) * args.n_atoms
+    keys = jax.random.split(key, 3)
     # Wider first distributions, by LeCun's rule, cost two of five seeds their gains late
-    return init_mlp(key, (inputs, 120, 84, outputs), TORCH_WEIGHTS)
+    return [
+        dense(keys[0], inputs, 120, draw=TORCH_WEIGHTS),
+        dense(keys[1], 120, 84, draw=TORCH_WEIGHTS),
+        dense(keys[2], 84, outputs, draw=TORCH_WEIGHTS),
+    ]
 
 
 def return_logits(params: Layers, obs: Array, n_atoms: int) -> Array:
     """Logits of the atoms, ``(batch, actions, atoms)``."""
-    return mlp(params, obs).reshape(len(obs), -1, n_atoms)
+    first, second, last = params
+    hidden = relu(linear(first, obs))
+    hidden = relu(linear(second, hidden))
+    return linear(last, hidden).reshape(len(obs), -1, n_atoms)
 
 
 def action_values(params: Layers, atoms: np.ndarray, obs: np.ndarray) -> np.ndarray:
@@ -196,7 +206,9 @@ def train(args: Args, run: Run) -> None:
                 run.log(global_step, {"losses/loss": loss, "losses/q_values": q_value})
 
         if global_step % args.target_network_frequency < args.num_envs:
-            target_network.value = q_network.value
+            target_network.value = optax.incremental_update(
+                q_network.value, target_network.value, args.tau
+            )
     envs.close()
 
 

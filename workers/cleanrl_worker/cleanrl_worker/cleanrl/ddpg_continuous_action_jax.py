@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from cleanrl_worker.agents.jax_mlp import Layers, init_mlp, mlp
+from cleanrl_worker.agents.jax_layers import Layers, dense, linear, relu
 from cleanrl_worker.kit.actions import action_scale
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.envs import Envs
@@ -83,24 +83,33 @@ def init_critic(envs: Envs, key: Array) -> Layers:
     """Parameters of the network from an observation and an action to a value."""
     inputs = math.prod(envs.single_observation_space.shape)
     inputs += math.prod(envs.single_action_space.shape)
-    return init_mlp(key, (inputs, 256, 256, 1))
+    keys = jax.random.split(key, 3)
+    return [dense(keys[0], inputs, 256), dense(keys[1], 256, 256), dense(keys[2], 256, 1)]
 
 
 def critic_value(params: Layers, obs: Array, actions: Array) -> Array:
     """The value of an action in a state."""
-    return mlp(params, jnp.concatenate([obs, actions], axis=1)).squeeze(1)
+    first, second, last = params
+    hidden = relu(linear(first, jnp.concatenate([obs, actions], axis=1)))
+    hidden = relu(linear(second, hidden))
+    return linear(last, hidden).squeeze(1)
 
 
 def init_actor(envs: Envs, key: Array) -> Layers:
     """Parameters of the network from an observation to an action."""
     inputs = math.prod(envs.single_observation_space.shape)
-    return init_mlp(key, (inputs, 256, 256, math.prod(envs.single_action_space.shape)))
+    outputs = math.prod(envs.single_action_space.shape)
+    keys = jax.random.split(key, 3)
+    return [dense(keys[0], inputs, 256), dense(keys[1], 256, 256), dense(keys[2], 256, outputs)]
 
 
 def actor_action(params: Layers, scale: np.ndarray, centre: np.ndarray, obs: Array) -> Array:
     """The action to take in a state; NumPy for arrays, JAX for everything else."""
+    first, second, last = params
+    hidden = relu(linear(first, obs))
+    hidden = relu(linear(second, hidden))
     tanh = np.tanh if isinstance(obs, np.ndarray) else jnp.tanh
-    return tanh(mlp(params, obs)) * scale + centre
+    return tanh(linear(last, hidden)) * scale + centre
 
 
 def make_policy(envs: Envs, args: Args, model: dict) -> Policy:

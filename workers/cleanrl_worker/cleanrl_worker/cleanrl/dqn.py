@@ -102,8 +102,8 @@ def train(args: Args, run: Run) -> None:
     target_network = QNetwork(envs).to(run.device).requires_grad_(False)
     target_network.load_state_dict(q_network.state_dict())
     memory = ReplayBuffer(args.buffer_size, envs, run.device)
-    q_values = numpy_forward(q_network.network)  # speed: the same network, for arrays
     accelerate = accelerator(args, run.device)
+    q_values = numpy_forward(q_network.network, accelerate)  # speed: from arrays to arrays
 
     envs.reset(seed=args.seed)
     run.remember(

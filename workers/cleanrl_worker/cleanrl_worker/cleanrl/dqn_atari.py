@@ -115,11 +115,7 @@ def train(args: Args, run: Run) -> None:
     target_network.load_state_dict(q_network.state_dict())
     memory = FrameReplayBuffer(args.buffer_size, envs, run.device)
     accelerate = accelerator(args, run.device)
-
-    @accelerate  # speed: --compile and --cudagraphs take such functions as one piece
-    @torch.no_grad()
-    def best_actions(obs: Tensor) -> Tensor:
-        return q_network(obs).argmax(dim=1)
+    q_values = numpy_forward(q_network.network, accelerate)  # speed: from arrays to arrays
 
     envs.reset(seed=args.seed)
     run.remember(
@@ -138,7 +134,7 @@ def train(args: Args, run: Run) -> None:
         if run.rng.random() < epsilon:
             actions = envs.sample_actions(run.rng)
         else:
-            actions = best_actions(torch.from_numpy(obs).to(run.device)).cpu().numpy()
+            actions = q_values(obs).argmax(axis=1)
         next_obs, rewards, terminated, _, info = envs.step(actions)
         if info:
             run.log_episodes(global_step, info)
@@ -152,7 +148,7 @@ def train(args: Args, run: Run) -> None:
         # Learn, every so many steps; one turn of this loop takes num_envs of them
         if global_step % args.train_frequency < args.num_envs:
 
-            @accelerate
+            @accelerate  # speed: --compile and --cudagraphs take this function as one piece
             def update(
                 obs: Tensor, actions: Tensor, next_obs: Tensor, rewards: Tensor, dones: Tensor
             ) -> tuple[Tensor, Tensor]:

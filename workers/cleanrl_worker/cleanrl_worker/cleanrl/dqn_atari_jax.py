@@ -11,7 +11,15 @@ from functools import partial
 
 import numpy as np
 
-from cleanrl_worker.agents.jax_cnn import Params, dense, init_nature_cnn, linear, nature_cnn
+from cleanrl_worker.agents.jax_layers import (
+    Params,
+    conv,
+    convolve,
+    dense,
+    linear,
+    relu,
+    scaled_pixels,
+)
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
@@ -82,8 +90,14 @@ class Args(RunArgs):
 def init_q_network(envs: AtariEnvs, key: Array) -> Params:
     """Parameters of the network from stacked frames to the value of each action."""
     trunk_key, head_key = jax.random.split(key)
+    keys = jax.random.split(trunk_key, 4)
+    convs = [
+        conv(keys[0], 8, envs.single_observation_space.shape[0], 32),
+        conv(keys[1], 4, 32, 64),
+        conv(keys[2], 3, 64, 64),
+    ]
     return {
-        "trunk": init_nature_cnn(trunk_key, envs.single_observation_space.shape[0]),
+        "trunk": {"convs": convs, "hidden": dense(keys[3], 7 * 7 * 64, 512)},
         "head": dense(head_key, 512, int(envs.single_action_space.n)),
     }
 
@@ -91,7 +105,12 @@ def init_q_network(envs: AtariEnvs, key: Array) -> Params:
 @jax.jit
 def q_values(params: Params, obs: Array) -> Array:
     """The value of each action."""
-    return linear(params["head"], nature_cnn(params["trunk"], obs))
+    first, second, third = params["trunk"]["convs"]
+    maps = relu(convolve(first, scaled_pixels(obs), stride=4))
+    maps = relu(convolve(second, maps, stride=2))
+    maps = relu(convolve(third, maps, stride=1))
+    hidden = relu(linear(params["trunk"]["hidden"], maps.reshape(len(maps), -1)))
+    return linear(params["head"], hidden)
 
 
 def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> AtariEnvs:

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from functools import partial
 
-from cleanrl_worker.agents.jax_mlp import Layers, init_mlp, mlp
+from cleanrl_worker.agents.jax_layers import Layers, dense, linear, relu
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.inference import Policy, greedy_policy
@@ -81,13 +81,26 @@ class Args(RunArgs):
 def init_q_network(envs: Envs, key: Array) -> Layers:
     """Parameters of the network from an observation to the value of each action."""
     inputs = math.prod(envs.single_observation_space.shape)
-    return init_mlp(key, (inputs, 120, 84, int(envs.single_action_space.n)))
+    keys = jax.random.split(key, 3)
+    return [
+        dense(keys[0], inputs, 120),
+        dense(keys[1], 120, 84),
+        dense(keys[2], 84, int(envs.single_action_space.n)),
+    ]
+
+
+def q_values(params: Layers, obs: Array) -> Array:
+    """The value of each action."""
+    first, second, last = params
+    hidden = relu(linear(first, obs))
+    hidden = relu(linear(second, hidden))
+    return linear(last, hidden)
 
 
 def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     params = trained(partial(init_q_network, envs), model["q_network"])
-    return greedy_policy(partial(mlp, params), epsilon=args.end_e)
+    return greedy_policy(partial(q_values, params), epsilon=args.end_e)
 
 
 def train(args: Args, run: Run) -> None:
@@ -101,11 +114,11 @@ def train(args: Args, run: Run) -> None:
 
     @jax.jit
     def update(params: Layers, target_params: Layers, moments: optax.OptState, data: dict) -> tuple:
-        target_max = mlp(target_params, data["next_obs"]).max(axis=1)
+        target_max = q_values(target_params, data["next_obs"]).max(axis=1)
         td_target = data["rewards"] + args.gamma * target_max * (1 - data["dones"])
 
         def td_loss(params: Layers) -> tuple:
-            old_value = jnp.take_along_axis(mlp(params, data["obs"]), data["actions"], axis=1)
+            old_value = jnp.take_along_axis(q_values(params, data["obs"]), data["actions"], axis=1)
             return jnp.square(old_value.squeeze(1) - td_target).mean(), old_value.mean()
 
         (loss, q_value), gradient = jax.value_and_grad(td_loss, has_aux=True)(params)
@@ -129,7 +142,7 @@ def train(args: Args, run: Run) -> None:
         if run.rng.random() < epsilon:
             actions = envs.sample_actions(run.rng)
         else:
-            actions = mlp(q_network.numpy(), obs).argmax(axis=1)
+            actions = q_values(q_network.numpy(), obs).argmax(axis=1)
         next_obs, rewards, terminated, _, info = envs.step(actions)
         if info:
             run.log_episodes(global_step, info)

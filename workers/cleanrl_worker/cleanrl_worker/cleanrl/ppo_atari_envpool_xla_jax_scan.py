@@ -8,6 +8,7 @@ the games (EnvPool's XLA interface), then over epochs and minibatches.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,13 +17,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cleanrl_worker.agents.jax_cnn import (
+from cleanrl_worker.agents.jax_layers import (
     Params,
+    conv,
     convolve,
     dense,
-    init_nature_cnn,
     linear,
-    nature_cnn,
+    relu,
+    scaled_pixels,
     unfolded_convolve,
 )
 from cleanrl_worker.kit.args import RunArgs
@@ -100,10 +102,15 @@ class Sample(NamedTuple):
 def init_agent(envs: EnvPoolEnvs, key: Array) -> Params:
     """Parameters of one trunk with two heads: action logits and the value."""
     trunk_key, actor_key, critic_key = jax.random.split(key, 3)
+    keys = jax.random.split(trunk_key, 4)
+    std = math.sqrt(2)
+    convs = [
+        conv(keys[0], 8, envs.single_observation_space.shape[0], 32, std),
+        conv(keys[1], 4, 32, 64, std),
+        conv(keys[2], 3, 64, 64, std),
+    ]
     return {
-        "trunk": init_nature_cnn(
-            trunk_key, envs.single_observation_space.shape[0], std=float(np.sqrt(2))
-        ),
+        "trunk": {"convs": convs, "hidden": dense(keys[3], 7 * 7 * 64, 512, std)},
         "actor": dense(actor_key, 512, int(envs.single_action_space.n), std=0.01),
         "critic": dense(critic_key, 512, 1, std=1.0),
     }
@@ -111,7 +118,11 @@ def init_agent(envs: EnvPoolEnvs, key: Array) -> Params:
 
 def forward(params: Params, obs: Array, convolve: Callable = convolve) -> tuple[Array, Array]:
     """Action logits and state values."""
-    hidden = nature_cnn(params["trunk"], obs, convolve)
+    first, second, third = params["trunk"]["convs"]
+    maps = relu(convolve(first, scaled_pixels(obs), stride=4))
+    maps = relu(convolve(second, maps, stride=2))
+    maps = relu(convolve(third, maps, stride=1))
+    hidden = relu(linear(params["trunk"]["hidden"], maps.reshape(len(maps), -1)))
     return linear(params["actor"], hidden), linear(params["critic"], hidden).squeeze(-1)
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cleanrl_worker.agents.jax_cnn import Params, dense, linear
+from cleanrl_worker.agents.jax_layers import Params, dense, linear
 from cleanrl_worker.kit.args import DeviceArgs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.inference import Policy, categorical_policy

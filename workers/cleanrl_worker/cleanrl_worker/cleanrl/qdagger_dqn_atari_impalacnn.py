@@ -18,7 +18,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cleanrl_worker.agents.impala import impala_cnn
 from cleanrl_worker.agents.pixels import ScaledPixels
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.atari import AtariEnvs
@@ -129,15 +128,44 @@ class TeacherNetwork(nn.Module):
         return self.network(obs)
 
 
+class ResidualBlock(nn.Module):
+    """Two convolutions that learn a change to what came in."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv0 = nn.Conv2d(channels, channels, 3, padding=1)
+        self.conv1 = nn.Conv2d(channels, channels, 3, padding=1)
+
+    def forward(self, maps: Tensor) -> Tensor:
+        return maps + self.conv1(self.conv0(maps.relu()).relu())
+
+
+def conv_sequence(channels: int, outputs: int) -> nn.Sequential:
+    """A convolution, a pooling that halves width and height, and two residual blocks."""
+    return nn.Sequential(
+        nn.Conv2d(channels, outputs, 3, padding=1),
+        nn.MaxPool2d(3, stride=2, padding=1),
+        ResidualBlock(outputs),
+        ResidualBlock(outputs),
+    )
+
+
 class QNetwork(nn.Module):
-    """From stacked frames to the value of each action."""
+    """From stacked frames to the value of each action, with the trunk of IMPALA."""
 
     def __init__(self, envs: AtariEnvs) -> None:
         super().__init__()
-        self.network = nn.Sequential(
-            impala_cnn(envs.single_observation_space.shape),
-            nn.Linear(256, int(envs.single_action_space.n)),
+        trunk = nn.Sequential(
+            ScaledPixels(),
+            conv_sequence(envs.single_observation_space.shape[0], 16),
+            conv_sequence(16, 32),
+            conv_sequence(32, 32),
+            nn.Flatten(),
+            nn.ReLU(),
+            nn.Linear(32 * 11 * 11, 256),
+            nn.ReLU(),
         )
+        self.network = nn.Sequential(trunk, nn.Linear(256, int(envs.single_action_space.n)))
 
     def forward(self, obs: Tensor) -> Tensor:
         return self.network(obs)

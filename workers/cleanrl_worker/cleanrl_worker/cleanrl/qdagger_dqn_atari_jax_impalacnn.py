@@ -17,14 +17,15 @@ from functools import partial
 
 import numpy as np
 
-from cleanrl_worker.agents.jax_cnn import (
+from cleanrl_worker.agents.jax_layers import (
     Params,
+    conv,
+    convolve,
     dense,
-    impala_cnn,
-    init_impala_cnn,
-    init_nature_cnn,
     linear,
-    nature_cnn,
+    max_pool,
+    relu,
+    scaled_pixels,
 )
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.atari import AtariEnvs
@@ -123,17 +124,41 @@ class Args(RunArgs):
 def init_q_network(envs: AtariEnvs, key: Array) -> Params:
     """Parameters of the network from stacked frames to the value of each action."""
     trunk_key, head_key = jax.random.split(key)
+    *keys, hidden_key = jax.random.split(trunk_key, 16)
     return {
-        "trunk": init_impala_cnn(trunk_key, envs.single_observation_space.shape),
+        "trunk": {
+            "sequences": [
+                init_sequence(keys[:5], envs.single_observation_space.shape[0], 16),
+                init_sequence(keys[5:10], 16, 32),
+                init_sequence(keys[10:], 32, 32),
+            ],
+            "hidden": dense(hidden_key, 11 * 11 * 32, 256),
+        },
         "head": dense(head_key, 256, int(envs.single_action_space.n)),
+    }
+
+
+def init_sequence(keys: list[Array], channels: int, outputs: int) -> Params:
+    """Parameters of a convolution and two residual blocks of two convolutions each."""
+    entry, *inner = keys
+    first, second, third, fourth = (conv(key, 3, outputs, outputs) for key in inner)
+    return {
+        "entry": conv(entry, 3, channels, outputs),
+        "blocks": [[first, second], [third, fourth]],
     }
 
 
 def init_teacher(envs: AtariEnvs, key: Array) -> Params:
     """Parameters of the network of dqn_atari_jax, which the teacher was trained with."""
     trunk_key, head_key = jax.random.split(key)
+    keys = jax.random.split(trunk_key, 4)
+    convs = [
+        conv(keys[0], 8, envs.single_observation_space.shape[0], 32),
+        conv(keys[1], 4, 32, 64),
+        conv(keys[2], 3, 64, 64),
+    ]
     return {
-        "trunk": init_nature_cnn(trunk_key, envs.single_observation_space.shape[0]),
+        "trunk": {"convs": convs, "hidden": dense(keys[3], 7 * 7 * 64, 512)},
         "head": dense(head_key, 512, int(envs.single_action_space.n)),
     }
 
@@ -141,13 +166,25 @@ def init_teacher(envs: AtariEnvs, key: Array) -> Params:
 @jax.jit
 def teacher_values(params: Params, obs: Array) -> Array:
     """The value of each action, as the teacher sees it."""
-    return linear(params["head"], nature_cnn(params["trunk"], obs))
+    first, second, third = params["trunk"]["convs"]
+    maps = relu(convolve(first, scaled_pixels(obs), stride=4))
+    maps = relu(convolve(second, maps, stride=2))
+    maps = relu(convolve(third, maps, stride=1))
+    hidden = relu(linear(params["trunk"]["hidden"], maps.reshape(len(maps), -1)))
+    return linear(params["head"], hidden)
 
 
 @jax.jit
 def q_values(params: Params, obs: Array) -> Array:
     """The value of each action."""
-    return linear(params["head"], impala_cnn(params["trunk"], obs))
+    maps = scaled_pixels(obs)
+    for sequence in params["trunk"]["sequences"]:
+        maps = max_pool(convolve(sequence["entry"], maps, padding="SAME"))
+        for first, second in sequence["blocks"]:
+            change = convolve(first, relu(maps), padding="SAME")
+            maps = maps + convolve(second, relu(change), padding="SAME")
+    hidden = relu(linear(params["trunk"]["hidden"], relu(maps.reshape(len(maps), -1))))
+    return linear(params["head"], hidden)
 
 
 class Progress:

@@ -181,6 +181,24 @@ def greedy_policy(values: Forward, epsilon: float) -> Policy:
     return act
 
 
+def expected(logits_of: Forward, atoms: Tensor) -> Forward:
+    """The mean return of each action, where a network tells how likely each return is.
+
+    Args:
+        logits_of: from observations to the logits of all atoms, those of one action side by side.
+        atoms: the returns that the logits are of.
+    """
+    returns = atoms.cpu().numpy()
+
+    def values(obs: np.ndarray) -> np.ndarray:
+        logits = logits_of(obs).reshape(len(obs), -1, len(returns))
+        weights = np.exp(logits - logits.max(axis=2, keepdims=True))
+        mean: np.ndarray = (weights @ returns) / weights.sum(axis=2)
+        return mean
+
+    return values
+
+
 def noisy_policy(action: Forward, noise: np.ndarray) -> Policy:
     """The policy of a deterministic actor, with Gaussian noise when sampled.
 
