@@ -81,3 +81,48 @@ def write_script(home: Path, name: str, body: str = SCRIPT) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.py").write_text(body)
     return home
+
+
+# As upstream wrote scripts for Gymnasium 0.28: a parser, and episodes told in `final_info`.
+OLDER_SCRIPT = """import argparse
+import os
+
+import gymnasium as gym
+import numpy as np
+from torch.utils.tensorboard import SummaryWriter
+
+
+def parse_args():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int, default=1, help="seed")
+    parser.add_argument("--cuda", type=lambda x: x == "True", default=True, nargs="?", const=True)
+    parser.add_argument("--env-id", type=str, default="CartPole-v1", help="environment")
+    parser.add_argument("--total-timesteps", type=int, default=1000, help="steps")
+    parser.add_argument("--num-envs", type=int, default=2, help="environments")
+    parser.add_argument("--fail", type=lambda x: x == "True", default=False, nargs="?", const=True)
+    return parser.parse_args()
+
+
+def make_env(env_id):
+    env = gym.make(env_id)
+    env = gym.wrappers.RecordEpisodeStatistics(env)
+    return gym.wrappers.TransformObservation(env, lambda obs: np.clip(obs, -10, 10))
+
+
+if __name__ == "__main__":
+    args = parse_args()
+    assert not args.cuda
+    if args.fail:
+        raise RuntimeError("the lights went out")
+    writer = SummaryWriter("runs/older")
+    envs = gym.vector.SyncVectorEnv([lambda: make_env(args.env_id)] * args.num_envs)
+    obs, _ = envs.reset(seed=args.seed)
+    for step in range(0, args.total_timesteps, args.num_envs):
+        obs, rewards, ends, cuts, infos = envs.step(envs.action_space.sample())
+        if "final_info" in infos:
+            for index, info in enumerate(infos["final_info"]):
+                if info and "episode" in info:
+                    assert infos["final_observation"][index].shape == obs[index].shape
+                    writer.add_scalar("charts/episodic_return", info["episode"]["r"], step)
+    writer.close()
+"""

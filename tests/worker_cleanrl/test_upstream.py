@@ -6,10 +6,14 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support import harness
 from support.trainer import Trainer, until
-from support.upstream import write_script
+from support.upstream import OLDER_SCRIPT, write_script
+
+from cleanrl_worker import older_gymnasium
+from cleanrl_worker.tools import try_upstream
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +53,50 @@ def test_what_the_script_does_not_know_is_refused(
     given = ("--env-id", "CartPole-v1", "--total-timesteps", "1000")
     said = harness.refuse(tmp_path / "no", *given, *arguments, CLEANRL_HOME=str(home))
     assert sentence in said
+
+
+def test_a_script_for_an_older_gymnasium_runs_and_logs_its_returns(
+    home: Path, tmp_path: Path
+) -> None:
+    """Argparse, `final_info`, wrappers with old signatures: nothing of the script is changed."""
+    write_script(home, "older", OLDER_SCRIPT)
+    words = ("--algo", "cleanrl:older", "--env-id", "CartPole-v1", "--total-timesteps", "600")
+    worker = harness.run(tmp_path / "run", *words, CLEANRL_HOME=str(home))
+    values = worker.events("metrics")[-1]["values"]
+    assert values["episodes"] > 10
+    assert 5 < values["episodic_return"] < 100
+    failing = harness.start(tmp_path / "no", *words, "--", "--fail", CLEANRL_HOME=str(home))
+    assert failing.wait() == 1
+    last = failing.events("run_failed")[-1]
+    assert last["reason"] == "RuntimeError: the lights went out", "the reason is the exception"
+
+
+def test_a_script_whose_packages_are_missing_is_refused(home: Path, tmp_path: Path) -> None:
+    """Before it starts, with the names; the tool says the same of every script of a checkout."""
+    write_script(home, "lacking", "import gym\nimport no_such_package\n" + OLDER_SCRIPT)
+    words = ("--algo", "cleanrl:lacking", "--env-id", "CartPole-v1", "--total-timesteps", "600")
+    said = harness.refuse(tmp_path / "no", *words, CLEANRL_HOME=str(home))
+    assert "imports gym, no_such_package, not installed here" in said
+    assert try_upstream.main([str(home)]) == 0
+
+
+def test_infos_of_ended_episodes_get_their_old_shape() -> None:
+    """A dictionary for each environment whose episode ended, None for the others."""
+    infos = {
+        "final_obs": np.array([None, 1.0], dtype=object),
+        "_final_obs": np.array([False, True]),
+        "final_info": {
+            "episode": {"r": np.array([0.0, 9.0]), "_r": np.array([False, True])},
+            "_episode": np.array([False, True]),
+            "lives": np.array([0, 0]),
+            "_lives": np.array([False, False]),
+        },
+        "_final_info": np.array([False, True]),
+    }
+    told = older_gymnasium.with_old_names(infos, 2)
+    assert list(told["final_info"]) == [None, {"episode": {"r": 9.0}}]
+    assert told["final_observation"][1] == 1.0
+    assert older_gymnasium.with_old_names({"x": 1}, 2) == {"x": 1}
 
 
 def test_cancelling_it_flushes_its_writers(home: Path, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from statistics import fmean
 from types import ModuleType
 from typing import Any, SupportsFloat
@@ -43,7 +44,7 @@ def wait_for_go() -> Bridge:
 def listen_to_summary_writers(bridge: Bridge, total: int) -> None:
     """Report every scalar a `SummaryWriter` is given, at most once a second."""
     collector = _Collector(bridge, total)
-    _when_imported(_WRITERS, lambda module: _wrap_writer(module, collector))
+    when_imported(_WRITERS, lambda module: _wrap_writer(module, collector))
 
 
 def spare_wandb(bridge: Bridge) -> None:
@@ -59,7 +60,17 @@ def spare_wandb(bridge: Bridge) -> None:
         setattr(module, "init", init)  # noqa: B010
 
     if os.environ.get("WANDB_RUN_ID"):
-        _when_imported(("wandb",), wrap)
+        when_imported(("wandb",), wrap)
+
+
+def track_offline(arguments: Sequence[str]) -> None:
+    """Let `--track` work without a key: what is tracked stays on this machine."""
+    asked = "--track" in arguments
+    # A key of `wandb login` is in the file that programs read passwords from.
+    known = os.environ.get("WANDB_API_KEY") or (Path.home() / ".netrc").exists()
+    if asked and not known and "WANDB_MODE" not in os.environ:
+        os.environ["WANDB_MODE"] = "offline"
+        print("no W&B key: --track stays offline; set WANDB_API_KEY to sync", file=sys.stderr)
 
 
 class _Collector:
@@ -170,7 +181,7 @@ def _wrap_writer(module: ModuleType, collector: _Collector) -> None:
     writer.add_scalar, writer.close, writer._mosaic_listens = add_scalar, close, True
 
 
-def _when_imported(names: tuple[str, ...], act: Callable[[ModuleType], None]) -> None:
+def when_imported(names: tuple[str, ...], act: Callable[[ModuleType], None]) -> None:
     """Act on modules now if they are loaded, else right after their import."""
     for name in names:
         if name in sys.modules:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from cleanrl_worker.resolution import Script
 from mosaic.config.json_types import JsonValue
 from mosaic.workers import Problem
 
-BAD_COMBINATION, NO_TEACHER = "CFG136", "CFG137"
+BAD_COMBINATION, NO_TEACHER, MISSING_IMPORT = "CFG136", "CFG137", "CFG138"
 _TEACHERS = ("teacher_policy", "teacher_trajectories")
 
 
@@ -19,12 +20,29 @@ def problems(config: CleanRLWorkerConfig, script: Script) -> Iterator[Problem]:
     """Every combination that the script itself would refuse once it has started."""
     # Upstream's scripts have the same names for things of their own.
     if not script.bundled:
+        yield from _import_problems(script)
         return
     values = _values(config, script)
     yield from _batch_problems(script.name, values)
     if config.mode == "train":
         yield from _length_problems(values)
     yield from _teacher_problems(script.name, values)
+
+
+def _import_problems(script: Script) -> Iterator[Problem]:
+    """Packages that a foreign script imports and that are not here: it could only fail."""
+    folders = (script.path.parent, script.path.parent.parent)
+    # Modules of its own checkout, such as `cleanrl_utils`, are found when it runs.
+    beside = {path.stem for folder in folders for path in folder.iterdir()}
+    missing = [
+        name
+        for name in sorted(script.schema.imports - beside)
+        if importlib.util.find_spec(name) is None
+    ]
+    if missing:
+        hint = "; gym is the old package that Gymnasium has replaced" if "gym" in missing else ""
+        text = f"{script.name} imports {', '.join(missing)}, not installed here{hint}"
+        yield problem("algo", MISSING_IMPORT, text)
 
 
 def _values(config: CleanRLWorkerConfig, script: Script) -> dict[str, JsonValue]:

@@ -6,6 +6,7 @@ the bridge by themselves; for any other script its summary writer is listened to
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import os
 import runpy
@@ -29,21 +30,39 @@ def run(target: str, arguments: Sequence[str]) -> None:
     answer_when_asked()
     _show_frames()
     if target.startswith(OWN_PREFIXES):
+        # A warm process may have imported it; as a program it has to run from its first line.
+        sys.modules.pop(target, None)
         runpy.run_module(target, run_name="__main__", alter_sys=True)
         return
-    from cleanrl_worker.foreign_scripts import listen_to_summary_writers, spare_wandb, wait_for_go
+    _run_foreign(target, arguments)
+
+
+def _run_foreign(target: str, arguments: Sequence[str]) -> None:
+    """Run a script that knows nothing of us; why it fails is told like our own failures."""
+    from cleanrl_worker import foreign_scripts, older_gymnasium
 
     signal.signal(signal.SIGTERM, _leave)
-    bridge = wait_for_go()
-    listen_to_summary_writers(bridge, _total_timesteps(arguments))
-    spare_wandb(bridge)
-    if target.endswith(".py"):
-        path = Path(target)
-        sys.path.insert(0, str(path.parent))
-        sys.path.insert(0, str(path.parent.parent))
-        runpy.run_path(str(path), run_name="__main__")
+    bridge = foreign_scripts.wait_for_go()
+    foreign_scripts.listen_to_summary_writers(bridge, _total_timesteps(arguments))
+    foreign_scripts.spare_wandb(bridge)
+    foreign_scripts.track_offline(arguments)
+    path = Path(target) if target.endswith(".py") else None
+    if path is None:
+        spec = importlib.util.find_spec(target)
+        older_gymnasium.support(Path(spec.origin) if spec and spec.origin else None)
     else:
-        runpy.run_module(target, run_name="__main__", alter_sys=True)
+        older_gymnasium.support(path)
+    try:
+        if path is None:
+            runpy.run_module(target, run_name="__main__", alter_sys=True)
+        else:
+            sys.path.insert(0, str(path.parent))
+            sys.path.insert(0, str(path.parent.parent))
+            runpy.run_path(str(path), run_name="__main__")
+    except Exception as error:
+        text = " ".join(str(error).split())
+        bridge.send("run_failed", reason=f"{type(error).__name__}: {text}"[:500])
+        raise
 
 
 def _show_frames() -> None:

@@ -8,6 +8,7 @@ documentation can read them with ``ast`` in milliseconds, with no torch in the p
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -37,12 +38,23 @@ class Argument:
 
 @dataclass(frozen=True)
 class ScriptSchema:
-    """What a script says about itself."""
+    """What a script says about itself.
+
+    Attributes:
+        path: Its file.
+        arguments: Its arguments, in order.
+        algorithm: Its `ALGORITHM`.
+        smoke: Its `SMOKE`.
+        spells_truth: Whether its switches take a word: `--cuda False` instead of `--no-cuda`.
+        imports: The packages it imports at its top level.
+    """
 
     path: Path
     arguments: dict[str, Argument]
     algorithm: dict[str, Any]
     smoke: dict[str, Any]
+    spells_truth: bool = False
+    imports: frozenset[str] = frozenset()
 
 
 def script_names() -> list[str]:
@@ -77,7 +89,50 @@ def _read_schema(path: Path, modified: int) -> ScriptSchema:
     # Inherited arguments keep their place at the end, also where the script changes a default.
     arguments = {name: own.get(name, argument) for name, argument in inherited.items()}
     ordered = {**{n: a for n, a in own.items() if n not in inherited}, **arguments}
-    return ScriptSchema(path, ordered, literals.get("ALGORITHM", {}), literals.get("SMOKE", {}))
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    # Older scripts of upstream declare their arguments in a parser instead of a class.
+    parsed = {} if ordered else _parser_arguments(tree)
+    return ScriptSchema(
+        path,
+        ordered or parsed,
+        literals.get("ALGORITHM", {}),
+        literals.get("SMOKE", {}),
+        spells_truth=bool(parsed),
+        imports=frozenset(_imports(tree)),
+    )
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0]
+
+
+def _parser_arguments(tree: ast.Module) -> dict[str, Argument]:
+    """The arguments of an `argparse` parser, as far as they are literals."""
+    found: dict[str, Argument] = {}
+    for node in ast.walk(tree):
+        called = node.func if isinstance(node, ast.Call) else None
+        if not isinstance(called, ast.Attribute) or called.attr != "add_argument":
+            continue
+        assert isinstance(node, ast.Call)
+        flag = _value(node.args[0]) if node.args else ""
+        if not isinstance(flag, str) or not flag.startswith("--"):
+            continue
+        options = {item.arg: item.value for item in node.keywords if item.arg}
+        default = _value(options["default"]) if "default" in options else None
+        text = str(_value(options["help"])) if "help" in options else ""
+        name = flag.removeprefix("--").replace("-", "_")
+        found[name] = Argument(name, _parsed_type(options, default), default, text, None)
+    return found
+
+
+def _parsed_type(options: dict[str, ast.expr], default: object) -> str:
+    given = options.get("type")
+    kind = given.id if isinstance(given, ast.Name) else "bool" if given is not None else "str"
+    return f"{kind} | None" if default is None else kind
 
 
 @cache

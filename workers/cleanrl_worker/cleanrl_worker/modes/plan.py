@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from cleanrl_worker.config import CleanRLWorkerConfig
-from mosaic.config.flags import as_words
+from mosaic.config.flags import as_words, flag_of
 from mosaic.config.json_types import JsonValue
 from mosaic.workers import Problem
 
@@ -23,6 +23,7 @@ class Plan:
         values: Its arguments, by name.
         takes_values: Whether it accepts them as values (`kit.handover`); upstream's scripts, which
             know nothing of us, read flags.
+        spells_truth: Whether its switches take a word, as those of `argparse` scripts do.
         pipeline: A shell script that bash runs instead; it has no bridge.
         environment: Variables beside those of the worker process.
         obeys: Whether it pauses on request; any other is stopped by signal.
@@ -34,6 +35,7 @@ class Plan:
     target: str = ""
     values: Mapping[str, JsonValue] = field(default_factory=dict)
     takes_values: bool = False
+    spells_truth: bool = False
     pipeline: Path | None = None
     environment: dict[str, str] = field(default_factory=dict)
     obeys: bool = True
@@ -53,7 +55,12 @@ class Plan:
 
     def words(self) -> list[str]:
         """The arguments as flags."""
-        return [word for name, value in self.values.items() for word in as_words(name, value)]
+        return [word for name, value in self.values.items() for word in self._spelled(name, value)]
+
+    def _spelled(self, name: str, value: JsonValue) -> list[str]:
+        if self.spells_truth and isinstance(value, bool):
+            return [flag_of(name), str(value)]
+        return as_words(name, value)
 
     def start_words(self) -> list[str]:
         """The flags that the target is started with: none where it takes values."""

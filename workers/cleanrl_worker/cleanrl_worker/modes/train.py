@@ -57,6 +57,7 @@ def plan(config: CleanRLWorkerConfig, run_dir: Path) -> Plan:
         target=chosen.target,
         values=arguments(config, chosen, run_dir),
         takes_values=chosen.bundled,
+        spells_truth=chosen.schema.spells_truth,
         environment=environment,
         obeys=chosen.bundled,
         saves=chosen.bundled,
