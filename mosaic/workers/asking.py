@@ -11,14 +11,13 @@ import concurrent.futures
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict, cast
+from typing import TYPE_CHECKING, cast
 
 from mosaic.config.model import TrainRunConfig
 from mosaic.errors import FenceError, HookError, Problem, StorageError
 from mosaic.system import fenced
 from mosaic.workers import acceptance, fitting, hooks, strangers
 from mosaic.workers.capabilities import WorkerCapabilities
-from mosaic.workers.discovery import DiscoveredWorker, discover
 from mosaic.workers.facts import AlgorithmFacts
 
 if TYPE_CHECKING:
@@ -27,90 +26,9 @@ if TYPE_CHECKING:
 UNUSABLE_WORKER, SPACES_DO_NOT_FIT = "CFG105", "CFG115"
 # For a person and a gRPC message; a worker that says more has lost its way.
 _MOST_PROBLEMS, _LONGEST_TEXT = 1000, 2000
-# For each package. A little more real time than discovery itself gives a package that hangs: only
-# one that cannot be left alone, because it holds the interpreter's lock, is stopped from outside.
-_DESCRIBE = fenced.Limits(cpu_s=8, wall_s=15.0, memory_mb=2048)
 # What a check may take beside real time. The bundled ones compute for milliseconds, but start
 # programs that list environments, and those inherit the limit on memory.
 _CHECK_CPU_S, _CHECK_MEMORY_MB = 10, 4096
-
-
-class _Found(TypedDict):
-    """What the helper says of one worker."""
-
-    worker_type: str
-    display_name: str
-    capabilities: str
-    problem: str
-    package: str
-    algorithms: list[str]
-    unlisted: str
-
-
-def discover_fenced() -> dict[str, DiscoveredWorker]:
-    """What `discover` finds, without importing a worker into this process.
-
-    A new interpreter also sees what was installed since this one started. It announces each
-    package before it loads it: when it has to be stopped, the last one is to blame, and the next
-    interpreter leaves it out.
-    """
-    unloadable: dict[str, JsonValue] = {}
-    while True:
-        loading = ""
-
-        def announce(package: "JsonValue") -> bytes:
-            nonlocal loading
-            loading = str(package)
-            return b""
-
-        try:
-            said = fenced.call(f"{__name__}:list_workers", dict(unloadable), _DESCRIBE, announce)
-        except FenceError as error:
-            if not loading or loading in unloadable:
-                raise
-            unloadable[loading] = str(error)
-        else:
-            found = [_read(cast("_Found", item)) for item in cast("list[JsonValue]", said)]
-            return {worker.worker_type: worker for worker in found}
-
-
-def list_workers(unloadable: "JsonValue", ask: fenced.Ask) -> "JsonValue":
-    """Behind the fence: every worker, those in `unloadable` without loading them."""
-    found = discover(cast("dict[str, str]", unloadable), ask)
-    return [cast("JsonValue", _told(worker, ask)) for worker in found.values()]
-
-
-def _told(worker: DiscoveredWorker, ask: fenced.Ask) -> _Found:
-    names: list[str] = []
-    unlisted = ""
-    if worker.capabilities and worker.capabilities.algorithms:
-        ask(worker.entry)
-        try:
-            names = hooks.algorithms(worker.capabilities)
-        except HookError as error:
-            unlisted = str(error)
-    return _Found(
-        worker_type=worker.worker_type,
-        display_name=worker.display_name,
-        capabilities=worker.capabilities.to_json() if worker.capabilities else "",
-        problem=worker.problem,
-        package=worker.package,
-        algorithms=names,
-        unlisted=unlisted,
-    )
-
-
-def _read(said: _Found) -> DiscoveredWorker:
-    text = said["capabilities"]
-    return DiscoveredWorker(
-        said["worker_type"],
-        said["display_name"],
-        WorkerCapabilities.from_json(text) if text else None,
-        said["problem"],
-        said["package"],
-        algorithms=tuple(said["algorithms"]),
-        unlisted=said["unlisted"],
-    )
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from support.trainer import Trainer, trainers, until
 
 from mosaic.errors import InvalidConfigError
 from mosaic.system.processes import process_state
-from mosaic.workers.asking import discover_fenced
+from mosaic.workers.listing import discover_fenced
 
 _PACKAGE = """
 import os

@@ -15,8 +15,9 @@ from mosaic.trainer.loop.live import LiveRuns
 from mosaic.trainer.storage.journal import Journal
 from mosaic.trainer.storage.registry import Registry, StoredRun, Vitals
 from mosaic.workers import discovery
-from mosaic.workers.asking import WorkerChecks, discover_fenced
+from mosaic.workers.asking import WorkerChecks
 from mosaic.workers.discovery import DiscoveredWorker
+from mosaic.workers.listing import discover_fenced
 
 
 class Submissions:

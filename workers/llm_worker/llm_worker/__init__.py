@@ -28,10 +28,19 @@ def get_worker_metadata() -> WorkerCapabilities:
         modes=("train", "resume_training", "arena"),
         estimated_memory_mb=300,
         validator="llm_worker.validation:problems",
-        algorithms="llm_worker.catalog:algorithms",
+        algorithms="llm_worker:algorithms",
         describe="llm_worker.catalog:describe",
         environments="llm_worker.catalog:environments",
         dry_run="llm_worker.catalog:dry_run",
         check_config=json.dumps({"long": long, "short": short}),
         install_hint="make setup-llm",
     )
+
+
+def algorithms() -> list[str]:
+    """What `mosaic train` can be asked for.
+
+    Here and not in the catalog, because the daemon asks for it when it starts: the catalog
+    imports the settings, and with them pydantic.
+    """
+    return [WORKER]

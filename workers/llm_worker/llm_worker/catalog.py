@@ -39,11 +39,6 @@ _DRY_RUN_LIMIT_S = 180.0
 _HIDDEN_FIELDS = ("mode", "checkpoint_path")
 
 
-def algorithms() -> list[str]:
-    """What `mosaic train` can be asked for."""
-    return [ALGORITHM]
-
-
 def describe(algo: str) -> dict[str, object]:
     """The worker's settings and what it can act on.
 

@@ -21,7 +21,7 @@ def get_worker_metadata() -> WorkerCapabilities:
         estimated_memory_mb=200,
         modes=("train", "resume_training", "policy_eval"),
         validator="spade_bdi_rl_worker.validation:problems",
-        algorithms="spade_bdi_rl_worker.catalog:algorithms",
+        algorithms="spade_bdi_rl_worker:algorithms",
         describe="spade_bdi_rl_worker.catalog:describe",
         environments="spade_bdi_rl_worker.catalog:environments",
         dry_run="spade_bdi_rl_worker.catalog:dry_run",
@@ -33,3 +33,12 @@ def get_worker_metadata() -> WorkerCapabilities:
         ),
         install_hint="make setup-spade",
     )
+
+
+def algorithms() -> list[str]:
+    """What `mosaic train` can be asked for.
+
+    Here and not in the catalog, because the daemon asks for it when it starts: the catalog
+    imports the settings, and with them pydantic.
+    """
+    return ["spade_bdi"]

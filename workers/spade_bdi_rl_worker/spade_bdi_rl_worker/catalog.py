@@ -36,11 +36,6 @@ _PATHS = frozenset({"plan", "coach_plan", "checkpoint_path", "policy_path"})
 _DRY_RUN_LIMIT_S = 60.0
 
 
-def algorithms() -> list[str]:
-    """What `mosaic train` can be asked for."""
-    return [ALGORITHM]
-
-
 def describe(algo: str) -> dict[str, object]:
     """The worker's settings and what it can act on.
 
