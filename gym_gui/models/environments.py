@@ -15,6 +15,7 @@ _TITLES = {
     "dm_control": "DeepMind Control",
     "minigrid": "MiniGrid",
     "babyai": "BabyAI",
+    "mosaic": "Games of our own",
     "atari": "Atari",
     "procgen": "Procgen",
     "envpool": "EnvPool",

@@ -255,5 +255,5 @@ class PlayPanel(QWidget):
 
 
 def _playable(item: Mapping[str, str]) -> bool:
-    drawn_elsewhere = item["family"] in ("dm_control", "procgen")
+    drawn_elsewhere = item["family"] in ("dm_control", "procgen", "mosaic")
     return not drawn_elsewhere and not item["id"].endswith("NoFrameskip-v4")

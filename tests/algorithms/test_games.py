@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import gymnasium as gym
 import numpy as np
 import pytest
 
+from cleanrl_worker import catalog, get_worker_metadata
 from cleanrl_worker.games.catch import FIRE, LEFT, NOOP, RIGHT
 from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.checkpoints import to_plain
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.sampling import Random
+from mosaic.workers.facts import AlgorithmFacts, EnvironmentFacts
+from mosaic.workers.fitting import misfit
 
 CATCH = "mosaic/Catch-v0"
 
@@ -84,3 +89,18 @@ def test_a_game_that_does_not_exist_is_refused_with_the_nearest() -> None:
     """A typing mistake leads to the game that was meant."""
     with pytest.raises(UsageError, match="mosaic/Catch-v0"):
         AtariEnvs("mosaic/Cach-v0", 1)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "env_id", "observations"),
+    [("ppo_atari", CATCH, "image"), ("ppo_trxl", "mosaic/Recall-v0", "vector")],
+)
+def test_our_games_are_listed_and_fit_what_learns_them(
+    algorithm: str, env_id: str, observations: str
+) -> None:
+    """Forms offer them, and the platform accepts a run in them."""
+    listed = catalog.environment(env_id)
+    facts = {"family": "mosaic", "actions": "discrete", "observations": observations}
+    assert listed == {"id": env_id, **facts}
+    said = cast(AlgorithmFacts, catalog.describe(algorithm))
+    assert misfit(get_worker_metadata(), cast(EnvironmentFacts, listed), said) == ""

@@ -27,6 +27,7 @@ def get_worker_metadata() -> WorkerCapabilities:
             "dm_control",
             "minigrid",
             "babyai",
+            "mosaic",
         ),
         action_spaces=("discrete", "continuous"),
         observation_spaces=("vector", "image"),

@@ -25,6 +25,8 @@ from mosaic.workers.facts import ArgumentFacts
 
 # Packages that register environments; their versions make the key of the cached list.
 _PACKAGES = ("gymnasium", "ale-py", "minigrid", "mujoco", "shimmy", "dm-control", "box2d")
+_HERE = Path(__file__).resolve().parent
+_OWN_SOURCES = ("games/__init__.py", "tools/list_environments.py")
 _LISTING_LIMIT_S = 120.0
 # Arguments that name files of the user's, relative to where a command is typed.
 _PATHS = frozenset({"teacher_policy", "teacher_trajectories"})
@@ -122,7 +124,9 @@ def _fingerprint_of(folders: tuple[int, ...]) -> str:
     An installation changes the folders of `sys.path`, so their times are the key.
     """
     installed = [(name, _version(name)) for name in _PACKAGES]
-    text = json.dumps([sys.version, installed])
+    # Our own games and what is listed of all are part of the answer too.
+    own = [(_HERE / name).read_text(encoding="utf-8") for name in _OWN_SOURCES]
+    text = json.dumps([sys.version, installed, own])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -28,6 +28,7 @@ def family(env_id: str, entry_point: str) -> str:
         "MiniGrid-": "minigrid",
         "BabyAI-": "babyai",
         "dm_control/": "dm_control",
+        "mosaic/": "mosaic",
     }
     for prefix, name in prefixes.items():
         if env_id.startswith(prefix):
@@ -39,7 +40,7 @@ def family(env_id: str, entry_point: str) -> str:
 
 
 def _register_everything() -> None:
-    for module in ("ale_py", "minigrid", "shimmy"):
+    for module in ("ale_py", "minigrid", "shimmy", "cleanrl_worker.games"):
         with contextlib.suppress(ImportError):
             __import__(module)
 
