@@ -106,7 +106,7 @@ def resume(run: str, detach: bool, as_json: bool) -> int:
 @llm.command("make-model")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--episodes", type=click.IntRange(1), default=26_000, show_default=True)
-@click.option("--steps", type=click.IntRange(1), default=12_000, show_default=True)
+@click.option("--steps", type=click.IntRange(1), default=6_860, show_default=True)
 @click.option("--batch", type=click.IntRange(1), default=512, show_default=True)
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--device", default="", help="cpu or cuda (default: cuda if there is one).")

@@ -2,9 +2,14 @@
 
 import json
 import os
+import random
 import signal
+from collections import Counter
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
+import pytest
 from support.chat_server import ChatServer, chat_server
 from support.trainer import Trainer, until
 
@@ -93,14 +98,73 @@ def test_kills_of_daemon_and_worker_change_nothing_in_the_record(trainer: Traine
     assert len(fetch_episode(trainer.client, last, 0)) == 12
 
 
+KILLS = 30
+
+
+@pytest.mark.prove
+def test_thirty_runs_with_kills_at_random_steps_end_alike(trainer: Trainer) -> None:
+    """Worker, daemon or model server dies at a random step; the records are the undisturbed ones.
+
+    The embedded model plays BabyAI; a run whose worker was killed is continued by another run.
+    """
+    chance = random.Random(11)
+    config = build.train(
+        WORKER,
+        "llm",
+        env_id="BabyAI-PickupLoc-v0",
+        seed=1,
+        parameters={"episodes": 4, "frames": False},
+    )
+    whole = trainer.client.submit(config).run_id
+    trainer.ended(whole)
+    wanted = _record(trainer, whole)
+    killed: Counter[str] = Counter()
+    for _ in range(KILLS):
+        victim = chance.choice(("worker", "server", "daemon"))
+        run_id = trainer.client.submit(config).run_id
+        step = chance.randrange(1, len(wanted) - 4)
+        path = trainer.directory(run_id).path / "llm" / "steps.jsonl"
+        until(partial(_has_lines, path, step), f"{run_id} takes {step} steps")
+        if victim == "daemon":
+            trainer.kill()
+            trainer.start()
+        else:
+            module = b"llm_worker.cli" if victim == "worker" else b"llm_worker.embedded.serve"
+            with suppress(ProcessLookupError, AssertionError):
+                os.kill(_process(run_id, module), signal.SIGKILL)
+                killed[victim] += 1
+        record = trainer.ended(run_id)
+        if record.outcome != "completed":
+            assert victim == "worker"
+            before = build.read_config(trainer.client.config(run_id))
+            again = build.resume(before, trainer.client.get(run_id))
+            run_id = trainer.client.submit(again, parent_run_id=run_id).run_id
+            assert trainer.ended(run_id).outcome == "completed"
+        assert _record(trainer, run_id) == wanted
+        records = RunRecords(trainer.directory(run_id).path)
+        records.close()
+        asked = [request for taken in records.done for request in taken.requests]
+        assert len(records.replies) == len(set(asked))
+    assert killed["worker"] > 3
+    assert killed["server"] > 3
+
+
+def _has_lines(path: Path, count: int) -> bool:
+    return path.exists() and path.read_bytes().count(b"\n") >= count
+
+
 def _worker(run_id: str) -> int:
-    """The process that plays: the one whose command line names the worker's module."""
+    return _process(run_id, b"llm_worker.cli")
+
+
+def _process(run_id: str, module: bytes) -> int:
+    """A process of a run by the module in its command line."""
     for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
             words = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")
             environment = Path(f"/proc/{entry}/environ").read_bytes()
         except OSError:
             continue
-        if b"llm_worker.cli" in words and f"MOSAIC_RUN_ID={run_id}".encode() in environment:
+        if module in words and f"MOSAIC_RUN_ID={run_id}".encode() in environment:
             return int(entry)
-    raise AssertionError("no worker runs")
+    raise AssertionError(f"no process of {module.decode()} runs")

@@ -121,7 +121,7 @@ def test_hooks_that_do_not_load_are_caught() -> None:
     assert "no_such_module" in results["hooks"].detail
 
 
-@pytest.mark.parametrize("name", ["example", "cleanrl", "human", "spade_bdi"])
+@pytest.mark.parametrize("name", ["example", "cleanrl", "human", "llm", "spade_bdi"])
 def test_our_own_workers_keep_the_contract(name: str) -> None:
     """Every worker of this repository passes every rule."""
     results = list(check_worker(name))

@@ -14,7 +14,7 @@ from llm_worker.errors import ModelError
 from llm_worker.play.actions import Json
 from llm_worker.play.answers import Way
 from llm_worker.play.budget import Spent
-from llm_worker.play.client import ChatClient, Patience
+from llm_worker.play.client import ChatClient, Patience, StoppedError
 from llm_worker.play.game import EpisodeResult, Game, first_request, sampling_of
 from llm_worker.play.models import EMBEDDED, SCRIPTED, Model, find_model
 from llm_worker.play.probe import probe
@@ -134,7 +134,10 @@ def play(process: LlmProcess, settings: Settings) -> None:
     log = process.run_dir / FOLDER / "server.log"
     try:
         with _client(settings, model, log, lambda: not process.stopping) as client:
-            way, spent = _way(settings, model, client, records)
+            try:
+                way, spent = _way(settings, model, client, records)
+            except StoppedError:
+                return
             game = Game(
                 settings,
                 model,

@@ -92,6 +92,9 @@ class EmbeddedServer:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors or subprocess.DEVNULL,
+                # A cancelled run's whole group gets SIGTERM, and the worker may still need an
+                # answer for its step. The server ends with the worker, when its stdin closes.
+                start_new_session=True,
             )
         finally:
             if errors is not None:

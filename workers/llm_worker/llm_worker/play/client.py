@@ -41,6 +41,10 @@ class Answered:
     attempts: int
 
 
+class StoppedError(Exception):
+    """The run is asked to stop while a request fails: no failure of the server's."""
+
+
 class ChatClient:
     """Talks to one server.
 
@@ -73,6 +77,7 @@ class ChatClient:
 
         Raises:
             ModelError: The server refuses it, or all attempts failed.
+            StoppedError: The run is asked to stop before there is a reply.
         """
         deadline = time.monotonic() + self._patience.limit_s
         attempt = 0
@@ -81,15 +86,18 @@ class ChatClient:
             attempt += 1
             if isinstance(outcome, Reply):
                 return Answered(outcome, attempt)
+            if not self._keep_waiting():
+                raise StoppedError
             if not outcome.temporary:
                 raise ModelError(outcome.reason, outcome.hint)
             wait = next_wait(attempt - 1, outcome.wait_s, self._chance)
             tries_left = attempt <= self._patience.retries
-            if not tries_left or time.monotonic() + wait > deadline or not self._wait(wait):
+            if not tries_left or time.monotonic() + wait > deadline:
                 raise ModelError(
                     f"no usable reply after {attempt} attempts; the last one: {outcome.reason}",
                     "everything is kept; continue with: mosaic llm resume RUN",
                 )
+            self._wait(wait)
 
     def __enter__(self) -> ChatClient:
         return self
@@ -140,11 +148,10 @@ class ChatClient:
             return read_failure(response.status_code, bytes(content), retry_after)
         return read_reply(bytes(content))
 
-    def _wait(self, seconds: float) -> bool:
+    def _wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
             if not self._keep_waiting():
-                return False
+                raise StoppedError
             # In short pieces: a run that is cancelled must not wait for a failing server.
             time.sleep(min(0.1, left))
-        return True

@@ -12,7 +12,7 @@ from llm_worker.errors import RecordError
 from llm_worker.play.actions import Json
 from llm_worker.play.answers import Decision, Invalid, Way, as_written, read_answer
 from llm_worker.play.budget import Limits, Spent, exhausted
-from llm_worker.play.client import Answered
+from llm_worker.play.client import Answered, StoppedError
 from llm_worker.play.models import Model
 from llm_worker.play.prompts import (
     Prompts,
@@ -130,6 +130,9 @@ class Game:
                     record = self._replay(recorded[number], number)
                 else:
                     record = self._step(episode, number, turns)
+            except StoppedError:
+                outcome = "stopped"
+                break
             except BudgetSpentError as error:
                 self.budget_reason = str(error)
                 outcome = "budget"
