@@ -14,9 +14,11 @@ from mosaic.workers.discovery import DiscoveredWorker, discover
 if TYPE_CHECKING:
     from mosaic.config.json_types import JsonValue
 
-# For each package. A little more real time than discovery itself gives a package that hangs: only
-# one that cannot be left alone, because it holds the interpreter's lock, is stopped from outside.
-_DESCRIBE = fenced.Limits(cpu_s=8, wall_s=15.0, memory_mb=2048)
+# For each package. Discovery itself leaves one that waits alone after ten seconds; one that
+# computes for ever is ended by the kernel. The real time is for what does neither, and has to be
+# long: on a machine with twenty times as much to do as it can, an interpreter takes ten seconds to
+# start.
+_DESCRIBE = fenced.Limits(cpu_s=8, wall_s=60.0, memory_mb=2048)
 
 
 class _Found(TypedDict):
@@ -51,7 +53,8 @@ def discover_fenced() -> dict[str, DiscoveredWorker]:
             said = fenced.call(f"{__name__}:list_workers", dict(unloadable), _DESCRIBE, announce)
         except FenceError as error:
             if not loading or loading in unloadable:
-                raise
+                text = f"the installed workers cannot be listed: {error}"
+                raise FenceError(text, error.final) from None
             unloadable[loading] = str(error)
         else:
             found = [_read(cast("_Found", item)) for item in cast("list[JsonValue]", said)]

@@ -51,8 +51,9 @@ _NOTES = frozenset({"note", "curriculum_stage", "phase_started"})
 # Each note is an event and so an fsync; a worker that floods must not slow the others down.
 _NOTES_A_TURN = 50
 # What one run may take of a turn, in lines of plain output. A line of ours is parsed, an event is
-# brought to the disk: 50 events, or 2,000 heartbeats, then the others have their turn.
-_COST_OF_A_LINE, _COST_OF_AN_EVENT, _COST_OF_A_TURN = 10, 400, 20_000
+# brought to the disk: 75 events, or 3,000 heartbeats, then the others have their turn. More than
+# all the notes of a turn cost, so that a flood of them is counted away instead of being stored.
+_COST_OF_A_LINE, _COST_OF_AN_EVENT, _COST_OF_A_TURN = 10, 400, 30_000
 _MAX_METRICS = 200
 _LONGEST_PLACE = 300
 _LONGEST_TEXT = 2000
@@ -220,7 +221,9 @@ def _log_lines(run: Run, watch: Watch, settings: Settings, now: Now) -> Iterator
             parsed = parse_line(line, run.run_id, watch.vitals.log_seq)
             noted = isinstance(parsed, LifecycleLine) and parsed.event in _NOTES
             notes += noted
-            if isinstance(parsed, QuarantinedLine) or (noted and notes > _NOTES_A_TURN):
+            if noted and notes > _NOTES_A_TURN:
+                parsed = QuarantinedLine("more notes than one turn takes")
+            if isinstance(parsed, QuarantinedLine):
                 _quarantine(watch, 1)
             elif isinstance(parsed, LifecycleLine):
                 yield from _lifecycle_line(run, watch, parsed, settings, now)
