@@ -144,6 +144,7 @@ class WandbSection(Section):
         ("wandb_project_name", "Project", "cleanRL"),
         ("wandb_entity", "Entity (team)", "your default"),
         ("wandb_run_name", "Run name", "the run's own"),
+        ("wandb_email", "E-mail", "your account's"),
         ("wandb_api_key", "API key", "from WANDB_API_KEY or wandb login"),
     )
 

@@ -139,6 +139,15 @@ class TrainForm(WorkerForm):
 
     def set_actor(self, actor: Actor) -> None:
         self.choice.set_actor(actor)
+        # What the worker would ignore is not offered; the daemon would refuse it.
+        options = actor.capabilities.options if actor.capabilities else ()
+        for box, part, option in (
+            (self.wandb.track, self.wandb, "wandb"),
+            (self.view.video, self.view.video, "video"),
+        ):
+            part.setVisible(option in options)
+            if option not in options:
+                box.setChecked(False)
 
     @property
     def described(self) -> str:
@@ -282,7 +291,10 @@ class TrainForm(WorkerForm):
         )
 
     def show_refusal(self, problems: list[Problem]) -> None:
-        lines = [f"{problem.pointer.rpartition('/')[2]}: {problem.message}" for problem in problems]
+        lines = [
+            f"{problem.pointer.rpartition('/')[2]}: {problem.message} [{problem.code}]"
+            for problem in problems
+        ]
         for problem in problems:
             name = problem.pointer.rpartition("/")[2]
             editor = self.parameters.editor(name)

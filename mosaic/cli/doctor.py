@@ -1,6 +1,7 @@
 """`mosaic doctor`: what is installed, what is missing, and the command that helps."""
 
 import importlib.util
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -21,6 +22,9 @@ from mosaic.trainer.launch import hardware
 from mosaic.workers import hooks
 from mosaic.workers.discovery import discover
 
+# Long enough for a slow proxy, short enough to wait for.
+_PROBE_S = 5.0
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -32,13 +36,14 @@ class Finding:
 
 
 @click.command()
+@click.option("--online", is_flag=True, help="Also check that W&B can be reached.")
 @json_option
-def doctor(as_json: bool) -> int:
+def doctor(online: bool, as_json: bool) -> int:
     """Check this installation.
 
     Exits with 1 if something must be fixed.
     """
-    findings = list(examine(Home.locate()))
+    findings = [*examine(Home.locate()), *(_connections() if online else ())]
     if as_json:
         output.print_json([asdict(finding) for finding in findings])
     else:
@@ -102,6 +107,25 @@ def _workers() -> Iterator[Finding]:
                 yield Finding("bad", f"worker {worker.worker_type}", str(error))
         else:
             yield Finding("ok", f"worker {worker.worker_type}", worker.display_name)
+
+
+def _connections() -> Iterator[Finding]:
+    """Whether the host of Weights & Biases answers, directly or through a proxy."""
+    import urllib.error
+    import urllib.request
+
+    address = os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")
+    proxies = urllib.request.getproxies()
+    way = f"through {proxies['https']}" if "https" in proxies else "directly"
+    try:
+        urllib.request.urlopen(urllib.request.Request(address, method="HEAD"), timeout=_PROBE_S)
+    except urllib.error.HTTPError:
+        # Any answer of the host is an answer.
+        pass
+    except (OSError, ValueError) as error:
+        yield Finding("note", "W&B", f"{address} does not answer {way}: {error}; runs stay offline")
+        return
+    yield Finding("ok", "W&B", f"{address} answers {way}")
 
 
 def _module_exists(module: str) -> bool:

@@ -1,5 +1,6 @@
 """`mosaic train`, `submit`, `clone` and `script`: build a configuration and submit it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,11 @@ from mosaic.workers.capabilities import WorkerCapabilities
     help="Continue from the newest checkpoint of this run.",
     shell_complete=complete_runs,
 )
+@click.option(
+    "--additional-timesteps",
+    type=STEPS,
+    help="With --resume: steps to train beyond those already done.",
+)
 @click.option("--stop-at", type=click.IntRange(1), help="Save a checkpoint and end at this step.")
 @click.option("--smoke", is_flag=True, help="Use the algorithm's smoke-test settings.")
 @click.option("--cold", is_flag=True, help="Start a new interpreter instead of forking a warm one.")
@@ -98,6 +104,7 @@ def train(
     algo: str,
     worker: str,
     parent: str | None,
+    additional_timesteps: float | None,
     seeds: int,
     priority: int,
     cold: bool,
@@ -116,6 +123,10 @@ def train(
         algorithm = find_algorithm(algo, worker)
         _refuse_games(algorithm.worker)
         options = TrainOptions.of(settings)
+        if additional_timesteps and (not parent or options.steps):
+            raise click.UsageError(
+                "--additional-timesteps is for --resume, in place of --total-timesteps"
+            )
         flags, problems = judged_flags(ctx.args, algorithm, algo)
         # A dry run of a fresh configuration needs no daemon; continuing a run asks one about it.
         if dry_run and not parent:
@@ -125,6 +136,8 @@ def train(
             if parent:
                 base = trainer.get(parent)
                 parent = base.run_id
+                if additional_timesteps:
+                    options = replace(options, total_timesteps=_done(base) + additional_timesteps)
                 config = _continued(trainer, base, algorithm, options, flags)
             else:
                 config = fresh_config(algorithm, options, flags)
@@ -146,6 +159,12 @@ def _refuse_games(worker: WorkerCapabilities) -> None:
     if "train" not in worker.modes and "play" in worker.modes:
         text = f"{worker.worker_type} does not train, a person plays; use: mosaic play ENV_ID"
         raise InvalidConfigError([Problem("", NO_SUCH_MODE, text)])
+
+
+def _done(base: RunRecord) -> int:
+    """The steps behind the checkpoint that a run is continued from."""
+    newest = base.newest_checkpoint("full")
+    return newest.step if newest else base.progress.step
 
 
 def _continued(

@@ -130,6 +130,10 @@ def test_files_that_cannot_be_used_are_named(shared_command: Command, tmp_path: 
     keys.write_bytes(b"\xff\xfe\x00")
     said = shared_command("play", "CartPole-v1", "--script", str(keys), code=2)
     assert "not a text file of keys" in said
+    keys.write_text("left x5")
+    said = shared_command("play", "FrozenLak-v1", "--script", str(keys), code=2)
+    assert "did you mean 'FrozenLake-v1'" in said
+    assert shared_command.json("runs")["total"] == 0, "refused before a run exists"
     said = shared_command("replay", "last", "--video", str(tmp_path / "x.txt"), code=2)
     assert "must end in .mp4" in said
     said = shared_command("replay", "last", "--video", str(tmp_path / "no" / "x.mp4"), code=2)

@@ -38,7 +38,7 @@ def test_a_new_worker_trains_resumes_is_evaluated_swept_and_exported(
     """A third party needs no change of MOSAIC; continuing equals not stopping."""
     whole = mosaic.json(*TRAIN, "--total-timesteps", "400")
     mosaic.json(*TRAIN, "--total-timesteps", "200")
-    resumed = mosaic.json("train", "bandit", "--resume", "last", "--total-timesteps", "400")
+    resumed = mosaic.json("train", "bandit", "--resume", "last", "--additional-timesteps", "200")
     assert (resumed["worker"], resumed["algo"]) == ("arms", "bandit")
     assert _weights(resumed) == _weights(whole)
     assert "5 episodes: return" in mosaic("eval", "last", "--episodes", "5")

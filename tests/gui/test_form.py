@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from support.trainer import Trainer, until
 from gym_gui.models.draft_export import as_command
 from gym_gui.models.presets import PresetBook, shipped_presets
 from gym_gui.models.train_draft import TrainDraft
+from mosaic.errors import Problem
 
 from .conftest import Driver
 
@@ -166,6 +168,28 @@ def test_what_is_copied_works_when_pasted(
 def test_copied_command_names_another_home() -> None:
     """A window on another home copies a command that goes there."""
     assert as_command(TrainDraft(), "/a home").startswith("MOSAIC_HOME='/a home' mosaic train ppo")
+
+
+def test_the_form_offers_only_what_the_worker_acts_on(driver: Driver) -> None:
+    """W&B and videos are gone for a worker that would ignore them, and were not sent."""
+    form = driver.train_form()
+    with_both = form.choice.actor
+    assert with_both is not None
+    assert with_both.capabilities is not None
+    form.wandb.track.setChecked(True)
+    form.view.video.setChecked(True)
+    without = replace(with_both, capabilities=replace(with_both.capabilities, options=()))
+    form.set_actor(without)
+    assert form.wandb.isHidden()
+    assert form.view.video.isHidden()
+    assert not form.draft().track_wandb
+    assert not form.draft().capture_video
+    form.set_actor(with_both)
+    assert not form.wandb.isHidden()
+    form.show_refusal([Problem("/artifacts/notes", "LOG705", "'notes' is not known here")])
+    assert "[LOG705]" in str(form.banner.text)
+    form.banner.say("info", "")
+    form.load(TrainDraft())
 
 
 def test_seeds_of_one_form_are_one_group(driver: Driver) -> None:

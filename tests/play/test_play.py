@@ -105,8 +105,11 @@ def test_a_real_time_game_goes_on_while_a_key_is_held(trainer: Trainer) -> None:
 
 
 def test_an_environment_that_cannot_be_played_says_why(trainer: Trainer) -> None:
-    """A wrong name ends the run with the name that was meant."""
-    record = trainer.client.submit(build.play("human", "CartPol-v1", script="left"))
+    """A wrong name is refused with the one that was meant; a version that is gone ends the run."""
+    with pytest.raises(InvalidConfigError, match="did you mean 'CartPole-v1'"):
+        trainer.client.submit(build.play("human", "CartPol-v1", script="left"))
+    assert trainer.run_ids() == []
+    record = trainer.client.submit(build.play("human", "CartPole-v99", script="left"))
     ended = trainer.ended(record.run_id)
     assert ended.outcome == "failed"
     assert "CartPole" in ended.reason

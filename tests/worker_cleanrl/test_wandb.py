@@ -58,6 +58,19 @@ def test_proxies_are_used_only_when_switched_on(
     assert _told(given, **extras).get("WANDB_HTTP_PROXY") == expected
 
 
+def test_the_projects_own_file_reaches_a_run_of_the_daemon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run works in its own directory; `.env` is in the project, as the window reads it."""
+    project, run_dir = tmp_path / "project", tmp_path / "run"
+    project.mkdir()
+    run_dir.mkdir()
+    (project / ".env").write_text("WANDB_VPN_HTTPS_PROXY=http://project:4\n")
+    monkeypatch.setattr(wandb_environment, "project_root", lambda: project)
+    monkeypatch.chdir(run_dir)
+    assert _told({}, wandb_use_vpn_proxy=True)["WANDB_HTTPS_PROXY"] == "http://project:4"
+
+
 def test_without_a_key_it_is_offline_and_with_one_it_is_not(tmp_path: Path) -> None:
     """A key may come from the config, the environment or a netrc file."""
     nothing = {"NETRC": str(tmp_path / "none")}

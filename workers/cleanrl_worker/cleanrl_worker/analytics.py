@@ -64,7 +64,7 @@ def write_manifest(config: CleanRLWorkerConfig, run_dir: Path) -> Path:
 
 def _tensorboard(config: CleanRLWorkerConfig, run_dir: Path) -> Document:
     """Where the event files are; upstream's scripts and phases choose their own folders."""
-    asked = config.extras.tensorboard_dir
+    asked = _inside(config.extras.tensorboard_dir, run_dir)
     pattern = "**/events.out.tfevents.*"
     if any((run_dir / asked).glob(pattern)):
         return {"dir": asked, "enabled": True}
@@ -78,6 +78,14 @@ def _tensorboard(config: CleanRLWorkerConfig, run_dir: Path) -> Document:
             "enabled": False,
         }
     )
+
+
+def _inside(folder: str, run_dir: Path) -> str:
+    """A folder relative to the run: an absolute one would be wrong after the run was moved."""
+    try:
+        return _relative(run_dir / folder, run_dir)
+    except ValueError:
+        return folder
 
 
 def _files(run_dir: Path, pattern: str) -> list[str]:

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from dotenv import dotenv_values
 
 from cleanrl_worker.config import CleanRLWorkerConfig
+from mosaic.config.paths import project_root
 from mosaic.workers import resolve_secret
 
 _PROXIES = {
@@ -58,7 +59,10 @@ def proxies(config: CleanRLWorkerConfig, given: Mapping[str, str]) -> dict[str, 
     """The proxies of W&B alone: none unless switched on; explicit fields win over defaults."""
     if not config.extras.wandb_use_vpn_proxy:
         return {}
-    defaults = {**dotenv_values(Path.cwd() / ".env"), **given}
+    # A run of the daemon works in its own directory; the file that people write is the project's.
+    files = (project_root() / ".env", Path.cwd() / ".env")
+    stored = {name: value for file in files for name, value in dotenv_values(file).items()}
+    defaults = {**stored, **given}
     found = {
         variable: getattr(config.extras, field) or defaults.get(fallback)
         for variable, (field, fallback) in _PROXIES.items()

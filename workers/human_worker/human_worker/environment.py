@@ -60,7 +60,12 @@ class EnvHost:
         self._env.close()
 
 
-def _make(env_id: str, kwargs: dict[str, Any]) -> Any:
+def register_family(env_id: str) -> None:
+    """Import the package that registers a family of environments.
+
+    Raises:
+        PlayError: It is not installed.
+    """
     for prefix, package in _REGISTERING.items():
         if env_id.startswith(prefix):
             try:
@@ -68,6 +73,10 @@ def _make(env_id: str, kwargs: dict[str, Any]) -> Any:
             except ImportError as error:
                 raise PlayError(f"{env_id} needs {package}: pip install {package}") from error
             gymnasium.register_envs(module)
+
+
+def _make(env_id: str, kwargs: dict[str, Any]) -> Any:
+    register_family(env_id)
     try:
         return gymnasium.make(env_id, render_mode="rgb_array", **kwargs)
     except (gymnasium.error.Error, ImportError, TypeError) as error:

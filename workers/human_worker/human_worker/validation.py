@@ -1,24 +1,53 @@
 """What can be known to be wrong with a game before it starts."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from human_worker.keys import KeyScriptError, parse_script
-from mosaic.workers import Problem
+from mosaic.workers import Problem, did_you_mean
 
 if TYPE_CHECKING:
     from mosaic.config.model import TrainRunConfig
 
-UNREADABLE_SCRIPT = "CFG114"
+UNREADABLE_SCRIPT, UNKNOWN_ENVIRONMENT = "CFG114", "CFG107"
 
 
 def problems(config: "TrainRunConfig") -> list[Problem]:
-    """The daemon's hook: a script of keys has to be readable to its last line."""
+    """The daemon's hook: the environment has to exist, and a script of keys to be readable."""
+    return [*_script_problems(config), *_environment_problems(config.worker.env_id)]
+
+
+def _script_problems(config: "TrainRunConfig") -> Iterator[Problem]:
     script = config.worker.extras.own.get("script")
     if not script:
-        return []
+        return
     try:
         parse_script(str(script))
     except KeyScriptError as error:
         where = "/metadata/worker/config/extras/script"
-        return [Problem(where, UNREADABLE_SCRIPT, str(error))]
-    return []
+        yield Problem(where, UNREADABLE_SCRIPT, str(error))
+
+
+def _environment_problems(env_id: str) -> Iterator[Problem]:
+    # `module:Id-v0` is the user's own; only making it tells.
+    if not env_id or ":" in env_id:
+        return
+    # Imported here: the daemon's other checks do not wait for Gymnasium.
+    import gymnasium
+
+    from human_worker.environment import PlayError, register_family
+
+    where = "/metadata/worker/config/env_id"
+    try:
+        register_family(env_id)
+    except PlayError as error:
+        yield Problem(where, UNKNOWN_ENVIRONMENT, str(error))
+        return
+    known = gymnasium.registry
+    name = env_id.rpartition("-v")[0]
+    # An older or newer version is Gymnasium's own question; it names the version that exists.
+    if env_id not in known and not any(
+        other.rpartition("-v")[0] == name for other in known if name
+    ):
+        text = f"there is no environment {env_id!r}{did_you_mean(env_id, known)}"
+        yield Problem(where, UNKNOWN_ENVIRONMENT, text)

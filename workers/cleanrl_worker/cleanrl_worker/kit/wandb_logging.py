@@ -103,6 +103,8 @@ def init_or_offline(
     """
     mode = options.get("mode") or os.environ.get("WANDB_MODE") or "online"
     if mode != "online":
+        if not os.environ.get("WANDB_API_KEY"):
+            _tell_offline(bridge, "no key is known; set WANDB_API_KEY, or run `wandb sync` later")
         return init(**options)
     if reason := unreachable():
         _tell_offline(bridge, reason)

@@ -69,7 +69,7 @@ def problems(
 ) -> Iterator[Problem]:
     """The checkpoint must be there, be whole, and fit."""
     yield from train.problems(config, run_dir, thorough=thorough)
-    if not config.extras.checkpoint_path and run_dir is None:
+    if not (config.extras.checkpoint_path or config.extras.policy_path) and run_dir is None:
         return
     try:
         info = _read(config, run_dir, check=thorough)
@@ -93,7 +93,7 @@ def plan(config: CleanRLWorkerConfig, run_dir: Path) -> Plan:
 
 def _source(config: CleanRLWorkerConfig, run_dir: Path) -> Path:
     """Where the script continues from; in a folder, it finds the newest valid file by itself."""
-    given = config.extras.checkpoint_path
+    given = config.extras.checkpoint_path or config.extras.policy_path
     if not given:
         return run_dir
     path = Path(given).expanduser().absolute()
@@ -101,7 +101,9 @@ def _source(config: CleanRLWorkerConfig, run_dir: Path) -> Path:
 
 
 def _read(config: CleanRLWorkerConfig, run_dir: Path | None, *, check: bool) -> CheckpointInfo:
-    given = config.extras.checkpoint_path or (str(run_dir) if run_dir else "")
+    # `policy_path` is what the design documents call it.
+    given = config.extras.checkpoint_path or config.extras.policy_path
+    given = given or (str(run_dir) if run_dir else "")
     if not given:
         raise CheckpointError("no checkpoint is given")
     return describe(locate(given, run_dir, STATE_SUFFIX, check=check))
