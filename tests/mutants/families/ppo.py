@@ -283,5 +283,6 @@ LEARNING = [
         "--total-timesteps 24576 --env-id InvertedPendulum-v5",
         _NOTHING,
         5,
+        slow=True,
     ),
 ]
