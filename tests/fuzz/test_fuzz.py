@@ -121,7 +121,7 @@ def test_files_of_ended_runs(
 
 @pytest.mark.prove
 @pytest.mark.timeout(3600)
-@examples(150, shrink=True)
+@examples(30, shrink=True)
 @given(plan=_plans, lose=st.booleans())
 def test_files_of_ended_runs_at_length(
     fuzzed: FuzzedHome, plan: list[tuple[int, str, Damage]], lose: bool
@@ -139,7 +139,7 @@ def test_files_of_a_live_run(fuzzed: FuzzedHome, plan: list[tuple[int, str, Dama
 
 @pytest.mark.prove
 @pytest.mark.timeout(3600)
-@examples(100)
+@examples(20)
 @given(plan=_plans)
 def test_files_of_a_live_run_at_length(
     fuzzed: FuzzedHome, plan: list[tuple[int, str, Damage]]
@@ -194,7 +194,7 @@ def test_files_of_the_home(fuzzed: FuzzedHome, name: str, damage: Damage) -> Non
 
 @pytest.mark.prove
 @pytest.mark.timeout(3600)
-@examples(100)
+@examples(20)
 @given(name=st.sampled_from(_IN_A_HOME), damage=damages)
 def test_files_of_the_home_at_length(fuzzed: FuzzedHome, name: str, damage: Damage) -> None:
     """The same, many times."""
@@ -234,7 +234,7 @@ def test_archives(
 
 @pytest.mark.prove
 @pytest.mark.timeout(3600)
-@examples(300, shrink=True)
+@examples(50, shrink=True)
 @given(change=broken_archives)
 def test_archives_at_length(
     fuzzed: FuzzedHome,
@@ -303,7 +303,7 @@ def test_worker_lines(
 
 @pytest.mark.prove
 @pytest.mark.timeout(3600)
-@examples(150, shrink=True)
+@examples(30, shrink=True)
 @given(lines=_printed)
 def test_worker_lines_at_length(
     fuzzed: FuzzedHome, tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]
@@ -351,7 +351,7 @@ def test_calls(fuzzed: FuzzedHome, plan: list[Call]) -> None:
 
 @pytest.mark.prove
 @pytest.mark.timeout(3600)
-@examples(300, shrink=True)
+@examples(50, shrink=True)
 @given(plan=calls)
 def test_calls_at_length(fuzzed: FuzzedHome, plan: list[Call]) -> None:
     """The same, many times."""
