@@ -34,8 +34,8 @@ def marked_processes(mark: str) -> list[str]:
 
 
 def abandoned_memory(before: frozenset[str]) -> list[str]:
-    """Shared memory that has appeared since and that no process has open or mapped."""
-    fresh = {name for name in os.listdir(SHARED_MEMORY) if name not in before}
+    """Our shared memory that has appeared since and that no process has open or mapped."""
+    fresh = {name for name in os.listdir(SHARED_MEMORY) if name not in before and _ours(name)}
     for pid in _pids():
         if not fresh:
             break
@@ -43,6 +43,14 @@ def abandoned_memory(before: frozenset[str]) -> list[str]:
         opened = " ".join(_opened(pid))
         fresh = {name for name in fresh if name not in maps and name not in opened}
     return sorted(fresh)
+
+
+def _ours(name: str) -> bool:
+    """Whether it belongs to this user; what others leave on the machine is their business."""
+    try:
+        return (SHARED_MEMORY / name).lstat().st_uid == os.geteuid()
+    except OSError:
+        return False
 
 
 def open_files() -> int:
