@@ -89,7 +89,7 @@ def bundle_parts(client: TrainerClient, run_id: str) -> Iterator[tuple[str, str]
 def _redacted(text: str) -> str:
     try:
         return json.dumps(redact(json.loads(text)), indent=1)
-    except ValueError:
+    except (ValueError, RecursionError):  # the second: nested too deeply
         return redact_text(text)
 
 
@@ -100,7 +100,7 @@ def _manifest(client: TrainerClient, run_id: str) -> tuple[Mapping[str, object],
         return {}, ""
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return {}, f"{MANIFEST} cannot be read: {error}"
     if not isinstance(document, dict):
         return {}, f"{MANIFEST} is not a manifest"

@@ -44,9 +44,11 @@ class RunContent:
         """
         reply = self._calls.unary("GetRunConfig", pb.GetRunConfigRequest(run_id=run_id))
         try:
-            document: dict[str, Any] = json.loads(reply.config_json)
-        except ValueError as error:
+            document: object = json.loads(reply.config_json)
+        except (ValueError, RecursionError) as error:
             raise RunFileError(f"the config of run {run_id} is damaged: {error}") from None
+        if not isinstance(document, dict):
+            raise RunFileError(f"the config of run {run_id} is damaged: it is no JSON object")
         return document
 
     def files(

@@ -65,7 +65,7 @@ class FileContent:
         """The JSON object in the file; empty when it holds none."""
         try:
             document = json.loads(self.data)
-        except ValueError:
+        except (ValueError, RecursionError):  # the second: nested too deeply
             return {}
         return document if isinstance(document, dict) else {}
 

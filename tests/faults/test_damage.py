@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.trainer import Trainer, until
 
-from mosaic.errors import InvalidTransitionError, RunNotFoundError
+from mosaic.errors import InvalidTransitionError, RunFileError, RunNotFoundError
 from mosaic.runs import eventlog
 from mosaic.runs.directory import RunDirectory
 from mosaic.trainer.core.states import Run
@@ -264,3 +264,13 @@ def test_a_log_that_lost_its_end_is_never_a_run_that_waits(trainer: Trainer, kep
     assert record.outcome == ("damaged" if kept == 1 else "completed")
     assert trainer.kinds(run_id).count("slots_reserved") == kept - 1
     assert RunDirectory(trainer.home.run_dir(run_id)).exit.exists()
+
+
+def test_a_damaged_config_is_refused_in_words(trainer: Trainer) -> None:
+    """Whatever `config.json` holds, people get a sentence or nothing, never a traceback."""
+    run_id = trainer.ended(trainer.submit("short")).run_id
+    for content in (DEEP, b"[]", b"{"):
+        trainer.directory(run_id).config.write_bytes(content)
+        with pytest.raises(RunFileError, match="is damaged"):
+            trainer.client.config(run_id)
+        assert trainer.client.read_file(run_id, "config.json").document() == {}
