@@ -286,3 +286,8 @@ def test_curiosity_is_measured_in_spreads_of_its_return() -> None:
         for factor in (1.0, 10.0)
     ]
     np.testing.assert_allclose(scaled[0], scaled[1], rtol=1e-3)
+
+
+def test_the_recurrent_pqn_clips_gradients_as_published() -> None:
+    """Its limit is 0.5, not the 10 of PQN without a memory."""
+    assert pqn_atari_envpool_lstm.Args().max_grad_norm == 0.5
