@@ -9,19 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import torch
 from gymnasium import spaces
 
 from cleanrl_worker.ondevice import registry
 from cleanrl_worker.ondevice.batch import DeviceEnvs
 from cleanrl_worker.ondevice.environment import DeviceEnv, Transition
-from mutants.trial import State, Step, Trial, Turn
+from mutants.trial import Draw, State, Step, Trial, Turn
 
 DISCRETE = "mutants/DeviceNoise-v0"
 CONTINUOUS = "mutants/ContinuousDeviceNoise-v0"
@@ -74,10 +75,32 @@ class DeviceTrial(Trial):
         return {name: dict(item.state_dict()) for name, item in self.remembered.items()}
 
 
+def watch_draws(module: ModuleType) -> None:
+    """Note in the present turn what a module draws from its replay memory."""
+    draw = module.draw
+
+    def note(*parts: Any) -> None:
+        names = ("obs", "next_obs", "actions", "rewards", "dones")
+        tensors = (torch.from_numpy(np.array(part)) for part in parts)
+        batch = SimpleNamespace(**dict(zip(names, tensors, strict=True)))
+        _present[-1].turns[-1].draws.append(Draw(batch, torch.empty(0)))
+
+    def watched(*arguments: Any) -> Any:
+        drawn = draw(*arguments)
+        jax.debug.callback(note, *drawn, ordered=True)
+        return drawn
+
+    module.draw = watched
+
+
+_present: list[DeviceTrial] = []
+
+
 def rehearse_on_device(module: ModuleType, **arguments: Any) -> tuple[list[Turn], Any]:
     """Run a module's `train`; returns its turns and its arguments."""
     args = module.Args(**{"cuda": False, "seed": 1, **arguments})
     trial = DeviceTrial(args)
+    _present[:] = [trial]
     with _watched(trial):
         module.train(args, trial)
     return trial.turns, args
@@ -134,3 +157,25 @@ def adam_moments(state: State, names: list[str], prefix: str) -> dict[str, Any]:
 
     step = float(jnp.asarray(state[f"{prefix}.count"]))
     return {"step": np.float32(step), "mean": joined("mu"), "square": joined("nu")}
+
+
+def layers_of(state: State, prefix: str = "") -> list[dict[str, torch.Tensor]]:
+    """The saved layers of a network that is a list of them, in the layout of torch."""
+    layers: dict[int, dict[str, torch.Tensor]] = {}
+    for path, value in state.items():
+        match = re.fullmatch(re.escape(prefix) + r"\[(\d)\]\['(\w+)'\]", path)
+        if match:
+            layers.setdefault(int(match[1]), {})[match[2]] = torch.as_tensor(np.asarray(value).T)
+    return [layers[index] for index in sorted(layers)]
+
+
+def plain_moments(state: State, prefix: str, parts: tuple[str, ...]) -> dict[str, Any]:
+    """optax's moments of a list of layers as `cleanrl_worker.kit.optim.Adam` saves its own."""
+
+    def joined(which: str) -> np.ndarray:
+        layers = layers_of(state, f"{prefix}.{which}")
+        found = [layer[part].numpy().ravel() for layer in layers for part in parts if part in layer]
+        return np.concatenate(found)
+
+    step = np.float32(np.asarray(state[f"{prefix}.count"]))
+    return {"step": step, "mean": joined("mu"), "square": joined("nu")}
