@@ -102,6 +102,7 @@ KILLS = 30
 
 
 @pytest.mark.prove
+@pytest.mark.timeout(900)
 def test_thirty_runs_with_kills_at_random_steps_end_alike(trainer: Trainer) -> None:
     """Worker, daemon or model server dies at a random step; the records are the undisturbed ones.
 

@@ -33,6 +33,7 @@ def _decoded(characters: str) -> str:
 
 
 @pytest.mark.prove
+@pytest.mark.timeout(900)
 def test_a_model_is_made_twice_alike_and_serves(tmp_path: Path) -> None:
     """Examples, training and export: two files, equal to the byte, that serve at once."""
     pytest.importorskip("gguf")

@@ -12,6 +12,7 @@ from llm_worker.play.actions import Action, Choices, Numbers
 from llm_worker.play.answers import Decision, Invalid, read_answer
 from llm_worker.play.budget import Limits, Spent, exhausted
 from llm_worker.play.models import FREE, UNKNOWN, Price, find_model
+from llm_worker.play.probability import TokenChances
 from llm_worker.play.replies import Failure, Reply, Usage, next_wait, read_failure, read_reply
 from llm_worker.settings import from_config
 
@@ -180,6 +181,12 @@ def test_replies_of_all_kinds_are_read_or_refused() -> None:
         b'"prompt_tokens_details": {"cached_tokens": 5}}}'
     )
     assert reply == Reply("x", "hm", whole=False, usage=Usage(7, 2, 5))
+    likely = read_reply(
+        b'{"choices": [{"message": {"content": "x"}, "logprobs": {"content": [7, {"token": "x", '
+        b'"logprob": -1, "top_logprobs": [{"token": "y", "logprob": -2}, null]}]}}]}'
+    )
+    assert isinstance(likely, Reply)
+    assert likely.tokens == [TokenChances("x", {"x": -1.0, "y": -2.0})]
     for content in (b"", b"null", b'{"choices": [{"message": {"content": null}}]}', b"[" * 99999):
         failure = read_reply(content)
         assert isinstance(failure, Failure)

@@ -132,6 +132,9 @@ def play(process: LlmProcess, settings: Settings) -> None:
     world = _world(settings)
     model = find_model(settings.model, settings.price_in, settings.price_out)
     log = process.run_dir / FOLDER / "server.log"
+    reporter = Reporter(process, records, settings)
+    # Before the first request: what is paid for from here on can be continued.
+    reporter.save()
     try:
         with _client(settings, model, log, lambda: not process.stopping) as client:
             try:
@@ -145,7 +148,7 @@ def play(process: LlmProcess, settings: Settings) -> None:
                 world,
                 records,
                 client.ask,
-                Reporter(process, records, settings),
+                reporter,
                 _prompts(settings),
                 spent,
             )
@@ -251,6 +254,12 @@ def _way(
     return found.way, spent
 
 
+def _said(record: StepRecord) -> str:
+    if record.probability is None:
+        return record.reasoning
+    return f"{record.reasoning} ({record.probability:.0%} sure)"
+
+
 def _thoughts(record: StepRecord) -> Json:
     """What a viewer shows beside the board, as any agent with a mind tells it.
 
@@ -260,7 +269,7 @@ def _thoughts(record: StepRecord) -> Json:
     names = ("reasoning", "valid", "reply", "tokens_in", "tokens_out", "tokens_cached", "cost")
     return {
         "decision": record.action_name if record.valid else f"{record.action_name} (default)",
-        "intention": record.reasoning,
+        "intention": _said(record),
         "beliefs": list(record.text.splitlines()),
         "llm": {name: fields[name] for name in names},
     }

@@ -46,6 +46,9 @@ class Settings(BaseModel):
     ] = "auto"
     temperature: Annotated[float, Field(ge=0, le=2, description="0: the likeliest answer")] = 0.0
     max_tokens: Annotated[int, Field(ge=8, le=32768, description="longest answer")] = 200
+    probabilities: Annotated[
+        bool, Field(description="ask how likely each action was; some servers refuse")
+    ] = False
     history: Annotated[int, Field(ge=0, le=1000, description="earlier steps in the prompt")] = 4
     keep_reasoning: Annotated[bool, Field(description="keep reasons in the history")] = False
     pictures: Annotated[bool, Field(description="send a picture of each step to the model")] = False

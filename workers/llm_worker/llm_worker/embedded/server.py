@@ -41,6 +41,8 @@ class EmbeddedServer:
                 f"there is no model file {self._model}", "give the path of a GGUF file"
             )
         self._threads = threads
+        # A large model saves most of its work by it; the shipped one is fast without.
+        self._cache = bool(model)
         self._log = log
         self._token = secrets.token_urlsafe(24)
         self._process: subprocess.Popen[bytes] | None = None
@@ -84,7 +86,7 @@ class EmbeddedServer:
             raise ModelError(f"the embedded server has died {self.starts} times")
         self.starts += 1
         command = [sys.executable, "-m", "llm_worker.embedded.serve", "--model", str(self._model)]
-        command += ["--threads", str(self._threads)]
+        command += ["--threads", str(self._threads), *(["--cache"] if self._cache else [])]
         errors = self._log.open("ab") if self._log is not None else None
         try:
             self._process = subprocess.Popen(

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from llm_worker.errors import RecordError
-from llm_worker.play.actions import Json
+from llm_worker.play.actions import Choices, Json
 from llm_worker.play.answers import Decision, Invalid, Way, as_written, read_answer
 from llm_worker.play.budget import Limits, Spent, exhausted
 from llm_worker.play.client import Answered, StoppedError
 from llm_worker.play.models import Model
+from llm_worker.play.probability import action_probability
 from llm_worker.play.prompts import (
     Prompts,
     Sampling,
@@ -70,6 +71,7 @@ class Thought:
     valid: bool
     usage: Usage
     cost: float | None
+    probability: float | None = None
 
 
 class BudgetSpentError(Exception):
@@ -165,6 +167,7 @@ class Game:
             action=thought.decision.action,
             action_name=self.world.actions.say(thought.decision.action),
             valid=thought.valid,
+            probability=thought.probability,
             reward=outcome.reward,
             terminated=outcome.terminated,
             truncated=outcome.truncated,
@@ -224,7 +227,15 @@ class Game:
         # What a reasoning model thought says more than the sentence that it gives as its reason.
         if reply.reasoning and valid:
             decision = Decision(decision.action, reply.reasoning)
-        return Thought(decision, reply.text, requests, valid, *_difference(before, self.spent))
+        usage, cost = _difference(before, self.spent)
+        likely = self._probability(reply) if valid else None
+        return Thought(decision, reply.text, requests, valid, usage, cost, likely)
+
+    def _probability(self, reply: Reply) -> float | None:
+        actions = self.world.actions
+        if not reply.tokens or not isinstance(actions, Choices):
+            return None
+        return action_probability(reply.tokens, actions.names)
 
     def _fetch(self, request: str, body: Json) -> Reply:
         reply = self.records.replies.get(request)
@@ -263,7 +274,9 @@ def sampling_of(settings: Settings, model: Model, episode: int = 0, step: int = 
     seed = settings.seed
     if settings.temperature:
         seed = (settings.seed * 1_000_003 + episode * 10_007 + step) % 2**31
-    return Sampling(model.name, settings.temperature, settings.max_tokens, seed)
+    return Sampling(
+        model.name, settings.temperature, settings.max_tokens, seed, settings.probabilities
+    )
 
 
 def instructions(settings: Settings, model: Model, world: World, prompts: Prompts) -> str:

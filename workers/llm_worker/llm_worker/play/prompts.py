@@ -54,6 +54,7 @@ class Sampling:
     temperature: float
     max_tokens: int
     seed: int
+    probabilities: bool = False
 
 
 def request_body(
@@ -78,6 +79,8 @@ def request_body(
         "seed": sampling.seed,
         **constraints(way, actions),
     }
+    if sampling.probabilities:
+        body |= {"logprobs": True, "top_logprobs": 10}
     if sampling.model:
         body["model"] = sampling.model
     return body

@@ -38,6 +38,7 @@ class StepRecord:
         text: What the model read.
         requests: The hashes of the requests, the last one answered with the action.
         valid: False when no answer was valid and the default action was taken.
+        probability: Of the action among the allowed ones, where the server says it.
         seconds: How long the step took; the only field that differs between equal runs.
     """
 
@@ -50,6 +51,7 @@ class StepRecord:
     action: Action
     action_name: str
     valid: bool
+    probability: float | None
     reward: float
     terminated: bool
     truncated: bool

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from pydantic import JsonValue
 
 from llm_worker.play.answers import TOOL
+from llm_worker.play.probability import TokenChances
 
 # Too busy or broken for the moment; 529 is what some providers send when they are overloaded.
 _TEMPORARY = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
@@ -35,12 +36,14 @@ class Reply:
         text: The answer, or the arguments of the tool that was called.
         reasoning: What a reasoning model thought, where the server says it.
         whole: False when the server cut the answer.
+        tokens: How likely each token was, if it was asked for.
     """
 
     text: str
     reasoning: str = ""
     whole: bool = True
     usage: Usage = Usage()
+    tokens: list[TokenChances] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ def read_reply(content: bytes) -> Reply | Failure:
         return Failure("the server's reply has no text", temporary=True)
     reasoning = message.get("reasoning_content") or message.get("reasoning") or ""
     whole = choice.get("finish_reason") != "length"
-    return Reply(text, str(reasoning), whole, usage)
+    return Reply(text, str(reasoning), whole, usage, _tokens(choice.get("logprobs")))
 
 
 def read_failure(status: int, content: bytes, retry_after: str) -> Reply | Failure:
@@ -114,6 +117,22 @@ def _text(message: dict[str, JsonValue]) -> str | None:
                 return str(function.get("arguments"))
     content = message.get("content")
     return content if isinstance(content, str) else None
+
+
+def _tokens(given: JsonValue) -> list[TokenChances]:
+    content = given.get("content") if isinstance(given, dict) else None
+    found = []
+    for item in content if isinstance(content, list) else []:
+        if not isinstance(item, dict):
+            continue
+        others = item.get("top_logprobs")
+        chances: dict[str, float] = {}
+        for one in [item, *(others if isinstance(others, list) else [])]:
+            chance = one.get("logprob") if isinstance(one, dict) else None
+            if isinstance(one, dict) and isinstance(chance, int | float):
+                chances[str(one.get("token"))] = float(chance)
+        found.append(TokenChances(str(item.get("token")), chances))
+    return found
 
 
 def _usage(given: JsonValue) -> Usage:
