@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from qtpy.QtCore import QByteArray, Qt, QTimer
-from qtpy.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent
+from qtpy.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent
 from qtpy.QtWidgets import QMainWindow, QStackedWidget, QToolBar, QWidget
 
 from gym_gui.actions.action import Context
@@ -169,6 +169,7 @@ class MainWindow(QMainWindow):
         self.runs_panel.model.edited.connect(self.runs.edit)
         self.run_panel.action_wanted.connect(self.binder.trigger)
         self.welcome.action_wanted.connect(self.binder.trigger)
+        self.welcome.closed.connect(self._show_table)
         self.launch.submitted.connect(self.forms.submit)
         self.launch.play_wanted.connect(lambda: self.binder.trigger("play.start"))
         self.launch.actors_changed.connect(self._on_actors)
@@ -207,9 +208,18 @@ class MainWindow(QMainWindow):
         self.play.set_actors(actors)
         self.run_panel.refresh()
 
+    def _show_table(self) -> None:
+        """The table of runs in the middle, unless there is nothing in it."""
+        if self.services.store.runs:
+            self._centre.setCurrentWidget(self.runs_panel)
+
     def _on_runs(self) -> None:
         empty = self.services.store.complete and not self.services.store.runs
-        self._centre.setCurrentWidget(self.welcome if empty else self.runs_panel)
+        if empty:
+            self.show_welcome()
+        elif not self.welcome.back.isVisibleTo(self.welcome):
+            # It was shown because there were no runs; asked for, it stays until it is closed.
+            self._show_table()
         self._refresh_context()
 
     def _refresh_context(self) -> None:
@@ -226,15 +236,19 @@ class MainWindow(QMainWindow):
 
     def show_layout(self, name: str) -> None:
         """Switch to a named layout."""
+        self._show_table()
         if name != self.docks.current and not self.docks.show_layout(name):
             self.services.notices.info("The saved layout could not be used; showing the default")
         for action in _LAYOUT_ACTIONS:
             self.binder.actions[action].setChecked(action == f"view.{name}")
         if name == "analyse" and self.services.selection.ids:
             self.compare.show_runs(self.services.selection.ids)
+        # Not the filter, where a shortcut would be taken for typing.
+        self.runs_panel.table.setFocus()
 
     def show_welcome(self) -> None:
-        """Show the first steps again."""
+        """Show the first steps again; they never keep the table away for good."""
+        self.welcome.set_runs(len(self.services.store.runs))
         self._centre.setCurrentWidget(self.welcome)
 
     def toggle_lock(self) -> None:
@@ -335,6 +349,11 @@ class MainWindow(QMainWindow):
             write_json(window_folder(self.services.link.home) / "window.json", encode_state(state))
         except OSError as error:
             self.services.notices.error("The layout could not be stored", error)
+
+    def resizeEvent(self, event: QResizeEvent | None) -> None:  # noqa: N802
+        super().resizeEvent(event)
+        if event is not None and self.isVisible() and event.oldSize().isValid():
+            self.docks.rescale(event.oldSize(), event.size())
 
     def closeEvent(self, event: QCloseEvent | None) -> None:  # noqa: N802
         if not self._closed:

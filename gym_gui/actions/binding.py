@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from qtpy.QtCore import Qt
-from qtpy.QtGui import QAction, QKeySequence
-from qtpy.QtWidgets import QMenuBar, QWidget
+from qtpy.QtCore import QEvent, QObject, Qt
+from qtpy.QtGui import QAction, QKeyEvent, QKeySequence
+from qtpy.QtWidgets import QApplication, QLineEdit, QMenuBar, QPlainTextEdit, QWidget
 
 from gym_gui.actions.action import Action, Context
 from gym_gui.resources.theming import ThemeManager
@@ -13,6 +13,26 @@ from gym_gui.widgets.qt_types import sure
 MENUS = ("Run", "View", "Analyse", "Play", "Daemon", "Help")
 # What fits above the fold of the palette.
 _KEEP_RECENT = 8
+
+
+class EditorKeys(QObject):
+    """Lets a shortcut of the window through where a text field would take it for itself.
+
+    On Linux Qt's fields know three keys of Emacs: Ctrl+E and Ctrl+K move and delete to the end of
+    the line, Ctrl+U deletes it. Nobody expects that in a window whose menus show these keys.
+    """
+
+    _KEYS = (Qt.Key.Key_E, Qt.Key.Key_K, Qt.Key.Key_U)
+
+    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:  # noqa: N802
+        if not isinstance(event, QKeyEvent) or event.type() != QEvent.Type.ShortcutOverride:
+            return False
+        plain = event.modifiers() == Qt.KeyboardModifier.ControlModifier
+        if not plain or event.key() not in self._KEYS:
+            return False
+        # Not accepted by the field, the key goes to the window's shortcuts.
+        event.ignore()
+        return isinstance(watched, QLineEdit | QPlainTextEdit)
 
 
 class ActionBinder:
@@ -24,6 +44,8 @@ class ActionBinder:
     def __init__(self, window: QWidget, themes: ThemeManager) -> None:
         self._window = window
         self._themes = themes
+        self._editor_keys = EditorKeys(window)
+        sure(QApplication.instance()).installEventFilter(self._editor_keys)
         self.recent: list[str] = []
         self.context = Context()
         self.catalog: dict[str, Action] = {}

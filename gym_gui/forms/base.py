@@ -11,6 +11,8 @@ from gym_gui.widgets.controls import restyle
 from gym_gui.widgets.labels import label
 from mosaic.errors import Problem
 
+_SCALES = {"k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
+
 
 class WorkerForm(QWidget):
     """A form that makes runs.
@@ -55,6 +57,16 @@ def type_texts(texts: Any, *lines: QLineEdit) -> None:
     for line in lines:
         if isinstance(texts, Mapping) and isinstance(texts.get(line.accessibleName()), str):
             line.setText(texts[line.accessibleName()])
+
+
+def _number(text: str) -> float:
+    """What people write for a number: 30000, 3e4, 30k, 1.5M.
+
+    Raises:
+        ValueError: It is none.
+    """
+    scale = _SCALES.get(text[-1:], 1)
+    return float(text[:-1] if scale > 1 else text) * scale
 
 
 def form_layout() -> QFormLayout:
@@ -111,9 +123,10 @@ class NumberLine(QLineEdit):
         if not text and self._optional:
             return None
         noun = "a whole number" if self._whole else "a number"
-        allowed = f"must be {noun} from {self._low:g} to {self._high:g}"
+        upper = f" to {self._high:,.12g}" if self._high < 2**53 else " up"
+        allowed = f"must be {noun} from {self._low:g}{upper}"
         try:
-            number = float(text)
+            number = _number(text)
         except ValueError:
             raise ValueError(f"{allowed}, not {text!r}") from None
         if not self._low <= number <= self._high or (self._whole and not number.is_integer()):

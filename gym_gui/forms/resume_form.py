@@ -59,6 +59,7 @@ class ResumeForm(WorkerForm):
         self.source.changed.connect(self._on_source)
         for line in (self.steps, self.name):
             line.textChanged.connect(lambda _text: self.edited.emit())
+        self.steps.textChanged.connect(lambda _text: self._check())
 
     def set_actor(self, actor: Actor) -> None:
         self.source.set_worker(actor.worker_type)
@@ -78,9 +79,9 @@ class ResumeForm(WorkerForm):
         }
 
     def submit(self) -> None:
-        run = self.source.run
-        if run is None or self.steps.problem:
-            self.banner.say("danger", self.steps.problem or "Choose a run to continue from.")
+        run, problem = self.source.run, self._problem()
+        if run is None or problem:
+            self.banner.say("danger", problem)
             return
         # Asked now, not when the run was chosen: the form should not wait for each choice.
         self._services.link.ask(
@@ -110,7 +111,6 @@ class ResumeForm(WorkerForm):
 
     def _on_source(self) -> None:
         run = self.source.run
-        self.start.setEnabled(run is not None)
         if run is None:
             self._facts.setText("")
         else:
@@ -119,4 +119,26 @@ class ResumeForm(WorkerForm):
                 f"{run.algo} in {run.env_id}: {progress.step:,} of "
                 f"{progress.total:,} steps done. To train longer, give a larger total."
             )
+            if progress.total and progress.step >= progress.total and not self.steps.text():
+                # A run that is through cannot continue with the total it had.
+                self.steps.setText(str(2 * progress.total))
+        self._check()
         self.edited.emit()
+
+    def _problem(self) -> str:
+        """Why training cannot continue like this; empty if it can."""
+        run = self.source.run
+        if run is None:
+            return "Choose a run to continue from."
+        if self.steps.problem:
+            return self.steps.problem
+        total = self.steps.value() or run.progress.total
+        if total and run.completed and total <= run.progress.step:
+            return f"Step {run.progress.step:,} is done already; give a larger total."
+        return ""
+
+    def _check(self) -> None:
+        problem = self._problem()
+        self.start.setEnabled(not problem)
+        self.start.setToolTip(problem)
+        self.banner.say("warning", problem if self.source.run is not None else "")

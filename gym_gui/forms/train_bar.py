@@ -13,8 +13,8 @@ from gym_gui.models.presets import Preset, PresetBook
 from gym_gui.models.train_draft import TrainDraft
 from gym_gui.services import Services
 from gym_gui.widgets.controls import ask_name, button
-from gym_gui.widgets.layouts import row
 from gym_gui.widgets.qt_types import sure
+from gym_gui.widgets.wrapping import WrappingRow
 from mosaic.config.paths import Home
 
 
@@ -51,7 +51,7 @@ class TrainBar(QWidget):
         presets = self._menu_button("Presets", self._fill_presets)
         copy = self._menu_button("Copy as", self._fill_copy)
         self._stops = (reset, presets, copy, self.dry, self.train)
-        self.setLayout(row(reset, presets, copy, 1, self.dry, self.train))
+        self.setLayout(WrappingRow(reset, presets, copy, self.dry, self.train, spacing=8))
 
     def tab_stops(self) -> tuple[QWidget, ...]:
         """Where the Tab key stops, from left to right."""

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QLineEdit, QSplitter, QTabWidget, QTextBrowser, QWidget
+from qtpy.QtWidgets import QLineEdit, QTabWidget, QTextBrowser, QWidget
 
 from gym_gui.algo_docs import library
 from gym_gui.background.daemon_link import Pulse
@@ -22,6 +21,7 @@ from gym_gui.forms.parameters import ParameterList
 from gym_gui.forms.script_choice import ScriptChoice
 from gym_gui.forms.train_bar import TrainBar
 from gym_gui.models.actors import Actor
+from gym_gui.models.form_grid import forecast, grid_configs
 from gym_gui.models.formatting import split_tags
 from gym_gui.models.presets import Preset, shipped_presets
 from gym_gui.models.requirement_sets import all_sets
@@ -31,6 +31,8 @@ from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column, row, scrolled, tab_chain
 from gym_gui.widgets.messages import Banner
 from gym_gui.widgets.qt_types import sure
+from gym_gui.widgets.wrapping import FoldingSplitter
+from mosaic.config.model import TrainRunConfig
 from mosaic.errors import InvalidConfigError, Problem
 
 
@@ -47,7 +49,7 @@ class TrainForm(WorkerForm):
         self._make_fields()
         self._sections: list[Section] = [self.machine, self.view, self.wandb, self.extras]
         self.banner = Banner()
-        split = QSplitter(Qt.Orientation.Horizontal)
+        split = FoldingSplitter()
         split.addWidget(scrolled(self._left()))
         split.addWidget(self._right())
         split.setStretchFactor(0, 1)
@@ -74,6 +76,16 @@ class TrainForm(WorkerForm):
         self.steps = NumberLine("Timesteps", None, optional=True)
         self.seed = NumberLine("Seed", 1, 0, 2**32 - 1)
         self.seeds = NumberLine("Number of seeds", 1, 1, 100)
+        self.vary = QLineEdit()
+        self.vary.setPlaceholderText("learning_rate=1e-3,3e-4; num_envs=4,8")
+        self.vary.setAccessibleName("Vary")
+        self.vary.setToolTip(
+            "Parameters with several values: every combination is trained with every seed, "
+            "as one experiment"
+        )
+        self._grid = label("", "muted", wrap=True)
+        self._grid_problem = ""
+        self._slots = 1
         self.parameters = ParameterList()
         self.help = QTextBrowser()
         self.help.setOpenExternalLinks(True)
@@ -90,6 +102,7 @@ class TrainForm(WorkerForm):
         form.addRow("Timesteps", column(self.steps, self.steps.error, self._recommended, spacing=2))
         seeds = row(self.seed, label("×"), self.seeds, label("seeds", "muted"))
         form.addRow("Seed", column(seeds, self.seed.error, self.seeds.error, spacing=2))
+        form.addRow("Vary", column(self.vary, self._grid, spacing=2))
         form.addRow("Run name", self.name)
         form.addRow("Tags", self.tags)
         host = QWidget()
@@ -110,7 +123,7 @@ class TrainForm(WorkerForm):
 
     def _chain(self) -> None:
         """The Tab key goes as the eye does: down the left column, the tabs, the buttons."""
-        top = (self.algo, self.env, self.steps, self.seed, self.seeds, self.name)
+        top = (self.algo, self.env, self.steps, self.seed, self.seeds, self.vary, self.name)
         left = [*top, self.tags, *self.parameters.tab_stops()]
         tab_chain(*left, sure(self.tabs.tabBar()), self.help)
         tab_chain(*self.bar.tab_stops())
@@ -122,7 +135,7 @@ class TrainForm(WorkerForm):
         self.choice.described.connect(self._on_description)
         self.choice.env_picked.connect(self._on_env)
         self.choice.edited.connect(self._on_edit)
-        for line in (self.name, self.tags, self.steps, self.seed, self.seeds):
+        for line in (self.name, self.tags, self.steps, self.seed, self.seeds, self.vary):
             line.textChanged.connect(self._on_edit)
         self.parameters.edited.connect(self._on_edit)
         self.notes.edited.connect(self._on_edit)
@@ -184,9 +197,12 @@ class TrainForm(WorkerForm):
         draft.algo, draft.env_id = self.algo.text, self.env.text
         draft.run_name = self.name.text().strip()
         draft.other_extras, draft.tags = dict(self._other_extras), split_tags(self.tags.text())
-        draft.total_timesteps = _whole(self.steps.valid(self.choice.default("total_timesteps")))
+        # A worker that counts episodes has a default of 0, which means: not given.
+        steps = _whole(self.steps.valid(self.choice.default("total_timesteps")))
+        draft.total_timesteps = steps or None
         draft.seed = int(self.seed.valid(1))
         draft.seeds = int(self.seeds.valid(1))
+        draft.vary = self.vary.text().strip()
         for section in self._sections:
             section.write(draft)
         waiting = self._waiting_params
@@ -207,6 +223,7 @@ class TrainForm(WorkerForm):
         self.steps.set_value(draft.total_timesteps)
         self.seed.set_value(draft.seed)
         self.seeds.set_value(draft.seeds)
+        self.vary.setText(draft.vary)
         self.notes.notes.setPlainText(draft.notes)
         self.algo.set_text(draft.algo)
         self.env.set_text(draft.env_id)
@@ -249,6 +266,7 @@ class TrainForm(WorkerForm):
         """Everything that is wrong with the form now."""
         found = [self.algo.problem, self.env.problem]
         found += [line.problem for line in (self.steps, self.seed, self.seeds)]
+        found.append(self._grid_problem)
         found += self.parameters.problems
         for section in self._sections:
             found += section.problems
@@ -262,12 +280,38 @@ class TrainForm(WorkerForm):
             self.banner.say("danger", "Not sent: " + "; ".join(problems))
             return
         try:
-            configs = self.draft().configs()
+            configs = self._configs(self.draft())
         except InvalidConfigError as error:
             self.show_refusal(list(error.problems))
             return
         self.banner.say("info", "")
         self.submitted.emit(configs, "")
+
+    def _configs(self, draft: TrainDraft) -> list[TrainRunConfig]:
+        """Every run that the form stands for.
+
+        Raises:
+            InvalidConfigError: With every problem.
+        """
+        if not draft.vary:
+            return draft.configs()
+        return grid_configs(draft, draft.vary, self.choice.description.get("arguments"))
+
+    def _check_grid(self) -> int:
+        """How many runs the form stands for; what is wrong with the grid is said below it."""
+        draft, self._grid_problem = self.draft(), ""
+        if not draft.vary:
+            self._grid.setText("")
+            return draft.seeds
+        try:
+            count = len(self._configs(draft))
+        except InvalidConfigError as error:
+            self._grid_problem = error.problems[0].message
+            self._grid.setText(self._grid_problem)
+            return draft.seeds
+        runs = self._services.store.runs.values()
+        self._grid.setText(forecast(count, draft, runs, self._slots // max(1, draft.cpus)))
+        return count
 
     def dry_run(self) -> None:
         actor = self.choice.actor
@@ -329,13 +373,16 @@ class TrainForm(WorkerForm):
         self._services.link.calls.run(lambda: probe_wandb(proxy), show, lambda e: show(str(e)))
 
     def _on_pulse(self, pulse: Pulse) -> None:
-        self.machine.set_gpus(sum(slot.is_gpu for slot in pulse.resources.slots))
+        gpus = sum(slot.is_gpu for slot in pulse.resources.slots)
+        self._slots = len(pulse.resources.slots) - gpus
+        self.machine.set_gpus(gpus)
 
     def _on_edit(self) -> None:
         if self._filling:
             return
-        count = int(self.seeds.value() or 1) if not self.seeds.problem else 1
-        self.bar.train.setText("Train" if count == 1 else f"Train {count} seeds")
+        count = self._check_grid()
+        several = f"Train {count} runs" if self.vary.text().strip() else f"Train {count} seeds"
+        self.bar.train.setText("Train" if count == 1 else several)
         self.bar.train.setEnabled(not self.problems())
         self.edited.emit()
 

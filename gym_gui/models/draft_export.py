@@ -2,7 +2,9 @@
 
 import json
 import shlex
+from dataclasses import replace
 
+from gym_gui.models.form_grid import experiment_name, read_lines
 from gym_gui.models.train_draft import TrainDraft
 from mosaic.config.secrets import is_secret
 
@@ -35,6 +37,8 @@ def as_python(draft: TrainDraft, home: str = "") -> str:
 def as_command(draft: TrainDraft, home: str = "") -> str:
     """For a shell, one command a seed: `mosaic train` where its flags can say it all."""
     prefix = f"MOSAIC_HOME={shlex.quote(home)} " if home else ""
+    if draft.vary:
+        return prefix + shlex.join(_experiment(draft))
     seeds = range(draft.seed, draft.seed + max(1, draft.seeds))
     if _flags_are_enough(draft):
         return "\n".join(prefix + shlex.join(_train(draft, seed)) for seed in seeds)
@@ -88,6 +92,14 @@ def _train(draft: TrainDraft, seed: int) -> list[str]:
             words.append(f"--{flag}={value}")
     # Several runs pasted at once should queue together, not each wait for the one before.
     return [*words, "--detach"] if draft.seeds > 1 else words
+
+
+def _experiment(draft: TrainDraft) -> list[str]:
+    name = experiment_name(draft)
+    one = _train(replace(draft, run_name="", seeds=1, capture_video=False), draft.seed)
+    words = ["mosaic", "experiment", "run", name, "--algo", draft.algo, *one[3:]]
+    words += ["--seeds", str(max(1, draft.seeds))]
+    return [*words, *(word for line in read_lines(draft.vary) for word in ("--param", line))]
 
 
 def _config_text(draft: TrainDraft, seed: int) -> str:

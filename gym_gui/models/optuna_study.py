@@ -48,7 +48,12 @@ class Study:
 
     def importances(self) -> dict[str, float]:
         """How much of the value's variation each parameter explains by itself, most first."""
-        done = [(one.params, one.value) for one in self.trials if one.value is not None]
+        # A pruned trial has the value of where it stopped, which says little about its parameters.
+        done = [
+            (one.params, one.value)
+            for one in self.trials
+            if one.value is not None and one.state == "complete"
+        ]
         found: dict[str, float] = {}
         for name in self.parameters:
             both = [(params[name], value) for params, value in done if name in params]
@@ -174,7 +179,8 @@ def _explained(values: Sequence[object], results: Sequence[float]) -> float:
     count = len(values)
     if count < 4:
         return 0.0
-    groups = _groups(values, min(6, max(2, count // 5)))
+    # Few trials have few groups; with two of eight, a best value in the middle would not show.
+    groups = _groups(values, min(6, max(2, round(count**0.5))))
     ranks = _ranks(np.asarray(results, float))
     total = float(((ranks - ranks.mean()) ** 2).sum())
     kinds = np.unique(groups)

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 
 from gym_gui.models.run_columns import BY_KEY, COLUMNS, Column
 from gym_gui.models.run_filter import Predicate
+from mosaic.experiments.summary import experiment_of
 from mosaic.records import RunRecord, State
 
 GroupKey = tuple[str, ...]
+_EXPERIMENT = "experiment"
 # What names of seeds share of the seed itself: `-s`, ` · seed 1`, `_2`. Digits without anything
 # before them belong to the name: `lr1e3`.
 _SEED_AT_END = re.compile(r"[-_ .·,]+(?:seed|s)?[-_ =]*\d*$")
@@ -23,13 +25,14 @@ class View:
     sort: str = "created"
     descending: bool = True
     grouped: bool = False
+    by_experiment: bool = False
     collapsed: frozenset[GroupKey] = frozenset()
     pinned: str = ""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ only in their seed."""
+    """Runs that differ only in their seed, or those of an experiment."""
 
     key: GroupKey
     runs: tuple[RunRecord, ...] = field(repr=False)
@@ -37,6 +40,9 @@ class Group:
     @property
     def title(self) -> str:
         """What the group's row says."""
+        if is_experiment(self.key):
+            done = sum(run.ended for run in self.runs)
+            return f"{self.key[2]} · {done} of {len(self.runs)} runs done"
         names = [run.run_name or "" for run in self.runs]
         shared = _SEED_AT_END.sub("", _common_start(names))
         what = shared or " · ".join(filter(None, self.key[:3]))
@@ -54,6 +60,17 @@ class Group:
 
 
 Row = RunRecord | Group
+
+
+def experiment_key(run: RunRecord) -> GroupKey:
+    """The experiment or sweep of a run; a run of its own is its own."""
+    mark = experiment_of(run.tags)
+    return (_EXPERIMENT, *mark) if mark is not None else (run.run_id,)
+
+
+def is_experiment(key: GroupKey) -> bool:
+    """Whether a group is an experiment."""
+    return key[0] == _EXPERIMENT
 
 
 def _common_start(names: list[str]) -> str:
@@ -87,6 +104,8 @@ def arrange(
         chosen.sort(key=column.sort, reverse=view.descending)
     if view.pinned:
         chosen.sort(key=lambda run: run.run_id != view.pinned)
+    if view.by_experiment:
+        return _grouped(chosen, view, experiment_key)
     return _grouped(chosen, view, group_of) if view.grouped else list(chosen)
 
 
@@ -98,9 +117,11 @@ def _grouped(
         groups.setdefault(group_of(run), []).append(run)
     rows: list[Row] = []
     for key, members in groups.items():
-        if len(members) > 1:
+        row = len(members) > 1 or is_experiment(key)
+        if row:
             rows.append(Group(key, tuple(members)))
-        if len(members) == 1 or key not in view.collapsed:
+        # An experiment is one row until it is opened; seeds are seen until they are folded.
+        if not row or (key in view.collapsed) == is_experiment(key):
             rows.extend(members)
     return rows
 

@@ -97,6 +97,11 @@ class RunTableModel(QAbstractTableModel):
         keys = (column.key for column in self.columns)
         return next((place for place, known in enumerate(keys) if known == key), -1)
 
+    def hides(self, run_id: str) -> bool:
+        """Whether the filter keeps a run out of the table."""
+        run = self._store.get(run_id)
+        return run is not None and self._fits is not None and not self._fits(run)
+
     def toggle_group(self, key: GroupKey) -> None:
         """Fold or unfold a group."""
         self.set_view(collapsed=self.view.collapsed ^ {key})
@@ -200,7 +205,8 @@ class RunTableModel(QAbstractTableModel):
 
     def _keeps_order(self, ids: set[str]) -> bool:
         # Arranging ten thousand rows at each report of a run would be felt; most move nothing.
-        if self.view.grouped or self._sorted_by().lively or self._fits is not None:
+        grouped = self.view.grouped or self.view.by_experiment
+        if grouped or self._sorted_by().lively or self._fits is not None:
             return False
         return all(run_id in self._places and run_id in self._store.runs for run_id in ids)
 

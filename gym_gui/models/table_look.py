@@ -21,6 +21,7 @@ class TableLook:
         descending: The largest first.
         grouped: Runs that differ only in their seed stand together.
         columns: Keys and widths of the visible columns, from left to right.
+        by_experiment: Runs of an experiment are one row.
     """
 
     filter: str = ""
@@ -30,6 +31,7 @@ class TableLook:
     columns: tuple[tuple[str, int], ...] = tuple(
         (column.key, column.width) for column in COLUMNS if column.shown
     )
+    by_experiment: bool = False
 
     def to_json(self) -> dict[str, object]:
         """For storing."""
@@ -38,6 +40,7 @@ class TableLook:
             "sort": self.sort,
             "descending": self.descending,
             "grouped": self.grouped,
+            "by_experiment": self.by_experiment,
             "columns": [list(column) for column in self.columns],
         }
 
@@ -60,6 +63,7 @@ class TableLook:
                 bool(document["descending"]),
                 bool(document["grouped"]),
                 columns,
+                bool(document.get("by_experiment")),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"this is no stored view of the table: {error}") from None

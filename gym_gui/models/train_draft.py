@@ -32,6 +32,7 @@ class TrainDraft:
     seeds: int = 1
     total_timesteps: int | None = None
     params: Parameters = field(default_factory=dict)
+    vary: str = ""
     cpus: int = 1
     gpu: bool = False
     wall_minutes: float | None = None

@@ -10,7 +10,6 @@ from qtpy.QtWidgets import (
     QHeaderView,
     QListWidget,
     QListWidgetItem,
-    QSplitter,
     QTableWidget,
     QTableWidgetItem,
     QTabWidget,
@@ -29,6 +28,7 @@ from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import as_panel, column, row
 from gym_gui.widgets.messages import EmptyState
 from gym_gui.widgets.qt_types import sure
+from gym_gui.widgets.wrapping import FoldingSplitter
 from mosaic.client import TrainerClient
 from mosaic.records import RunRecord
 from mosaic.statistics.grouping import Asked, group_names
@@ -67,7 +67,7 @@ class ComparePanel(QWidget):
         side.setLayout(
             column(label("Runs", "section"), self.legend, self.keep, only_differences, margin=8)
         )
-        split = QSplitter(Qt.Orientation.Horizontal)
+        split = FoldingSplitter()
         curves = QWidget()
         curves.setLayout(column(self.grid, margin=6))
         split.addWidget(curves)

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 
-from qtpy.QtCore import QByteArray, Qt
+from qtpy.QtCore import QByteArray, QSize, Qt, QTimer
 from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
 
 from gym_gui.models.dock_layouts import BOTTOM, LAYOUTS, LEFT, RIGHT, STATE_VERSION, Layout
 from gym_gui.widgets.qt_types import sure
+from gym_gui.widgets.wrapping import ScrollingPanel
 
 _AREAS = {
     LEFT: Qt.DockWidgetArea.LeftDockWidgetArea,
@@ -23,6 +24,12 @@ class DockManager:
         self.docks: dict[str, QDockWidget] = {}
         self.current = "train"
         self._states: dict[str, bytes] = {}
+        self._sizes: dict[str, QSize] = {}
+        # Docks that have just been shown take a size only once they have been laid out.
+        self._settle = QTimer(window)
+        self._settle.setSingleShot(True)
+        self._settle.setInterval(0)
+        self._settle.timeout.connect(lambda: self._resize(LAYOUTS[self.current]))
         window.setDockNestingEnabled(True)
         corner, area = Qt.Corner, Qt.DockWidgetArea
         window.setCorner(corner.BottomLeftCorner, area.LeftDockWidgetArea)
@@ -30,7 +37,8 @@ class DockManager:
         for name, (title, page) in pages.items():
             dock = QDockWidget(title, window)
             dock.setObjectName(f"dock.{name}")
-            dock.setWidget(page)
+            # A small screen with large text shows a part of the panel, never a cut one.
+            dock.setWidget(ScrollingPanel(page))
             dock.hide()
             window.addDockWidget(_AREAS[RIGHT], dock)
             self.docks[name] = dock
@@ -38,14 +46,18 @@ class DockManager:
     def show_layout(self, name: str) -> bool:
         """Switch to a layout; False when its stored form could not be used."""
         # The layout is left as it was arranged, so that coming back finds it so.
-        self._states[self.current] = self._window.saveState(STATE_VERSION).data()
-        self.current = name
         size = self._window.size()
+        self._states[self.current] = self._window.saveState(STATE_VERSION).data()
+        self._sizes[self.current] = size
+        self.current = name
         # Docks of both layouts side by side, if only for a moment, would widen the window.
         for dock in self.docks.values():
             dock.hide()
         whole = self._apply(self._states.get(name))
         self._window.resize(size)
+        if name in self._sizes and self._sizes[name] != size:
+            # It was arranged in a window of another size.
+            self.rescale(self._sizes[name], size)
         return whole
 
     def _apply(self, stored: bytes | None) -> bool:
@@ -68,6 +80,7 @@ class DockManager:
             self._window.addDockWidget(_AREAS[side], self.docks[name])
             self.docks[name].show()
         self._resize(layout)
+        self._settle.start()
 
     def show_dock(self, name: str) -> None:
         """Bring a dock to the front, wherever it is."""
@@ -95,6 +108,18 @@ class DockManager:
         self._states = dict(states)
         self.current = current
         return self._apply(self._states.get(current))
+
+    def rescale(self, before: QSize, after: QSize) -> None:
+        """Keep the docks' shares of a window that became larger or smaller."""
+        for dock in self.docks.values():
+            if not dock.isVisible() or dock.isFloating():
+                continue
+            if self._window.dockWidgetArea(dock) == _AREAS[BOTTOM]:
+                size = round(dock.height() * after.height() / before.height())
+                self._window.resizeDocks([dock], [size], Qt.Orientation.Vertical)
+            else:
+                size = round(dock.width() * after.width() / before.width())
+                self._window.resizeDocks([dock], [size], Qt.Orientation.Horizontal)
 
     def _resize(self, layout: Layout) -> None:
         width, height = self._window.width(), self._window.height()

@@ -12,8 +12,8 @@ from gym_gui.forms.base import WorkerForm
 from gym_gui.forms.registry import FORMS, forms_for
 from gym_gui.models.actors import HUMAN, Actor, roster
 from gym_gui.services import Services
-from gym_gui.widgets.controls import NoWheel, button
-from gym_gui.widgets.labels import label
+from gym_gui.widgets.controls import button, modest
+from gym_gui.widgets.labels import ElidedLabel, label
 from gym_gui.widgets.layouts import as_panel, column, row
 from gym_gui.widgets.messages import EmptyState
 from gym_gui.widgets.qt_types import sure
@@ -43,12 +43,9 @@ class LaunchPanel(QWidget):
         self.actors: list[Actor] = []
         self.choice = QComboBox()
         self.choice.setAccessibleName("Actor")
-        self.choice.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-        self.choice.setMinimumWidth(200)
-        self.choice.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.choice.installEventFilter(NoWheel(self.choice))
+        modest(self.choice)
         self.choice.currentIndexChanged.connect(self._on_choice)
-        self._lane = label("", "muted")
+        self._lane = ElidedLabel("", "muted")
         self._forms: dict[str, WorkerForm] = {}
         self._tabs = QTabWidget()
         self._tabs.setDocumentMode(True)
@@ -65,7 +62,8 @@ class LaunchPanel(QWidget):
         self._stack = QStackedWidget()
         for page in (self._waiting, self._tabs, self._human, self._missing):
             self._stack.addWidget(page)
-        top = row(label("Actor", "section"), self.choice, self._lane, 1, margin=8)
+        top = row(label("Actor", "section"), self.choice, self._lane, margin=8)
+        top.setStretch(2, 1)
         self.setLayout(column(top, self._stack, spacing=0))
         services.themes.changed.connect(self._recolour)
         self._kept = self._load_kept()
@@ -134,7 +132,7 @@ class LaunchPanel(QWidget):
         actor = self.current
         if actor is None:
             return
-        self._lane.setText(actor.lane if actor.available else "")
+        self._lane.set_full(actor.lane if actor.available else "")
         if actor.worker_type == HUMAN and actor.available:
             self._stack.setCurrentWidget(self._human)
         elif not actor.available or actor.capabilities is None:

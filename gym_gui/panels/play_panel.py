@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from qtpy.QtCore import Qt
 from qtpy.QtGui import QImage
-from qtpy.QtWidgets import QGridLayout, QSplitter, QWidget
+from qtpy.QtWidgets import QGridLayout, QWidget
 
 from gym_gui.background.env_probe import probe
 from gym_gui.background.play_link import PlayLink
@@ -22,6 +21,7 @@ from gym_gui.widgets.layouts import as_panel, clear, column, framed, row, scroll
 from gym_gui.widgets.messages import Banner
 from gym_gui.widgets.picker import Picker
 from gym_gui.widgets.qt_types import sure
+from gym_gui.widgets.wrapping import FoldingSplitter
 from mosaic.config import build
 from mosaic.records import RunRecord
 
@@ -53,7 +53,7 @@ class PlayPanel(QWidget):
         self.start = button("Start", self.begin, "primary")
         self.again = button("New episode", self._reset)
         self.stop = button("Stop", self.end)
-        split = QSplitter(Qt.Orientation.Horizontal)
+        split = FoldingSplitter()
         split.addWidget(self._left())
         split.addWidget(self._right())
         split.setStretchFactor(1, 1)

@@ -6,19 +6,22 @@ from qtpy.QtCore import QItemSelectionModel, QPoint, Qt, QTimer
 from qtpy.QtWidgets import QLineEdit, QMenu, QStackedWidget, QToolButton, QWidget
 
 from gym_gui.actions.binding import ActionBinder
+from gym_gui.models.notices import Notice
 from gym_gui.models.run_csv import table_csv
 from gym_gui.models.run_filter import FIELDS
 from gym_gui.models.run_order import Group, Row, summary
+from gym_gui.models.run_status import is_real, title_of
 from gym_gui.models.run_table import RunTableModel
 from gym_gui.models.table_look import TableLook
 from gym_gui.panels.saved_views import SavedViews
 from gym_gui.services import Services
 from gym_gui.widgets.controls import restyle
 from gym_gui.widgets.labels import label
-from gym_gui.widgets.layouts import as_panel, column, row
+from gym_gui.widgets.layouts import as_panel, column
 from gym_gui.widgets.messages import EmptyState
 from gym_gui.widgets.qt_types import sure
 from gym_gui.widgets.run_table_view import RunTableView
+from gym_gui.widgets.wrapping import WrappingRow
 
 _TOOLS = (
     "run.pause", "run.resume", "run.save_checkpoint", "run.cancel", "run.clone", "run.retry",
@@ -68,6 +71,11 @@ class RunsPanel(QWidget):
         self._delay.setSingleShot(True)
         self._delay.setInterval(_FILTER_DELAY_MS)
         self._delay.timeout.connect(lambda: self.model.set_filter(self.filter.text()))
+        # After the selection has told everyone: answering it at once would tell them twice.
+        self._hidden = QTimer(self)
+        self._hidden.setSingleShot(True)
+        self._hidden.setInterval(0)
+        self._hidden.timeout.connect(self._tell_hidden)
         self.filter.textChanged.connect(lambda _text: self._delay.start())
         self.filter.returnPressed.connect(self.table.setFocus)
         self.model.filter_problem.connect(self._show_problem)
@@ -104,23 +112,30 @@ class RunsPanel(QWidget):
             tool = QToolButton()
             tool.setDefaultAction(actions.actions[name])
             tool.setAccessibleName(actions.actions[name].text())
-            self._tools.insertWidget(place, tool)
+            self._tools.insert_widget(place, tool)
         self.table.opened.connect(lambda: actions.trigger("view.watch"))
         self.table.columns_wanted.connect(lambda: actions.trigger("runs.columns"))
         self._views_menu.aboutToShow.connect(lambda: self.views.fill(self._views_menu, actions))
 
     def set_grouped(self, grouped: bool) -> None:
         """Gather runs that differ only in their seed, or show each by itself."""
-        self.model.set_view(grouped=grouped)
-        self._show_grouping(grouped)
+        self.model.set_view(grouped=grouped, by_experiment=False)
+        self._show_grouping()
 
     def toggle_grouping(self) -> None:
         """Switch grouping on or off."""
         self.set_grouped(not self.model.view.grouped)
 
-    def _show_grouping(self, grouped: bool) -> None:
+    def toggle_experiments(self) -> None:
+        """Show each experiment as one row, or every run."""
+        self.model.set_view(grouped=False, by_experiment=not self.model.view.by_experiment)
+        self._show_grouping()
+
+    def _show_grouping(self) -> None:
         if self._actions is not None:
-            self._actions.actions["runs.group"].setChecked(grouped)
+            view = self.model.view
+            self._actions.actions["runs.group"].setChecked(view.grouped)
+            self._actions.actions["runs.experiments"].setChecked(view.by_experiment)
 
     def look(self) -> TableLook:
         """How the table is looked at now."""
@@ -132,7 +147,7 @@ class RunsPanel(QWidget):
         self._delay.stop()
         self.table.apply_look(look)
         self.model.set_filter(look.filter)
-        self._show_grouping(look.grouped)
+        self._show_grouping()
 
     def restore_look(self, look: TableLook) -> None:
         """The look of the last window; a saved view that it equals is the one in use."""
@@ -157,14 +172,13 @@ class RunsPanel(QWidget):
 
     def _make_bar(self) -> QWidget:
         bar = QWidget()
-        tools = self._tools = row(spacing=5)
+        tools = self._tools = WrappingRow(spacing=5)
         self._view_button = QToolButton()
         self._view_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self._view_button.setAccessibleName("Views and columns of the table")
         self._views_menu = QMenu(self._view_button)
         self._view_button.setMenu(self._views_menu)
         tools.addWidget(self._view_button)
-        tools.addStretch(1)
         tools.addWidget(self._count)
         bar.setLayout(column(self.filter, tools, spacing=6))
         return bar
@@ -204,6 +218,23 @@ class RunsPanel(QWidget):
         if self._wanted:
             self._follow(self._wanted)
 
+    def _tell_hidden(self) -> None:
+        """Select nothing: a command must never reach a run that the table does not show."""
+        run_id = self._wanted
+        run = self._services.store.get(run_id)
+        if not run_id or run is None:
+            return
+        # It is there and has no row: waiting longer would keep the table from being used.
+        self._wanted = ""
+        if not self.model.hides(run_id):
+            return
+        self._services.selection.select(())
+        if is_real(run):
+            text = f"The filter hides {title_of(run)}"
+            self._services.notices.say(
+                Notice("info", text, "", "Show", lambda: self.show_run(run_id), run_id)
+            )
+
     def _follow(self, run_id: str) -> None:
         """Something else chose a run: select its row, now or when it appears."""
         # A run that was just submitted is selected before its row exists.
@@ -213,6 +244,11 @@ class RunsPanel(QWidget):
         place = self.model.row_of(run_id)
         if place < 0:
             self._wanted = run_id
+            # What is highlighted is what commands reach: until the row is there, nothing is.
+            self._choosing = True
+            sure(self.table.selectionModel()).clearSelection()
+            self._choosing = False
+            self._hidden.start()
             return
         flags = QItemSelectionModel.SelectionFlag
         chooser = sure(self.table.selectionModel())

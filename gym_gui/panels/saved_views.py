@@ -12,8 +12,10 @@ from gym_gui.models.table_look import TableLook, decode_views, encode_views
 from gym_gui.services import Services
 from gym_gui.widgets.qt_types import sure
 
-_ACTIONS = ("runs.columns", "runs.group", "", "runs.save_view", "runs.delete_view", "",
-            "runs.export_csv")  # fmt: skip
+_ACTIONS = (
+    "runs.columns", "runs.group", "runs.experiments", "", "runs.save_view",
+    "runs.delete_view", "", "runs.export_csv",
+)  # fmt: skip
 
 
 class SavedViews(QObject):

@@ -22,20 +22,19 @@ class Welcome(QWidget):
 
     Signals:
         action_wanted: Something to do that the window knows, by the action's id.
+        closed: The user wants the table of runs back.
     """
 
     action_wanted = Signal(str)
+    closed = Signal()
 
     def __init__(self) -> None:
         super().__init__()
         as_panel(self)
         title = label("Welcome to MOSAIC", "title")
-        text = label(
-            "No runs yet. The quickest way to see what this is about: train an agent to balance "
-            "a pole. It takes about half a minute on a laptop, without a GPU.",
-            "muted",
-            wrap=True,
-        )
+        self._text = label("", "muted", wrap=True)
+        self.back = button("Back to the runs", self.closed.emit)
+        self.set_runs(0)
         self.start = button("Train CartPole now", self._train, "primary")
         own = button("Fill in the form myself", lambda: self.action_wanted.emit("run.new"))
         grid = QGridLayout()
@@ -49,7 +48,15 @@ class Welcome(QWidget):
             grid.addWidget(card, place // 2, place % 2)
         inner = QWidget()
         inner.setLayout(
-            column(title, text, row(self.start, own, 1), grid, 1, margin=24, spacing=14)
+            column(
+                title,
+                self._text,
+                row(self.start, own, self.back, 1),
+                grid,
+                1,
+                margin=24,
+                spacing=14,
+            )
         )
         inner.setMaximumWidth(760)
         host = QWidget()
@@ -57,6 +64,15 @@ class Welcome(QWidget):
         area = scrolled(host)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setLayout(column(area))
+
+    def set_runs(self, count: int) -> None:
+        """How many runs there are: with none there is nothing to go back to."""
+        self.back.setVisible(count > 0)
+        there = f"{count:,} runs are in the table." if count else "No runs yet."
+        self._text.setText(
+            f"{there} The quickest way to see what this is about: train an agent to balance "
+            "a pole. It takes about half a minute on a laptop, without a GPU."
+        )
 
     def _train(self) -> None:
         self.action_wanted.emit("run.train_cartpole")

@@ -243,8 +243,13 @@ class FormCommands:
             lambda error: self._services.notices.error(f"{path.name} cannot be opened", error),
         )
 
-    def load_config(self, config: TrainRunConfig) -> None:
-        """Put a config into the train form."""
+    def load_config(self, config: TrainRunConfig, parent: str = "") -> None:
+        """Put a config into the form that made it; `parent` is the run that it starts from."""
+        kind, content = _made_by(config, parent)
+        if kind != TRAIN:
+            self._show_layout("train")
+            self._launch.show_form(kind, config.metadata.worker.type).restore(content)
+            return
         draft = TrainDraft.from_config(config)
         self._show_layout("train")
         self._launch.choose(draft.worker)
@@ -268,7 +273,7 @@ class FormCommands:
         """Put the selected run's config into the form."""
         run = self._services.current_run()
         if run is not None:
-            self._runs.with_config(run, self.load_config)
+            self._runs.with_config(run, lambda config: self.load_config(config, run.parent_run_id))
 
     def _from_run(self, kind: str) -> None:
         run = self._services.current_run()
@@ -277,3 +282,25 @@ class FormCommands:
         self._show_layout("train")
         form = self._launch.show_form(kind, run.worker)
         form.restore({"run_id": run.run_id})
+
+
+def _made_by(config: TrainRunConfig, parent: str) -> tuple[str, dict[str, object]]:
+    """The form for a config, and what to put into it.
+
+    A run that continues or evaluates another belongs into that form: in the train form its
+    checkpoint would be carried along unseen, and training would begin from zero.
+    """
+    worker = config.worker
+    extras = worker.extras.model_dump(exclude_unset=True)
+    source: dict[str, object] = {"run_id": parent}
+    if extras.get("mode") == "resume_training":
+        if not parent:
+            source["file"] = str(extras.get("checkpoint_path") or "")
+        steps = str(worker.total_timesteps or "")
+        return RESUME, {**source, "typed": {"Total timesteps": steps}}
+    if extras.get("mode") == "policy_eval":
+        if not parent:
+            source["file"] = str(extras.get("policy_path") or "")
+        typed = {"Seed": str(worker.seed), "Episodes": str(extras.get("eval_episodes") or 20)}
+        return EVALUATE, {**source, "typed": typed}
+    return TRAIN, {}

@@ -9,6 +9,7 @@ from qtpy.QtWidgets import QSystemTrayIcon, QWidget
 from gym_gui.models.notices import Notice
 from gym_gui.models.run_status import status_of, title_of
 from gym_gui.services import Services
+from mosaic.experiments.summary import experiment_of, one
 from mosaic.records import RunRecord
 
 # A command that hangs must not keep one of the few threads for good.
@@ -31,6 +32,39 @@ class Notifier(QObject):
             self._tray.hide()
 
     def _on_ended(self, run: RunRecord) -> None:
+        mark = experiment_of(run.tags)
+        if mark is not None:
+            self._on_part_ended(*mark)
+        else:
+            self._tell(run)
+        if self._services.settings.notify_command:
+            self._run_command(run)
+
+    def _on_part_ended(self, kind: str, name: str) -> None:
+        """Of an experiment its end is news, once; thirty seeds are not thirty notices."""
+        runs = [
+            run
+            for run in self._services.store.runs.values()
+            if experiment_of(run.tags) == (kind, name)
+        ]
+        experiment = one(kind, name, runs)
+        if not experiment.ended:
+            return
+        tone = "danger" if experiment.unsuccessful else "success"
+        text = f"{kind.capitalize()} {name}: {experiment.completed} of {len(runs)} runs completed"
+        self._services.notices.say(
+            Notice(
+                tone,
+                text,
+                "",
+                "Show",
+                lambda: self._services.selection.select(experiment.run_ids),
+                experiment.run_ids[0],
+            )
+        )
+        self._tell_system_too(text)
+
+    def _tell(self, run: RunRecord) -> None:
         status = status_of(run)
         tone = {"success": "success", "danger": "danger"}.get(status.tone, "info")
         text = f"{title_of(run)}: {status.label.lower()}"
@@ -44,10 +78,11 @@ class Notifier(QObject):
                 run.run_id,
             )
         )
+        self._tell_system_too(text)
+
+    def _tell_system_too(self, text: str) -> None:
         if self._services.settings.notify_system and not self._window.isActiveWindow():
             self._tell_system(text)
-        if self._services.settings.notify_command:
-            self._run_command(run)
 
     def _tell_system(self, text: str) -> None:
         if not QSystemTrayIcon.isSystemTrayAvailable():

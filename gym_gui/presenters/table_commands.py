@@ -104,6 +104,15 @@ class TableCommands:
                 checkable=True,
             ),
             Action(
+                id="runs.experiments",
+                title="Group by experiment",
+                do=self._table.toggle_experiments,
+                menu="Analyse",
+                shortcut="Ctrl+Shift+G",
+                icon="layout",
+                checkable=True,
+            ),
+            Action(
                 id="runs.columns",
                 title="Choose columns …",
                 do=lambda: self._dialogs.choose_columns(self._table.table),

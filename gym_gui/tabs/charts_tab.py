@@ -1,5 +1,7 @@
 """Every curve of one run."""
 
+from dataclasses import replace
+
 from gym_gui.models.run_status import title_of
 from gym_gui.models.series import by_chart
 from gym_gui.services import Services
@@ -49,7 +51,9 @@ class ChartsTab(RunTab):
         self.grid.show_curves(
             {
                 chart: {
-                    seed_key(self.run_id, seed): seed_line(series, name, colour, seed)
+                    seed_key(self.run_id, seed): replace(
+                        seed_line(series, name, colour, seed), dots=chart.startswith("eval/")
+                    )
                     for seed, series in seeds.items()
                 }
                 for chart, seeds in charts.items()

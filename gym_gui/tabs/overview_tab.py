@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from qtpy.QtWidgets import QGridLayout
 
 from gym_gui.models import formatting
+from gym_gui.models.evaluation import evaluation_text
 from gym_gui.models.run_status import one_line, status_of, title_of
 from gym_gui.resources import icons
 from gym_gui.services import Services
@@ -14,7 +15,14 @@ from gym_gui.widgets.chart import Chart, Line, Look
 from gym_gui.widgets.labels import ElidedLabel, NumberTile, label, selectable
 from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.messages import Banner, EmptyState
-from mosaic.curves.names import EPISODES, LAST_EPISODES, LENGTH, RETURN, tag_order
+from mosaic.curves.names import (
+    EPISODES,
+    EVALUATION_TAGS,
+    LAST_EPISODES,
+    LENGTH,
+    RETURN,
+    tag_order,
+)
 from mosaic.records import Outcome, RunRecord
 
 _TILES = ("Return", "Episode length", "Steps per second", "Progress", "Time left", "Checkpoint")
@@ -40,7 +48,7 @@ class OverviewTab(RunTab):
             grid.addWidget(tile, place // 3, place % 3)
         self.chart = Chart(services.themes, services.clock, "Return")
         self.chart.setMinimumHeight(90)
-        self._chart_title = label("Return", "section")
+        self._chart_title = label("Return", "section", wrap=True)
         self._no_curve = EmptyState(
             "No numbers yet", "The curve of the return appears with the run's first report."
         )
@@ -121,9 +129,11 @@ class OverviewTab(RunTab):
             self.chart.set_lines({}, Look())
             return
         tag = min(curves, key=tag_order)
-        self._chart_title.setText(tag)
+        judged = tag == EVALUATION_TAGS[RETURN]
+        title = evaluation_text(curves[tag].values) if judged else tag
+        self._chart_title.setText(title)
         colour = self.services.themes.theme.series[0]
-        line = Line(curves[tag], tag, colour, strong=True)
+        line = Line(curves[tag], tag, colour, strong=True, dots=judged)
         self.chart.set_lines({self.run_id: line}, Look(self.services.settings.smoothing))
 
 

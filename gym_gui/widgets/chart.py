@@ -49,6 +49,7 @@ class Line:
 
     Attributes:
         group: What it has in common with other seeds of its configuration; empty if it is alone.
+        dots: Single results in no order, such as the episodes of an evaluation: not a curve.
     """
 
     series: Series
@@ -56,6 +57,7 @@ class Line:
     colour: str
     strong: bool = False
     group: str = ""
+    dots: bool = False
 
 
 def seed_line(
@@ -189,7 +191,8 @@ class Chart(QWidget):
         for key in set(self._items) - set(self._lines):
             self.plot.removeItem(self._items.pop(key))
         for key, line in self._lines.items():
-            x, y = self._shape(line.series, self._look.smoothing)
+            smoothing = 0.0 if line.dots else self._look.smoothing
+            x, y = self._shape(line.series, smoothing)
             # Soft edges are for curves of few points: of many noisy ones they take too long.
             self._item(key, line).setData(x, y, antialias=len(x) <= _SOFT_POINTS)
             self._items[key].setVisible(self._solo in ("", key))
@@ -200,7 +203,8 @@ class Chart(QWidget):
     def _draw_raw(self) -> None:
         """A smoothed curve stands before a pale one of what was measured."""
         few = len(self._lines) <= _MOST_WITH_RAW and self._look.bands is None
-        wanted = self._lines if few and self._look.smoothing > 0 else {}
+        smoothed = {key: line for key, line in self._lines.items() if not line.dots}
+        wanted = smoothed if few and self._look.smoothing > 0 else {}
         for key in set(self._raw) - set(wanted):
             self.plot.removeItem(self._raw.pop(key))
         for key, line in wanted.items():
@@ -248,12 +252,17 @@ class Chart(QWidget):
             self._clock.ask(self)
 
     def _item(self, key: str, line: Line) -> pg.PlotDataItem:
-        pen = pg.mkPen(line.colour, width=2.4 if line.strong else 1.5)
+        pen = None if line.dots else pg.mkPen(line.colour, width=2.4 if line.strong else 1.5)
         if key not in self._items:
             self._items[key] = self.plot.plot([], [], pen=pen, connect="finite")
             # Line by line: one smooth path of a noisy curve takes seconds to paint.
             self._items[key].curve.setSegmentedLineMode("on")
         self._items[key].setPen(pen)
+        self._items[key].setSymbol("o" if line.dots else None)
+        if line.dots:
+            self._items[key].setSymbolSize(7)
+            self._items[key].setSymbolPen(None)
+            self._items[key].setSymbolBrush(QColor(line.colour))
         return self._items[key]
 
     def _draw_bands(self) -> None:

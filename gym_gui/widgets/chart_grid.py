@@ -27,6 +27,7 @@ from gym_gui.widgets.labels import ElidedLabel, label
 from gym_gui.widgets.layouts import column, framed, row, scrolled
 from gym_gui.widgets.messages import EmptyState
 from gym_gui.widgets.qt_types import sure
+from gym_gui.widgets.wrapping import WrappingRow
 from mosaic.curves.names import tag_order
 
 Lines = Mapping[str, Mapping[str, Line]]
@@ -171,7 +172,7 @@ class ChartGrid(QWidget):
         self._controls = QWidget()
         words = label("Smoothing", "muted")
         self._controls.setLayout(
-            row(self.search, words, self.smoothing, self.log, self.time, self.band)
+            WrappingRow(self.search, words, self.smoothing, self.log, self.time, self.band)
         )
 
     @property

@@ -155,14 +155,16 @@ class RunTableView(QTableView):
         """How the table is looked at now, for storing."""
         view = self._model.view
         columns = tuple((c.key, self._width(c)) for c in self.visible_columns())
-        return TableLook(filter_text, view.sort, view.descending, view.grouped, columns)
+        return TableLook(
+            filter_text, view.sort, view.descending, view.grouped, columns, view.by_experiment
+        )
 
     def apply_look(self, look: TableLook) -> None:
         """Columns, order and grouping as stored; the filter is the panel's."""
         self.show_columns(look.columns)
         place = self._model.place_of(look.sort)
         down, up = Qt.SortOrder.DescendingOrder, Qt.SortOrder.AscendingOrder
-        self._model.set_view(grouped=look.grouped)
+        self._model.set_view(grouped=look.grouped, by_experiment=look.by_experiment)
         self.sortByColumn(
             place if place >= 0 else BY_KEY["created"], down if look.descending else up
         )

@@ -11,8 +11,7 @@ from mosaic.config.flags import as_words
 from mosaic.config.model import TrainRunConfig
 from mosaic.config.suggest import did_you_mean
 from mosaic.errors import InvalidConfigError, Problem
-from mosaic.experiments.plan import ExperimentPlan, make_plan, refusal, varied
-from mosaic.sweep.space import grid, read_space
+from mosaic.experiments.plan import ExperimentPlan, grid_points, make_plan, refusal, varied
 from mosaic.workers.algorithms import find_algorithm
 
 # In a file, beside what the experiment itself consists of.
@@ -67,11 +66,11 @@ def _configurations(spec: ExperimentSpec, algo: str, env_id: str | None) -> list
     config = fresh_config(algorithm, replace(spec.options, env_id=env_id, name=""), flags)
     if not spec.grid:
         return [config]
-    space = read_space(spec.grid, algorithm.arguments, algo)
-    both = sorted(flags.keys() & space.keys())
+    points = grid_points(spec.grid, algorithm.arguments, algo)
+    both = sorted(flags.keys() & points[0].keys())
     if both:
         raise refusal(f"{both[0]} is both varied and fixed")
-    return varied(config, grid(space), declares=algorithm.facts is not None)
+    return varied(config, points, declares=algorithm.facts is not None)
 
 
 def read_spec(path: Path) -> ExperimentSpec:

@@ -10,6 +10,7 @@ from mosaic.config.flat import fingerprint, flat_settings
 from mosaic.config.model import TrainRunConfig
 from mosaic.errors import InvalidConfigError, Problem
 from mosaic.statistics.grouping import Asked, group_names
+from mosaic.sweep.space import grid, read_space
 
 TAG = "experiment="
 MOST_RUNS = 2000
@@ -107,6 +108,22 @@ def varied(
         )
         for point in points
     ]
+
+
+def grid_points(
+    lines: Sequence[str], arguments: Sequence[Mapping[str, Any]] | None, algo: str
+) -> list[dict[str, Any]]:
+    """Every combination of what is varied.
+
+    Args:
+        lines: `learning_rate=1e-3,3e-4`, one parameter each.
+        arguments: The algorithm's arguments as its worker describes them; None takes any name.
+        algo: For messages.
+
+    Raises:
+        InvalidConfigError: With every problem.
+    """
+    return grid(read_space(lines, arguments, algo))
 
 
 def identity(document: Mapping[str, Any]) -> Identity:

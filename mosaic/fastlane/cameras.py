@@ -7,6 +7,8 @@ from typing import Any, Protocol, TypeAlias
 from mosaic.fastlane import BadFrameError
 
 RGB = "rgb_array"
+# MuJoCo's free camera, and the name that Gymnasium's models give to the one that follows.
+_STANDS_STILL, _FOLLOWS = -1, "track"
 # What `render()` gave: pixels if all is well. `as_rgb` decides, and says what is wrong with it.
 Picture: TypeAlias = object
 Camera = Callable[[Sequence[int]], Sequence[Picture]]
@@ -50,6 +52,7 @@ def photograph(env: Drawable) -> Picture:
     """
     # The bare environment: wrappers may collect, record or transform what `render` gives.
     base = env.unwrapped
+    follow_what_moves(base)
     asked = getattr(base, "render_mode", None)
     if asked == RGB:
         return _some(base.render(), base)
@@ -73,6 +76,21 @@ def photograph(env: Drawable) -> Picture:
         return _some(base.render(), base)
     finally:
         base.render_mode = asked
+
+
+def follow_what_moves(base: object) -> None:
+    """Let the camera of a MuJoCo environment follow the body, where its model has such a camera.
+
+    Gymnasium looks from a place that stands still unless a camera is asked for: whatever runs has
+    left the picture after a second. A camera that was asked for is left alone.
+    """
+    renderer = getattr(base, "mujoco_renderer", None)
+    model = getattr(renderer, "model", None)
+    if model is None or getattr(renderer, "camera_id", None) != _STANDS_STILL:
+        return
+    names = [model.camera(number).name for number in range(model.ncam)]
+    if _FOLLOWS in names:
+        setattr(renderer, "camera_id", names.index(_FOLLOWS))  # noqa: B010
 
 
 def camera_for(source: Any) -> Camera:

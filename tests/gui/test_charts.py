@@ -12,6 +12,7 @@ from qtpy.QtGui import QImage
 from qtpy.QtWidgets import QApplication
 
 from gym_gui.models import formatting
+from gym_gui.models.evaluation import evaluation_text
 from gym_gui.models.series import Series, smooth
 from gym_gui.widgets.chart import Chart, Line, Look
 from gym_gui.widgets.chart_bands import KINDS
@@ -234,3 +235,23 @@ def test_curves_of_a_worker_without_files_of_its_own(driver: Driver) -> None:
     driver.until(lambda: grid.cards, "charts")
     chart = next(iter(grid.cards.values())).chart
     driver.until(lambda: chart.points_shown() >= 3, "its points")
+
+
+def test_an_evaluation_is_shown_as_results_not_as_learning(driver: Driver) -> None:
+    """Its episodes are dots, never smoothed into a curve, with mean, spread and interval."""
+    values = np.array([500.0, 290.0, 500.0, 430.0])
+    text = evaluation_text(values)
+    assert text.startswith("4 episodes: mean return 430 ± 98.99 SD, IQM 465")
+    assert "95 % interval of the mean over episodes" in text
+    assert evaluation_text(np.array([3.0])) == "1 episode: mean return 3"
+    made = Chart(driver.services.themes, driver.services.clock, "evaluation")
+    steps = np.arange(1.0, 5.0)
+    made.set_lines(
+        {"a": Line(Series(steps, values, steps), "a", "#0072b2", dots=True)}, Look(smoothing=0.9)
+    )
+    made.show()
+    driver.until(lambda: made.curves_shown(), "the dots")
+    np.testing.assert_allclose(made.curves_shown()["a"][1], values)
+    made.close_chart()
+    made.close()
+    made.deleteLater()

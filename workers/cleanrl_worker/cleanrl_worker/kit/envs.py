@@ -57,6 +57,10 @@ def make_env(env_id: str, *, video_dir: str | None = None, **options: Any) -> En
 
         quicken(env)
     if video_dir is not None:
+        # Here, because only a run that records needs it.
+        from mosaic.fastlane.cameras import follow_what_moves
+
+        follow_what_moves(env.unwrapped)
         env = gym.wrappers.RecordVideo(env, video_dir, disable_logger=True)
     return env
 

@@ -1,0 +1,110 @@
+"""Experiments in the window: one row, one notice, a grid in the form."""
+
+from dataclasses import replace
+
+import pytest
+
+from gym_gui.forms.registry import TRAIN
+from gym_gui.forms.train_form import TrainForm
+from gym_gui.models.draft_export import as_command
+from gym_gui.models.form_grid import experiment_name, forecast, grid_configs, read_lines
+from gym_gui.models.run_order import Group, View, arrange
+from gym_gui.models.train_draft import TrainDraft
+from mosaic.errors import InvalidConfigError
+from mosaic.records import Outcome, Progress, RunRecord, State
+
+from .conftest import Driver
+from .test_models import record
+
+ARGUMENTS = [
+    {"name": "learning_rate", "type": "float", "default": 1e-3, "range": None},
+    {"name": "num_envs", "type": "int", "default": 4, "range": None},
+]
+
+
+def _members(count: int, **fields: object) -> list[RunRecord]:
+    return [
+        replace(record(run_id=f"E{n}", seed=n, **fields), tags=("experiment=study",))
+        for n in range(count)
+    ]
+
+
+def test_an_experiment_is_one_row_that_opens_into_its_runs() -> None:
+    """Folded it stands for all of its runs; other runs keep their own rows."""
+    ended = _members(2, state=State.TERM, outcome=Outcome.COMPLETED)
+    live = [replace(run, run_id=f"L{run.run_id}") for run in _members(1, state=State.EXEC)]
+    other = record(run_id="other")
+    view = View(by_experiment=True)
+    rows = arrange([*ended, *live, other], None, view)
+    groups = [row for row in rows if isinstance(row, Group)]
+    assert len(rows) == 2
+    assert groups[0].title == "study · 2 of 3 runs done"
+    opened = arrange(
+        [*ended, *live, other], None, replace(view, collapsed=frozenset([groups[0].key]))
+    )
+    assert len(opened) == 5
+
+
+def test_the_grid_of_a_form_is_every_combination_with_every_seed() -> None:
+    """`learning_rate=1e-3,3e-4; num_envs=4,8` and three seeds are twelve runs of one experiment."""
+    draft = TrainDraft(run_name="my study", seed=5, seeds=3)
+    assert read_lines("learning_rate=1e-3,3e-4; num_envs=4,8") == read_lines(
+        "learning_rate=1e-3,3e-4 num_envs=4,8"
+    )
+    configs = grid_configs(draft, "learning_rate=1e-3,3e-4; num_envs=4,8", ARGUMENTS)
+    assert len(configs) == 12
+    assert {config.worker.seed for config in configs} == {5, 6, 7}
+    assert configs[0].metadata.tags == ["experiment=my-study"]
+    assert experiment_name(TrainDraft()).startswith("ppo-CartPole-v1-")
+    with pytest.raises(InvalidConfigError, match="learning_rate"):
+        grid_configs(draft, "learning_rte=1", ARGUMENTS)
+
+
+def test_a_forecast_comes_from_earlier_runs_alone() -> None:
+    """Without any there is no time; with one, its speed, the runs and the slots count."""
+    draft = TrainDraft(total_timesteps=36_000)
+    assert forecast(20, draft, [], 2) == "20 runs"
+    done = record(
+        run_id="1",
+        state=State.TERM,
+        outcome=Outcome.COMPLETED,
+        started_at=100.0,
+        finished_at=110.0,
+        progress=Progress(step=1000, total=1000),
+    )
+    assert forecast(20, draft, [done], 2).startswith("20 runs, about 1 h")
+
+
+def test_the_form_says_how_many_runs_it_stands_for(driver: Driver) -> None:
+    """The count is beside the grid and on the button; a wrong parameter is told at once."""
+    form = driver.window.launch.show_form(TRAIN, "cleanrl")
+    assert isinstance(form, TrainForm)
+    driver.until(lambda: form.described == form.algo.text, "the parameters")
+    form.seeds.setText("2")
+    form.vary.setText("learning_rate=1e-3,3e-4")
+    driver.until(lambda: form.bar.train.text() == "Train 4 runs", "the count")
+    assert form.draft().vary == "learning_rate=1e-3,3e-4"
+    assert "--param learning_rate=1e-3,3e-4" in as_command(form.draft())
+    form.vary.setText("learning_rat=1e-3,3e-4")
+    driver.until(lambda: any("learning_rate" in text for text in form.problems()), "the hint")
+    assert not form.bar.train.isEnabled()
+    form.vary.clear()
+    form.seeds.setText("1")
+    driver.until(lambda: form.bar.train.text() == "Train", "a single run")
+    assert form.bar.train.isEnabled()
+
+
+def test_an_experiment_gives_one_notice(driver: Driver) -> None:
+    """When its last run ends, with how many completed; single seeds say nothing."""
+    store = driver.services.store
+    said: list[str] = []
+    driver.services.notices.said.connect(lambda notice: said.append(notice.text))
+    live = _members(2, state=State.EXEC, version=1)
+    for run in live:
+        store.put(run)
+    for run in live:
+        store.put(replace(run, state=State.TERM, outcome=Outcome.COMPLETED, version=2))
+        driver.spin(0.05)
+    assert said == ["Experiment study: 2 of 2 runs completed"]
+    for run in live:
+        store.drop(run.run_id)

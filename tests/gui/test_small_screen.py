@@ -1,0 +1,64 @@
+"""A small screen with large text: 1024 × 700 at 14 pt."""
+
+from collections.abc import Iterator
+
+import pytest
+from qtpy.QtCore import QSize
+from qtpy.QtWidgets import QLabel, QToolButton, QWidget
+
+from gym_gui.models.dock_layouts import LAYOUTS
+from gym_gui.widgets.wrapping import FoldingSplitter, WrappingRow
+
+from .conftest import Driver
+
+SCREEN = QSize(1024, 700)
+
+
+@pytest.fixture
+def small(driver: Driver) -> Iterator[Driver]:
+    """A window on a small screen, with large text."""
+    window = driver.window
+    before, size = driver.services.settings.font_points, window.size()
+    window.change_settings(font_points=14.0)
+    window.resize(SCREEN)
+    driver.spin(0.1)
+    yield driver
+    window.change_settings(font_points=before)
+    window.resize(size)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_window_fits_and_does_not_grow(small: Driver, trained: list[str], layout: str) -> None:
+    """No layout needs more than the screen has, and showing one leaves the size alone."""
+    window = small.window
+    small.services.selection.select((trained[0],))
+    window.show_layout(layout)
+    small.spin(0.2)
+    hint = window.minimumSizeHint()
+    assert hint.width() <= SCREEN.width()
+    assert hint.height() <= SCREEN.height()
+    assert window.size() == SCREEN
+
+
+def test_a_row_wraps_and_a_splitter_folds(driver: Driver) -> None:
+    """What does not fit beside each other is below each other, and comes back."""
+    buttons = [QToolButton() for _ in range(4)]
+    for tool in buttons:
+        tool.setText("a button with text")
+    host = QWidget()
+    host.setLayout(WrappingRow(*buttons))
+    split = FoldingSplitter()
+    for part in (host, QLabel("a second part")):
+        part.setMinimumWidth(200)
+        split.addWidget(part)
+    split.show()
+    split.resize(1200, 300)
+    driver.spin(0.05)
+    assert len({tool.y() for tool in buttons}) == 1
+    assert len({sure.x() for sure in (split.widget(0), split.widget(1)) if sure}) == 2
+    split.resize(220, 600)
+    driver.spin(0.05)
+    assert len({tool.y() for tool in buttons}) > 1
+    assert len({sure.x() for sure in (split.widget(0), split.widget(1)) if sure}) == 1
+    split.close()
+    split.deleteLater()
