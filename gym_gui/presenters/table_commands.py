@@ -108,7 +108,7 @@ class TableCommands:
                 title="Group by experiment",
                 do=self._table.toggle_experiments,
                 menu="Analyse",
-                shortcut="Ctrl+Shift+G",
+                shortcut="Ctrl+Alt+G",
                 icon="layout",
                 checkable=True,
             ),

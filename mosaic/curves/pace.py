@@ -4,8 +4,13 @@ Marks are multiples of a number of steps. Time plays no part: two runs with the 
 and seed store the same points, however busy the machine was and however often the daemon restarted.
 """
 
-# Of a whole run, a stored curve has about so many points.
+# Of a whole run, a stored curve has about so many points, and some more at its beginning.
 MOST_POINTS = 2000
+# At the beginning marks are this share of the way so far apart: who watches a run of days sees its
+# curve grow after seconds.
+_EARLY_SHARE = 50
+# And this share where nothing says how long the run will be.
+_LATE_SHARE = 400
 
 
 def next_mark(step: int, total: int) -> int:
@@ -16,7 +21,8 @@ def next_mark(step: int, total: int) -> int:
         total: The steps of the whole run; 0 if unknown. Marks then get wider as the run gets
             longer, and so they do for a run that passes its total.
     """
-    width = max(1, max(total, step) // MOST_POINTS)
+    usual = total // MOST_POINTS if step < total else step // _LATE_SHARE
+    width = max(1, min(usual, step // _EARLY_SHARE))
     return (step // width + 1) * width
 
 

@@ -20,6 +20,8 @@ POINT = struct.Struct("<qdd")
 # Marks a folder that the daemon writes, for a worker that writes no metric files itself.
 DAEMONS_MARK = ".by-daemon"
 _MOST_WAITING = 500_000
+# These count episodes, everything else counts steps.
+_EVALUATION = "eval/"
 
 Point = tuple[int, float, float]
 
@@ -52,17 +54,34 @@ class MetricWriter:
         self._flushed_at = time.monotonic()
         self._pending: dict[str, list[Point]] = {}
         self._waiting = 0
+        # The daemon's own lines count the steps of all phases already.
+        self._offsets: dict[bool, int] | None = None if for_worker else {}
 
     def add(self, tag: str, step: int, value: float, wall_time: float | None = None) -> None:
         """Note one value."""
         wall = time.time() if wall_time is None else wall_time
         if self._waiting < _MOST_WAITING:
-            self._pending.setdefault(tag, []).append((int(step), float(value), wall))
+            at = int(step) + self._offset(tag, int(step))
+            self._pending.setdefault(tag, []).append((at, float(value), wall))
             self._waiting += 1
         else:
             self.lost += 1
         if time.monotonic() - self._flushed_at >= self._flush_every_s:
             self.flush()
+
+    def _offset(self, tag: str, step: int) -> int:
+        """What to add to a step so that the phases of a script follow each other.
+
+        The second phase of a script is a new process in the same run. If it counts from the
+        beginning again, its curves would run backwards over those of the first.
+        """
+        if self._offsets is None:
+            return 0
+        evaluates = tag.startswith(_EVALUATION)
+        if evaluates not in self._offsets:
+            before = newest_step(self._folder, evaluates)
+            self._offsets[evaluates] = before if step < before else 0
+        return self._offsets[evaluates]
 
     def flush(self) -> None:
         """Append everything noted so far; what the disk refuses waits for the next time."""
@@ -111,6 +130,14 @@ class MetricWriter:
 def path_of(folder: Path, tag: str) -> Path:
     """The file of a tag in a metrics folder."""
     return folder / (urllib.parse.quote(tag, safe="") + SUFFIX)
+
+
+def newest_step(folder: Path, evaluates: bool) -> int:
+    """The last step of a run's curves, of its evaluations or of everything else; 0 without any."""
+    names = opening.names_in(folder.parent, folder.name)
+    tags = [urllib.parse.unquote(name.removesuffix(SUFFIX)) for name in names]
+    points = [newest_point(folder, tag) for tag in tags if tag.startswith(_EVALUATION) == evaluates]
+    return max((point[0] for point in points if point is not None), default=0)
 
 
 def newest_point(folder: Path, tag: str) -> Point | None:
