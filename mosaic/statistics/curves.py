@@ -94,7 +94,12 @@ def _summary(values: Floats, middle: str, spread: str) -> tuple[Floats, Floats, 
         return centre, centre, centre
     chosen = np.random.RandomState(0).randint(0, count, (_RESAMPLES, count))
     # Whole seeds are drawn: the values of one seed at neighbouring steps belong together.
-    draws = np.stack([_middle(values[:, drawn], middle) for drawn in chosen])
+    if middle == IQM:
+        draws = trimmed_mean(values[:, chosen]).T
+    else:
+        # How often each seed was drawn says all that a mean needs, in one product of matrices.
+        often = (chosen[:, :, None] == np.arange(count)).sum(axis=1)
+        draws = often @ values.T / count
     tail = (1 - CONFIDENCE) / 2 * 100
     low, high = np.percentile(draws, [tail, 100 - tail], axis=0)
     return centre, low, high
