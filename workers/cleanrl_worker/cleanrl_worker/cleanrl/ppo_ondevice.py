@@ -24,6 +24,7 @@ from cleanrl_worker.kit.script import main
 from cleanrl_worker.kit.types import Batch
 from cleanrl_worker.ondevice.batch import DeviceEnvs, Ended, Games, Outcome, ended_episodes
 from cleanrl_worker.ondevice.learner import Learner, Row
+from cleanrl_worker.ondevice.loops import unroll
 from cleanrl_worker.ondevice.seeds import chosen_seed
 
 ALGORITHM = {
@@ -156,7 +157,7 @@ def gae(args: Args, outcome: Outcome, values: Array, next_values: Array) -> Arra
         return following, following
 
     _, advantages = jax.lax.scan(
-        backwards, jnp.zeros_like(values[0]), (deltas, decay), reverse=True
+        backwards, jnp.zeros_like(values[0]), (deltas, decay), reverse=True, unroll=unroll()
     )
     return advantages
 
@@ -237,7 +238,7 @@ def train(args: Args, run: Run) -> None:
         shape = (args.num_steps, args.num_envs, int(envs.single_action_space.n))
         noise = jax.random.gumbel(acting, shape)
         draws = envs.draws(stepping, args.num_steps)
-        games, samples = jax.lax.scan(act, state.games, (noise, draws))
+        games, samples = jax.lax.scan(act, state.games, (noise, draws), unroll=unroll())
 
         # speed: the value network did not change during the rollout, so one pass is enough
         values = critic(state.params, samples.obs)
@@ -274,7 +275,8 @@ def train(args: Args, run: Run) -> None:
         def epoch(carry: tuple, key: Array) -> tuple:
             rows = jax.random.permutation(key, batch_size).reshape(-1, minibatch_size)
             ran = ~carry[2]
-            (params, moments, stopped), losses = jax.lax.scan(update, carry, rows)
+            carry, losses = jax.lax.scan(update, carry, rows, unroll=unroll())
+            params, moments, stopped = carry
             if args.target_kl is not None:
                 stopped |= losses["losses/approx_kl"][-1] > args.target_kl
             return (params, moments, stopped), (losses, ran)
