@@ -1,4 +1,4 @@
-"""Writes docs/coverage.md from the records: ``python -m benchmarks.learning.coverage``.
+"""Writes docs/coverage.md from the records: `python -m benchmarks.learning.coverage`.
 
 Every bundled algorithm has a row. What was never recorded is shown as such.
 """

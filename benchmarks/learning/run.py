@@ -2,7 +2,7 @@
 
     python -m benchmarks.learning.run [--jobs N] ppo dqn        (all settings without names)
 
-Each algorithm's record goes to ``benchmarks/results/learning/<algorithm>.json``: the curve,
+Each algorithm's record goes to `benchmarks/results/learning/<algorithm>.json`: the curve,
 returns, evaluation, seeds, speed, the commands, and whether resume was exact.
 """
 

@@ -21,7 +21,7 @@ class Published:
     """its spread over seeds; `None` where the page gives none"""
     source: str
     of: str = "training"
-    """``training``: average return at the end of training; ``evaluation``: greedy policy"""
+    """`training`: average return at the end of training; `evaluation`: greedy policy"""
     steps: int | None = None
     """its budget, where that is another one than the record's"""
 

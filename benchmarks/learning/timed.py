@@ -2,10 +2,10 @@
 
     python -m benchmarks.learning.timed --minutes 15 --cuda --folder var/timed [algorithm ...]
 
-For machines that are there only for minutes. On the CPU (without ``--cuda``) other, smaller
+For machines that are there only for minutes. On the CPU (without `--cuda`) other, smaller
 settings are meant, and one algorithm at a time. When the time is over every run is stopped as a
 user would stop it (it saves and ends); the record says how many steps that were. Records go to
-``benchmarks/results/learning/``, or to ``--out``.
+`benchmarks/results/learning/`, or to `--out`.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class Case:
         num_envs: environments side by side.
         warm: the step at which both clocks start; random actions, first calls and compilation
             lie before it.
-        compiled_target: the aim with ``--compile``, for scripts that have the flag.
+        compiled_target: the aim with `--compile`, for scripts that have the flag.
     """
 
     algorithm: str

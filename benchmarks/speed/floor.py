@@ -1,8 +1,8 @@
-"""Times environments alone: ``python -m benchmarks.speed.floor library|kit ENV STEPS NUM_ENVS``.
+"""Times environments alone: `python -m benchmarks.speed.floor library|kit ENV STEPS NUM_ENVS`.
 
 Prints environment steps per second of random actions, by the wall clock and by the processor's:
-of Gymnasium's environments as their library gives them (``library``), or of the same ones as our
-scripts step them (``kit``). No learner is quicker than the environments it learns in.
+of Gymnasium's environments as their library gives them (`library`), or of the same ones as our
+scripts step them (`kit`). No learner is quicker than the environments it learns in.
 """
 
 from __future__ import annotations

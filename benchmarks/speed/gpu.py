@@ -1,10 +1,10 @@
-"""Measures scripts on a GPU: as they are, with ``--cudagraphs``, with ``--compile``.
+"""Measures scripts on a GPU: as they are, with `--cudagraphs`, with `--compile`.
 
     python -m benchmarks.speed.gpu --name h200 [case ...]
 
 One run after the other, each for some seconds; the steps a second are those the script itself
 reports every two seconds, the median of the second half, so that start and compiling are left
-out. Results: ``benchmarks/results/speed/<name>.json``.
+out. Results: `benchmarks/results/speed/<name>.json`.
 """
 
 from __future__ import annotations

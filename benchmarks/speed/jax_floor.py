@@ -5,7 +5,7 @@
 With 256 transitions in an update and layers of 256 units nearly all arithmetic is products of two
 256 x 256 matrices, which ours and the peer's need alike. The rest (activations, Adam, the targets,
 the environment, Python) is what one can be better at. Result:
-``benchmarks/results/speed/jax_floor.json``.
+`benchmarks/results/speed/jax_floor.json`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Times one of our scripts: ``python -m benchmarks.speed.ours ALGORITHM WARM [flags]``.
+"""Times one of our scripts: `python -m benchmarks.speed.ours ALGORITHM WARM [flags]`.
 
-Prints environment steps per second of the training loop from step ``WARM`` on, by the wall clock
+Prints environment steps per second of the training loop from step `WARM` on, by the wall clock
 and by the processor's. Imports, construction and what happens after the last step (the final
 checkpoint) are left out, as they are on the peer's side.
 """

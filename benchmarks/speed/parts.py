@@ -1,9 +1,9 @@
-"""Where an update with convolutions spends its time: ``python -m benchmarks.speed.parts``.
+"""Where an update with convolutions spends its time: `python -m benchmarks.speed.parts`.
 
 Times the parts of one minibatch of PPO, on one thread, by the processor's clock, best of several,
 for MiniGrid views and for Atari frames, beside the rate at which this machine multiplies
 matrices: what the convolutions cost at that rate cannot be saved by better bookkeeping. Result:
-``benchmarks/results/speed/parts.json``.
+`benchmarks/results/speed/parts.json`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def views(count: int) -> Tensor:
 
 
 def neighbourhoods(grids: Tensor, reach: int) -> int:
-    """How many different squares there are around the cells, ``reach`` cells to each side."""
+    """How many different squares there are around the cells, `reach` cells to each side."""
     size = 2 * reach + 1
     padding = ((0, 0), (reach, reach), (reach, reach), (0, 0))
     padded = np.pad(grids.numpy(), padding, constant_values=255)

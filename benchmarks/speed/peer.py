@@ -1,9 +1,9 @@
-"""Times stable-baselines3: ``python -m benchmarks.speed.peer CLASS ENV STEPS NUM_ENVS WARM JSON``.
+"""Times stable-baselines3: `python -m benchmarks.speed.peer CLASS ENV STEPS NUM_ENVS WARM JSON`.
 
-Prints environment steps per second of ``learn`` from step ``WARM`` on, by the wall clock and by
-the processor's, imports and construction left out. ``JSON`` holds the class's options, and what
-JSON cannot say by itself: ``action_noise`` is the standard deviation of Gaussian exploration,
-``anneal_lr`` lets the learning rate fall to zero.
+Prints environment steps per second of `learn` from step `WARM` on, by the wall clock and by
+the processor's, imports and construction left out. `JSON` holds the class's options, and what
+JSON cannot say by itself: `action_noise` is the standard deviation of Gaussian exploration,
+`anneal_lr` lets the learning rate fall to zero.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 With two hidden layers of 256 and batches of 256 almost all arithmetic is products of two 256 by
 256 matrices: one forward through a network, two backward (the weights' and the inputs' gradient).
 Times one such product on one thread, in torch and in NumPy, and multiplies by how many an
-environment step needs. Result: ``benchmarks/results/speed/products.json``.
+environment step needs. Result: `benchmarks/results/speed/products.json`.
 """
 
 from __future__ import annotations

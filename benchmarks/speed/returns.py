@@ -4,7 +4,7 @@
 
 Speed counts only when the return at the end is the same. Both sides train with the
 hyperparameters of `benchmarks.speed.cases`; the mean return of the last 50 training episodes is
-compared. Results: ``benchmarks/results/speed/returns-<algorithm>.json``.
+compared. Results: `benchmarks/results/speed/returns-<algorithm>.json`.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 
 Runs alternate, ours and the peer's, three of each; the best of each counts, because noise on
 a shared machine only ever slows. Speed is also taken by processor time, which other programs
-on the machine hardly touch. ``--compile`` measures our scripts with that flag; the result stands
-beside the plain one. Results: ``benchmarks/results/speed/<algorithm>-<env>.json``.
+on the machine hardly touch. `--compile` measures our scripts with that flag; the result stands
+beside the plain one. Results: `benchmarks/results/speed/<algorithm>-<env>.json`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Runs alternate, ours and the peer's, three of each; the best of each counts, bec
 a shared machine only ever slows. Both run on one core and nowhere else. The clock starts at a
 step by which every function has been compiled.
 
-Results: ``benchmarks/results/speed/<algorithm>-<env>.json``.
+Results: `benchmarks/results/speed/<algorithm>-<env>.json`.
 """
 
 from __future__ import annotations

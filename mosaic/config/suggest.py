@@ -17,7 +17,7 @@ def nearest(given: str, allowed: Iterable[str]) -> str | None:
 
 
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
-    """A sentence fragment such as ``; did you mean 'seed'?``, or nothing."""
+    """A sentence fragment such as `; did you mean 'seed'?`, or nothing."""
     match = nearest(given, allowed)
     return f"; did you mean {match!r}?" if match else ""
 

@@ -1,4 +1,4 @@
-"""``--compile`` makes a run quicker and changes nothing else about it."""
+"""`--compile` makes a run quicker and changes nothing else about it."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_a_recording_fills_the_memory_as_the_play_itself_would(recording: Path) 
 
 
 def _tiny_play(ends: dict[int, bool], steps: int = 6) -> list[Played]:
-    """Steps numbered in every pixel; ``ends`` says where a game was over, and whether lost."""
+    """Steps numbered in every pixel; `ends` says where a game was over, and whether lost."""
     return [
         Played(
             np.full((2, 3, 3), number, np.uint8),

@@ -26,7 +26,7 @@ def distinct_rows(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Find the distinct rows of an array of whole numbers.
 
     Args:
-        keys: numbers, ``(rows, columns)``.
+        keys: numbers, `(rows, columns)`.
 
     Returns:
         The position of one row of each kind, and the kind of each row.
@@ -54,11 +54,11 @@ def convolve(grids: Tensor, convolutions: Sequence[nn.Conv2d]) -> Tensor:
     """Apply 3 x 3 convolutions with padding, each followed by ReLU.
 
     Args:
-        grids: bytes on the CPU, ``(batch, height, width, channels)``.
+        grids: bytes on the CPU, `(batch, height, width, channels)`.
         convolutions: the layers.
 
     Returns:
-        The features of each cell, ``(batch, height, width, channels of the last layer)``.
+        The features of each cell, `(batch, height, width, channels of the last layer)`.
     """
     cells = grids.flatten(0, 2).numpy()
     first, kinds = distinct_rows(cells)
@@ -74,7 +74,7 @@ def convolve(grids: Tensor, convolutions: Sequence[nn.Conv2d]) -> Tensor:
 
 
 def _neighbours(kinds: np.ndarray, outside: int) -> np.ndarray:
-    """The kinds of the nine cells around each position, ``(positions, 9)``."""
+    """The kinds of the nine cells around each position, `(positions, 9)`."""
     grids, height, width = kinds.shape
     cells = np.full((grids, height * width + 1), outside)
     cells[:, :-1] = kinds.reshape(grids, -1)

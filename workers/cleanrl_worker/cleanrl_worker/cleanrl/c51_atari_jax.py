@@ -110,7 +110,7 @@ def init_q_network(envs: AtariEnvs, args: Args, key: Array) -> Params:
 
 
 def return_logits(params: Params, obs: Array, n_atoms: int) -> Array:
-    """Logits of the atoms, ``(batch, actions, atoms)``."""
+    """Logits of the atoms, `(batch, actions, atoms)`."""
     first, second, third = params["trunk"]["convs"]
     maps = relu(convolve(first, scaled_pixels(obs), stride=4))
     maps = relu(convolve(second, maps, stride=2))

@@ -101,7 +101,7 @@ def init_q_network(envs: Envs, args: Args, key: Array) -> Layers:
 
 
 def return_logits(params: Layers, obs: Array, n_atoms: int) -> Array:
-    """Logits of the atoms, ``(batch, actions, atoms)``."""
+    """Logits of the atoms, `(batch, actions, atoms)`."""
     first, second, last = params
     hidden = relu(linear(first, obs))
     hidden = relu(linear(second, hidden))

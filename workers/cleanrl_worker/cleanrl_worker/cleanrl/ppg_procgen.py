@@ -5,7 +5,7 @@ its gradient does not touch. After several such iterations the auxiliary phase t
 shared features what the value is, on everything collected, while a penalty keeps the policy
 where it was.
 
-Procgen's levels are drawn from endlessly many by default; ``--num-levels`` trains on a
+Procgen's levels are drawn from endlessly many by default; `--num-levels` trains on a
 fixed set, as for measuring how well a policy carries over to levels it never saw.
 """
 
@@ -192,7 +192,7 @@ class AuxiliaryMemory:
         self.filled = 0
 
     def add(self, obs: np.ndarray, returns: np.ndarray) -> None:
-        """Keep one rollout of each environment, ``(steps, envs, ...)``."""
+        """Keep one rollout of each environment, `(steps, envs, ...)`."""
         which = slice(self.filled, self.filled + returns.shape[1])
         self.obs[which] = obs.swapaxes(0, 1)
         self.returns[which] = returns.T

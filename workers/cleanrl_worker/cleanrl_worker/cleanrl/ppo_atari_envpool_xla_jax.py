@@ -142,7 +142,7 @@ def make_policy(envs: EnvPoolEnvs, args: Args, model: dict) -> Policy:
 
 
 def gae(args: Args, samples: Sample, last_value: Array) -> Array:
-    """Generalised advantage estimation over a rollout, ``(steps, envs)``.
+    """Generalised advantage estimation over a rollout, `(steps, envs)`.
 
     The observation after an ended episode is its true last one, so a truncated episode is
     bootstrapped like any other step; only the sum over later steps stops there.

@@ -5,7 +5,7 @@ minibatch updates on it. The clipped ratio keeps each update close to the policy
 collected the data. Policy and value share a residual trunk, and rewards are scaled by the
 spread of the returns.
 
-Procgen's levels are drawn from endlessly many by default; ``--num-levels`` trains on a
+Procgen's levels are drawn from endlessly many by default; `--num-levels` trains on a
 fixed set, as for measuring how well a policy carries over to levels it never saw.
 """
 

@@ -209,7 +209,7 @@ class Curiosity:
             return self._rnd(self.normalize(obs)).cpu().numpy()
 
     def scale(self, errors: np.ndarray) -> np.ndarray:
-        """Divide a rollout's errors, ``(steps, envs)``, by the spread of their returns."""
+        """Divide a rollout's errors, `(steps, envs)`, by the spread of their returns."""
         returns = np.empty(errors.shape)
         for t, error in enumerate(errors):
             returns[t] = self._discounted = self._discounted * self._gamma + error

@@ -237,7 +237,7 @@ def train(args: Args, run: Run) -> None:
         return (teacher(data.obs) / args.temperature).softmax(dim=1)
 
     def update(data: Batch, shown: Batch) -> tuple[Tensor, ...]:
-        """One step of Q-learning from ``data`` and of imitation in the states of ``shown``."""
+        """One step of Q-learning from `data` and of imitation in the states of `shown`."""
         with torch.no_grad():
             target_max = target_network(data.next_obs).amax(dim=1)
             td_target = data.rewards + args.gamma * target_max * (1 - data.dones)

@@ -259,7 +259,7 @@ def train(args: Args, run: Run) -> None:
         shown: dict | None,
         distill_coeff: float,
     ) -> tuple:
-        """One step of Q-learning from ``data`` and of imitation there, or in ``shown``."""
+        """One step of Q-learning from `data` and of imitation there, or in `shown`."""
         target_max = q_values(target_params, data["next_obs"]).max(axis=1)
         td_target = data["rewards"] + args.gamma * target_max * (1 - data["dones"])
         teacher_pi = preferences(teacher_params, shown or data)

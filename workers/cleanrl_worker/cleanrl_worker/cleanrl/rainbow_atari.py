@@ -136,7 +136,7 @@ class QNetwork(nn.Module):
         )
 
     def forward(self, obs: Tensor) -> Tensor:
-        """Logits of the atoms, ``(batch, actions, atoms)``."""
+        """Logits of the atoms, `(batch, actions, atoms)`."""
         features = self.trunk(obs)
         value = self.value(features).view(-1, 1, self.n_atoms)
         advantage = self.advantage(features).view(-1, self.n_actions, self.n_atoms)

@@ -1,12 +1,12 @@
 """Makes a step of many small tensor operations quicker: compiled, replayed as a CUDA graph.
 
 A step is a function of tensors with the same shapes every time: an update of the networks
-(losses, ``backward``, the optimiser's step) or a forward pass. What it reads and writes besides
+(losses, `backward`, the optimiser's step) or a forward pass. What it reads and writes besides
 its arguments (parameters, gradients, moments, storage) stays where it is in memory. Numbers that
 change from call to call are tensors or arguments, because a graph repeats the plain Python
 numbers it was recorded with; `kit.optim.Adam` keeps its learning rate so.
 
-Only scripts whose ``Args`` derive from `kit.args.TorchArgs` have the flags.
+Only scripts whose `Args` derive from `kit.args.TorchArgs` have the flags.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _CALLS_BEFORE_RECORDING = 3
 
 
 def accelerated(step: Step, args: TorchArgs, device: torch.device) -> Step:
-    """The step as ``--compile`` and ``--cudagraphs`` ask for it; unchanged without them.
+    """The step as `--compile` and `--cudagraphs` ask for it; unchanged without them.
 
     Every call of the result does its work exactly once, also while it compiles or records.
 
     Args:
-        step: takes tensors; returns a tensor, a collection of tensors or ``None``.
+        step: takes tensors; returns a tensor, a collection of tensors or `None`.
         args: the script's arguments.
         device: where the step computes.
 
@@ -83,7 +83,7 @@ def accelerator(args: TorchArgs, device: torch.device) -> Accelerate:
 
 
 def _compile_backward_too() -> None:
-    """Let ``loss.backward()`` be part of the compiled step: one call of native code, not three."""
+    """Let `loss.backward()` be part of the compiled step: one call of native code, not three."""
     from torch._dynamo import config
 
     if hasattr(config, "trace_autograd_ops"):

@@ -1,8 +1,8 @@
 """Arguments that every algorithm file shares.
 
-An algorithm file declares its own ``Args`` dataclass on top of `RunArgs`. Each field is
-followed by a string literal; it is the field's help text everywhere (``--help``, the dry
-run, the form in the window, the documentation). Tools read the files with ``ast``, without
+An algorithm file declares its own `Args` dataclass on top of `RunArgs`. Each field is
+followed by a string literal; it is the field's help text everywhere (`--help`, the dry
+run, the form in the window, the documentation). Tools read the files with `ast`, without
 importing torch, so defaults are literals and bases are dataclasses of this module.
 
 A help text may end with the allowed range in square or round brackets::
@@ -37,7 +37,7 @@ class Range:
     choices: tuple[str, ...] = ()
 
     def allows(self, value: object) -> bool:
-        """Whether a value is in the range; ``None`` always is."""
+        """Whether a value is in the range; `None` always is."""
         if value is None:
             return True
         if self.choices:
@@ -68,7 +68,7 @@ def parse_range(help_text: str) -> Range | None:
         help_text: the string literal that follows a field.
 
     Returns:
-        The range, or ``None`` when the text ends without a hint.
+        The range, or `None` when the text ends without a hint.
     """
     if match := _INTERVAL.search(help_text):
         left, low, high, right = match.groups()

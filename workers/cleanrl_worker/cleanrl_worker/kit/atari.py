@@ -1,12 +1,12 @@
 """Atari games in a batch, emulated natively by ale_py.
 
 Frames are 84 x 84 grey, the last four stacked, each action held for four frames, as Mnih et
-al. (2015) did it. For learning, the loss of a life ends an episode (``terminated``) although
-the game goes on, and rewards are clipped to their sign; ``info["episodes"]`` always tells of
+al. (2015) did it. For learning, the loss of a life ends an episode (`terminated`) although
+the game goes on, and rewards are clipped to their sign; `info["episodes"]` always tells of
 whole games with their true score.
 
-Ids of both generations work: ``BreakoutNoFrameskip-v4`` (no sticky actions) and
-``ALE/Breakout-v5`` (an action is repeated with probability 0.25).
+Ids of both generations work: `BreakoutNoFrameskip-v4` (no sticky actions) and
+`ALE/Breakout-v5` (an action is repeated with probability 0.25).
 
 Games of our own (`mosaic/Catch-v0`, see `cleanrl_worker.games`) are played the same way.
 
@@ -100,7 +100,7 @@ class AtariEnvs:
         num_envs: how many.
         learning: end episodes with lives and clip rewards. Off for evaluation, which plays
             whole games for their score.
-        video_dir: where to film the first game, or ``None``.
+        video_dir: where to film the first game, or `None`.
         stack: how many frames an observation holds.
     """
 
@@ -208,7 +208,7 @@ class AtariEnvs:
         }
 
     def load_state_dict(self, state: StateDict) -> None:
-        """Bring every game back; ``notes`` says where a new one had to begin."""
+        """Bring every game back; `notes` says where a new one had to begin."""
         if len(state["chains"]) != self.num_envs:
             raise UsageError(
                 f"The checkpoint has {len(state['chains'])} environments, this run has "

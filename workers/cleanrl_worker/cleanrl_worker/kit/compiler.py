@@ -1,4 +1,4 @@
-"""The compiler that ``--compile`` needs; found out without importing torch."""
+"""The compiler that `--compile` needs; found out without importing torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def missing_compiler(*, cuda: bool) -> str | None:
         cuda: whether it would be built for a GPU.
 
     Returns:
-        One sentence, or ``None`` when there is a compiler.
+        One sentence, or `None` when there is a compiler.
     """
     variable, usual = ("CC", "gcc") if cuda else ("CXX", "g++")
     compiler = os.environ.get(variable) or usual

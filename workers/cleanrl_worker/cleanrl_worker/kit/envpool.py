@@ -2,20 +2,20 @@
 
 EnvPool itself resets an environment in the step after its episode ended. `EnvPoolEnvs` takes
 that extra step at once, for the ended environments alone, and so behaves like `kit.envs`:
-``info["final_obs"]`` holds the true last observations, and no step is wasted.
+`info["final_obs"]` holds the true last observations, and no step is wasted.
 
 Atari games run as in Mnih et al. (2015): four stacked 84 x 84 grey frames, each action held
 for four, up to 30 idle steps and FIRE at the start. For learning, the loss of a life ends an
-episode (``terminated``) although the game goes on, with FIRE pressed for the next life, and
-rewards are clipped to their sign; ``info["episodes"]`` tells of whole games with their true
-score. Ids of all generations work: ``Breakout-v5``, ``BreakoutNoFrameskip-v4`` and
-``ALE/Breakout-v5`` (there an action sticks with probability 0.25).
+episode (`terminated`) although the game goes on, with FIRE pressed for the next life, and
+rewards are clipped to their sign; `info["episodes"]` tells of whole games with their true
+score. Ids of all generations work: `Breakout-v5`, `BreakoutNoFrameskip-v4` and
+`ALE/Breakout-v5` (there an action sticks with probability 0.25).
 
-Procgen levels run through EnvPool too: ``StarpilotEasy-v0``, or just ``starpilot``.
+Procgen levels run through EnvPool too: `StarpilotEasy-v0`, or just `starpilot`.
 
 EnvPool can neither save nor seed a running environment. As long as few steps were taken, all
 of them are repeated when a run resumes, and it continues exactly. After that new episodes
-begin, and ``notes`` says so.
+begin, and `notes` says so.
 """
 
 from __future__ import annotations
@@ -89,9 +89,9 @@ class EnvPoolEnvs:
         num_envs: how many.
         learning: for Atari, end episodes with lives and clip rewards. Off for evaluation,
             which plays whole games for their score.
-        video_dir: where to film the first environment, or ``None``.
+        video_dir: where to film the first environment, or `None`.
         distribution_mode: the difficulty of a Procgen game given by name alone.
-        options: passed on to EnvPool, such as ``num_levels`` for Procgen.
+        options: passed on to EnvPool, such as `num_levels` for Procgen.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class EnvPoolEnvs:
         self.new_life = np.zeros(num_envs, np.bool_)
 
     def reset(self, seed: int) -> np.ndarray:
-        """Begin anew: environment ``i`` is seeded with ``seed + i``."""
+        """Begin anew: environment `i` is seeded with `seed + i`."""
         self._seed = seed
         self.pool = _envpool().make(
             self._name, env_type="gymnasium", num_envs=self.num_envs, seed=seed, **self._options
@@ -216,7 +216,7 @@ class EnvPoolEnvs:
         }
 
     def load_state_dict(self, state: StateDict) -> None:
-        """Repeat the actions; where that cannot be, ``notes`` says that new episodes begin."""
+        """Repeat the actions; where that cannot be, `notes` says that new episodes begin."""
         if state["num_envs"] != self.num_envs:
             raise UsageError(
                 f"The checkpoint has {state['num_envs']} environments, this run has "

@@ -52,13 +52,13 @@ Step = Callable[[Games, Traced], tuple[Games, Outcome]]
 class XlaEnvs(EnvPoolEnvs):
     """A batch of one of EnvPool's Atari games for compiled functions.
 
-    ``games`` is where they are; assign to it after every rollout.
+    `games` is where they are; assign to it after every rollout.
     """
 
     games: Games
 
     def reset(self, seed: int) -> np.ndarray:
-        """Begin anew: environment ``i`` is seeded with ``seed + i``."""
+        """Begin anew: environment `i` is seeded with `seed + i`."""
         obs = super().reset(seed)
         self._place(
             np.zeros(self.num_envs, np.bool_),
@@ -85,10 +85,10 @@ class XlaEnvs(EnvPoolEnvs):
         return step
 
     def note(self, obs: Traced, actions: Traced, outcome: Outcome) -> dict[str, Any]:
-        """Take in what happened in a rollout, ``(steps, envs, ...)``.
+        """Take in what happened in a rollout, `(steps, envs, ...)`.
 
         Returns:
-            ``info`` for logging: the games that ended, as ``episodes``.
+            `info` for logging: the games that ended, as `episodes`.
         """
         rows = np.asarray(actions, np.int64)
         for row in rows:
@@ -113,7 +113,7 @@ class XlaEnvs(EnvPoolEnvs):
         }
 
     def load_state_dict(self, state: StateDict) -> None:
-        """Repeat the actions; where that cannot be, ``notes`` says that new episodes begin."""
+        """Repeat the actions; where that cannot be, `notes` says that new episodes begin."""
         super().load_state_dict(state)
         if not self.notes:
             self._place(*(state[name].numpy() for name in ("ended", "returns", "lengths")))

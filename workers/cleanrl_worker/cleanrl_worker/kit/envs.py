@@ -2,11 +2,11 @@
 
 `Envs` steps Gymnasium environments one after the other with little overhead and resets
 each in the step in which its episode ends (Gymnasium's SAME_STEP). The step returns
-Gymnasium's five values; ``info`` is empty unless an episode ended, and then holds
+Gymnasium's five values; `info` is empty unless an episode ended, and then holds
 
-- ``final_obs``: like the observations, but with the true last one where an episode ended.
+- `final_obs`: like the observations, but with the true last one where an episode ended.
   That is the state to bootstrap from when the episode was cut off (truncated).
-- ``episodes``: ``(return, length)`` of each episode that ended.
+- `episodes`: `(return, length)` of each episode that ended.
 
 An environment is restored by repeating what led to its state: the random generator before
 the last reset, that reset, and the actions since. The observation tells whether it worked.
@@ -37,8 +37,8 @@ def make_env(env_id: str, *, video_dir: str | None = None, **options: Any) -> En
 
     Args:
         env_id: the environment's id.
-        video_dir: where to record videos, or ``None``.
-        options: passed on to ``gymnasium.make``.
+        video_dir: where to record videos, or `None`.
+        options: passed on to `gymnasium.make`.
 
     Raises:
         UsageError: when the id is unknown or its package is missing.
@@ -139,13 +139,13 @@ class Envs:
         self.notes: list[str] = []
 
     def reset(self, seed: int) -> np.ndarray:
-        """Begin anew: environment ``i`` is seeded with ``seed + i``."""
+        """Begin anew: environment `i` is seeded with `seed + i`."""
         for index in range(self.num_envs):
             self._begin(index, {"seed": seed + index})
         return self.obs
 
     def step(self, actions: np.ndarray) -> StepResult:
-        """Step every environment; see the module for what ``info`` holds."""
+        """Step every environment; see the module for what `info` holds."""
         num_envs, encode, limits = self.num_envs, self._encode, self._limit
         if self._box is not None:
             actions = np.clip(actions, self._box.low, self._box.high)
@@ -215,7 +215,7 @@ class Envs:
         }
 
     def load_state_dict(self, state: StateDict) -> None:
-        """Bring every environment back; ``notes`` says where a new episode had to begin."""
+        """Bring every environment back; `notes` says where a new episode had to begin."""
         if len(state["envs"]) != self.num_envs:
             raise UsageError(
                 f"The checkpoint has {len(state['envs'])} environments, this run has "

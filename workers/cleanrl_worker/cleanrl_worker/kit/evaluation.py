@@ -31,7 +31,7 @@ class Episode:
     discounted_return: float
     length: int
     cut: bool
-    """whether ``max_steps`` ended it, not the environment"""
+    """whether `max_steps` ended it, not the environment"""
 
 
 def evaluate(
@@ -55,14 +55,14 @@ def evaluate(
     the first ones to finish would favour short episodes.
 
     Args:
-        model_path: a ``.cleanrl_model`` file, a checkpoints folder or a run directory.
+        model_path: a `.cleanrl_model` file, a checkpoints folder or a run directory.
         env_id: the environment; by default the one it was trained on.
         episodes: how many to play.
         seed: seeds the environments and the policy's own choices.
         gamma: the discount of `Episode.discounted_return`.
         max_steps: ends an episode that runs longer.
         deterministic: take the best action rather than a sample.
-        video_dir: where to record the first environment, or ``None``.
+        video_dir: where to record the first environment, or `None`.
         on_episode: called with each episode as it ends.
         algorithm: what a plain state dict, as upstream's scripts save, was trained by.
         policy_seed: which seed plays, of a run that trained several; the best one by default.
@@ -119,7 +119,7 @@ def open_policy(
     """Read a policy file; a folder gives its newest valid one.
 
     Args:
-        path: a ``.cleanrl_model`` file, a checkpoints folder or a run directory.
+        path: a `.cleanrl_model` file, a checkpoints folder or a run directory.
         env_id: the environment; by default the one it was trained on.
         algorithm: what a plain state dict was trained by.
         seed: which seed is wanted, of a run that trained several.

@@ -20,7 +20,7 @@ from cleanrl_worker.kit.types import StateDict
 
 
 class FrameReplayBuffer:
-    """The newest ``size`` frames of all environments together."""
+    """The newest `size` frames of all environments together."""
 
     def __init__(self, size: int, envs: Any, device: torch.device) -> None:
         self._stack, *frame = envs.single_observation_space.shape
@@ -66,7 +66,7 @@ class FrameReplayBuffer:
             actions: what was done.
             rewards: what it gave.
             terminated: whether that ended the episode for learning.
-            info: of the step; ``ended`` and ``final_obs`` where a game was over.
+            info: of the step; `ended` and `final_obs` where a game was over.
         """
         for env in range(self._envs):
             if self._new_game[env]:

@@ -144,7 +144,7 @@ class _Step(torch.autograd.Function):
 
 
 def _asked_to_learn(ctx: Any) -> bool:
-    """Whether the parameters' gradients are wanted: ``backward(inputs=...)`` may leave them out."""
+    """Whether the parameters' gradients are wanted: `backward(inputs=...)` may leave them out."""
     anchor = ctx.next_functions[1][0]
     return anchor is not None and torch._C._will_engine_execute_node(anchor)
 

@@ -141,7 +141,7 @@ def on_arrays(network: nn.Module, accelerate: Accelerate | None = None) -> Outpu
 class Policy(Protocol):
     """What evaluation asks of a trained policy: actions for a batch of observations.
 
-    A policy with memory also has ``reset(ended)``, which is called with the rows whose
+    A policy with memory also has `reset(ended)`, which is called with the rows whose
     episode ended.
     """
 

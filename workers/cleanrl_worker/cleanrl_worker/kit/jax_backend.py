@@ -1,7 +1,7 @@
 """JAX as a run needs it: started on the right device, its values saved and restored.
 
 Only algorithm files that learn with JAX import this module; the rest of the kit stays free
-of it. `Tree` is to JAX what a module's ``state_dict`` is to torch: it names every array of
+of it. `Tree` is to JAX what a module's `state_dict` is to torch: it names every array of
 a pytree (parameters, optimiser state, random key), so that a checkpoint of plain tensors
 can hold it.
 """
@@ -70,8 +70,8 @@ def start(args: RunArgs) -> Any:
     """Choose the device before JAX computes anything, and make the first random key.
 
     Args:
-        args: ``cuda`` chooses the device, ``torch_threads`` whether XLA may use more than one
-            thread, ``seed`` the key.
+        args: `cuda` chooses the device, `torch_threads` whether XLA may use more than one
+            thread, `seed` the key.
 
     Returns:
         The random key.

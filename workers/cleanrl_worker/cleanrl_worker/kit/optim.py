@@ -2,7 +2,7 @@
 
 All parameters of the given networks become views into one vector, and so do their
 gradients. Clipping and the step then are one pass over that vector, not a dozen small
-operations for every parameter. Importing ``torch.optim`` (over a second) is avoided.
+operations for every parameter. Importing `torch.optim` (over a second) is avoided.
 The networks stay ordinary modules.
 
 All that changes from step to step is in tensors, the learning rate too, so that a step can be

@@ -1,6 +1,6 @@
 """From a command line, or from values that the worker hands over, to a script's arguments.
 
-``--help`` is printed by tyro. Flags are read by the platform's own reader with the types of the
+`--help` is printed by tyro. Flags are read by the platform's own reader with the types of the
 script's schema, which takes a millisecond where building a full parser takes a tenth of a second.
 """
 
@@ -22,12 +22,12 @@ def parse(args_type: type[ArgsType], schema: ScriptSchema, command_line: Sequenc
     """Build a script's arguments from its command line.
 
     Args:
-        args_type: the script's ``Args``.
+        args_type: the script's `Args`.
         schema: what the script says about itself.
         command_line: the words after the script's name.
 
     Returns:
-        The arguments, with the script's short settings where ``--smoke`` asks for them.
+        The arguments, with the script's short settings where `--smoke` asks for them.
 
     Raises:
         UsageError: for an unknown flag or a value that does not fit, all problems at once.

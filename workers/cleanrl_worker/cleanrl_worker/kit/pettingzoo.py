@@ -113,10 +113,10 @@ class MultiAgentAtari:
     """A batch of games; rows are players, game by game.
 
     Args:
-        env_id: PettingZoo's name of the game, such as ``pong_v3``.
+        env_id: PettingZoo's name of the game, such as `pong_v3`.
         num_envs: how many players there are at least, over all games.
         learning: clip rewards to their sign.
-        video_dir: where to film the first game, or ``None``.
+        video_dir: where to film the first game, or `None`.
     """
 
     def __init__(
@@ -204,7 +204,7 @@ class MultiAgentAtari:
         }
 
     def load_state_dict(self, state: StateDict) -> None:
-        """Bring every game back; ``notes`` says when a new one had to begin."""
+        """Bring every game back; `notes` says when a new one had to begin."""
         if len(state["game_seeds"]) != len(self._games):
             wanted = len(state["game_seeds"]) * self._players
             raise UsageError(

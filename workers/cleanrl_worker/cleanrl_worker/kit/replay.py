@@ -25,14 +25,14 @@ class Batch:
     next_obs: Tensor
     rewards: Tensor
     dones: Tensor
-    """1 where the episode terminated; a truncated one goes on in ``next_obs``"""
+    """1 where the episode terminated; a truncated one goes on in `next_obs`"""
 
     def __iter__(self) -> Iterator[Tensor]:
         return iter((self.obs, self.actions, self.next_obs, self.rewards, self.dones))
 
 
 class ReplayBuffer:
-    """The newest ``size`` transitions."""
+    """The newest `size` transitions."""
 
     def __init__(self, size: int, envs: Any, device: torch.device) -> None:
         obs_space, action_space = envs.single_observation_space, envs.single_action_space

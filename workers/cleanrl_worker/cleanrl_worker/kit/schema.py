@@ -1,8 +1,8 @@
 """Reads what an algorithm file says about itself, without importing it.
 
-A file declares ``Args`` (its arguments), ``ALGORITHM`` (what it can act on and needs) and
-``SMOKE`` (short settings). All are literals, so that the dry run, the window and the
-documentation can read them with ``ast`` in milliseconds, with no torch in the process.
+A file declares `Args` (its arguments), `ALGORITHM` (what it can act on and needs) and
+`SMOKE` (short settings). All are literals, so that the dry run, the window and the
+documentation can read them with `ast` in milliseconds, with no torch in the process.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def read_schema(path: Path) -> ScriptSchema:
         path: the script's file.
 
     Returns:
-        Its arguments in order (shared ones last), its ``ALGORITHM`` and its ``SMOKE``.
+        Its arguments in order (shared ones last), its `ALGORITHM` and its `SMOKE`.
     """
     return _read_schema(path, path.stat().st_mtime_ns)
 

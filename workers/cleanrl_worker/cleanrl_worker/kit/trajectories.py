@@ -1,17 +1,17 @@
 """An expert's recorded play, as a file that other algorithms learn from.
 
-A recording is an ``.npz`` file: a zip of arrays without any code in them. These have one row
+A recording is an `.npz` file: a zip of arrays without any code in them. These have one row
 for each step, in the order in which the steps were played:
 
-- ``observations``: uint8, ``(steps, 4, 84, 84)``, the stacked frames that were acted on
-- ``actions``: whole numbers from 0
-- ``rewards``: numbers; the student learns from their sign
-- ``dones``: bool, whether a life or the game was lost, so that nothing counts that follows
-- ``ends``: bool, whether the game was over, so that the next row begins another one
+- `observations`: uint8, `(steps, 4, 84, 84)`, the stacked frames that were acted on
+- `actions`: whole numbers from 0
+- `rewards`: numbers; the student learns from their sign
+- `dones`: bool, whether a life or the game was lost, so that nothing counts that follows
+- `ends`: bool, whether the game was over, so that the next row begins another one
 
-Beside these there are ``scores`` (the true score of every game that was over), ``env_id``
-(text) and ``n_actions`` (a whole number). A checksum may lie beside the file
-(``<file>.sha256``); the zip has one for each array in any case.
+Beside these there are `scores` (the true score of every game that was over), `env_id`
+(text) and `n_actions` (a whole number). A checksum may lie beside the file
+(`<file>.sha256`); the zip has one for each array in any case.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def write_recording(
         path: where it goes.
         env_id: what is played.
         n_actions: how many actions there are.
-        steps: how many steps ``play`` has.
+        steps: how many steps `play` has.
         play: the steps; they are written as they come.
     """
 
