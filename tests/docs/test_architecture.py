@@ -9,7 +9,7 @@ import pytest
 from mosaic.workers.lifecycle import KNOWN_EVENTS
 
 ROOT = Path(__file__).parents[2]
-_BLOCK = re.compile(r"^``.*?^``", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 PAGE = _BLOCK.sub("", (ROOT / "docs" / "architecture.md").read_text())
 _ROW = re.compile(r"^\| `([\w/.]+)` \| (.+) \| (.*?) ?\|$", re.MULTILINE)
 _CODE = re.compile(r"`([^`]+)`")

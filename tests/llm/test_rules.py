@@ -24,7 +24,7 @@ EMPTY, WALL, RED_BALL, UNSEEN = [1, 0, 0], [2, 5, 0], [6, 0, 0], [0, 0, 0]
     ("text", "action"),
     [
         ('{"reasoning": "x", "action": "go forward"}', 2),
-        ('``json\n{"reasoning": "x", "action": "Turn_Left"}\n``', 0),
+        ('```json\n{"reasoning": "x", "action": "Turn_Left"}\n```', 0),
         ('I think {so}. {"action": 1}', 1),
         ("Reasoning: a wall.\nAction: turn right", 1),
         ("action: turn left? No. Action: **go forward**.", 2),

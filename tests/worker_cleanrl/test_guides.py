@@ -25,7 +25,7 @@ from mosaic.workers.algorithms import find_algorithm
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
-_BLOCK = re.compile(r"^``(\w*)\n(.*?)^``", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _INLINE = re.compile(r"`(mosaic [^`]+)`")
 _FICTIONAL = {"darts": "example", "ALGO": "ppo", "cleanrl:mini": "cleanrl:tiny"}
 
