@@ -100,7 +100,7 @@ class QNetwork(nn.Module):
 def project(pmfs: Tensor, rewards: Tensor, dones: Tensor, gamma: float, atoms: Tensor) -> Tensor:
     """The distribution of r + gamma Z': each atom moves, and its mass goes to its neighbours."""
     next_atoms = rewards.unsqueeze(1) + gamma * atoms * (1 - dones).unsqueeze(1)
-    place = (next_atoms.clamp(atoms[0], atoms[-1]) - atoms[0]) / (atoms[1] - atoms[0])
+    place = (next_atoms.clamp(atoms[0], atoms[-1]) - atoms[0]) / atoms.diff().mean()
     lower = place.long().clamp(max=len(atoms) - 2)
     to_upper = (place - lower) * pmfs
     target = torch.zeros_like(pmfs).scatter_add_(1, lower, pmfs - to_upper)
