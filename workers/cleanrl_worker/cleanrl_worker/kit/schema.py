@@ -77,7 +77,8 @@ def read_schema(path: Path) -> ScriptSchema:
 @cache
 def _read_schema(path: Path, modified: int) -> ScriptSchema:
     """`modified` is part of the key: a daemon lives for weeks, and scripts are edited."""
-    classes, literals = _declarations(path)
+    tree = _tree(path)
+    classes, literals = _declarations(tree)
     shared, _ = _shared_declarations()
     classes = {**shared, **classes}
     own: dict[str, Argument] = {}
@@ -89,7 +90,6 @@ def _read_schema(path: Path, modified: int) -> ScriptSchema:
     # Inherited arguments keep their place at the end, also where the script changes a default.
     arguments = {name: own.get(name, argument) for name, argument in inherited.items()}
     ordered = {**{n: a for n, a in own.items() if n not in inherited}, **arguments}
-    tree = ast.parse(path.read_text(encoding="utf-8"))
     # Older scripts of upstream declare their arguments in a parser instead of a class.
     parsed = {} if ordered else _parser_arguments(tree)
     return ScriptSchema(
@@ -138,7 +138,7 @@ def _parsed_type(options: dict[str, ast.expr], default: object) -> str:
 @cache
 def _shared_declarations() -> tuple[dict[str, ast.ClassDef], dict[str, Any]]:
     """The arguments that all scripts share; they change with the worker's own code only."""
-    return _declarations(_SHARED_ARGS)
+    return _declarations(_tree(_SHARED_ARGS))
 
 
 def _inherited(base: ast.expr, classes: dict[str, ast.ClassDef]) -> dict[str, Argument]:
@@ -152,10 +152,14 @@ def _inherited(base: ast.expr, classes: dict[str, ast.ClassDef]) -> dict[str, Ar
     return fields
 
 
-def _declarations(path: Path) -> tuple[dict[str, ast.ClassDef], dict[str, Any]]:
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _declarations(tree: ast.Module) -> tuple[dict[str, ast.ClassDef], dict[str, Any]]:
     classes: dict[str, ast.ClassDef] = {}
     literals: dict[str, Any] = {}
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for node in tree.body:
         if isinstance(node, ast.ClassDef):
             classes[node.name] = node
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
