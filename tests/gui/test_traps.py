@@ -80,9 +80,12 @@ def test_a_shortcut_works_while_the_filter_has_the_focus(driver: Driver, key: Qt
 
 def test_a_layout_puts_the_focus_into_the_table(driver: Driver, trained: list[str]) -> None:
     """Not into the filter, where the next key would be taken for a word."""
+    table = driver.window.runs_panel.table
+    # Before the runs have come the first steps are in the table's place.
+    driver.until(lambda: driver.window.runs_panel.model.row_of(trained[0]) >= 0, "the runs")
     for layout in ("watch", "train"):
         driver.window.show_layout(layout)
-        assert driver.window.focusWidget() is driver.window.runs_panel.table
+        assert driver.window.focusWidget() is table
 
 
 def test_a_finished_run_continues_only_with_a_larger_total(
