@@ -48,14 +48,18 @@ class MetricWriter:
         self.lost = 0
         self._folder = Path(run_dir) / FOLDER
         self._folder.mkdir(parents=not for_worker, exist_ok=True)
-        if not for_worker:
-            (self._folder / DAEMONS_MARK).unlink(missing_ok=True)
+        mark = self._folder / DAEMONS_MARK
+        in_place_of_daemon = not for_worker and mark.exists()
+        if in_place_of_daemon:
+            mark.unlink(missing_ok=True)
         self._flush_every_s = flush_every_s
         self._flushed_at = time.monotonic()
         self._pending: dict[str, list[Point]] = {}
         self._waiting = 0
-        # The daemon's own lines count the steps of all phases already.
-        self._offsets: dict[bool, int] | None = None if for_worker else {}
+        # The daemon's own lines count the steps of all phases already, and what it has written so
+        # far in this worker's place is of the same phase.
+        same_phase = for_worker or in_place_of_daemon
+        self._offsets: dict[bool, int] | None = None if same_phase else {}
 
     def add(self, tag: str, step: int, value: float, wall_time: float | None = None) -> None:
         """Note one value."""
