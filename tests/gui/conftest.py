@@ -195,7 +195,10 @@ class Driver:
     def connected(self) -> None:
         """Wait until the daemon is there and the roster is known."""
         self.until(lambda: self.services.link.state.name == "connected", "connected")
-        self.until(lambda: self.services.store.complete, "the snapshot is complete")
+        store, model = self.services.store, self.window.runs_panel.model
+        self.until(lambda: store.complete, "the snapshot is complete")
+        # The table follows the store a moment later; what is not in it cannot be selected in it.
+        self.until(lambda: model.rowCount() > 0 or not store.runs, "the table is filled")
         self.until(lambda: self.window.launch.actors, "the roster is known")
 
     def train_form(self) -> Any:
