@@ -1,6 +1,6 @@
 """`python -m gym_gui.background.private_tensorboard …`: a TensorBoard for one window alone.
 
-TensorBoard asks nobody who they are, and every user of the machine reaches a port of it. So it
+TensorBoard has no login, and every user of the machine can reach its port. So it
 answers only below a path that cannot be guessed. The path comes in the environment and not on the
 command line, which other users can read.
 """

@@ -15,7 +15,7 @@ def window_folder(home: Home) -> Path:
 
 def write_json(path: Path, document: object) -> None:
     """Write a document so that a reader sees the old or the new one, never half of it."""
-    # Drafts and layouts are nobody else's business, whatever the umask says.
+    # Drafts and layouts are private, whatever the umask says.
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     atomic.write_json(path, document, mode=0o600)
 

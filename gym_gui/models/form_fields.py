@@ -10,7 +10,7 @@ from mosaic.config.suggest import did_you_mean
 from mosaic.config.values import read_truth
 
 INT, FLOAT, BOOL, CHOICE, TEXT, OTHER = "int", "float", "bool", "choice", "str", "other"
-# Where nobody has chosen the basic ones: as many as fit without scrolling.
+# If no basic ones are declared: as many as fit without scrolling.
 _FIRST_SHOWN = 8
 
 

@@ -34,7 +34,7 @@ from mosaic.records import RunRecord
 from mosaic.statistics.grouping import Asked, group_names
 
 Document = Mapping[str, object]
-# More curves cannot be told apart, and each run is a stream of the daemon.
+# More curves look alike, and each run is one more stream of the daemon.
 _MOST = 24
 _ID_ROLE = Qt.ItemDataRole.UserRole
 

@@ -41,7 +41,7 @@ class RunTab(QWidget):
         """Show a run: another one, or the same with news."""
         other = (run.run_id if run else "") != self.run_id
         was_active = self.active
-        # While it still knows the run before, so that it gives back that run's streams.
+        # While it still knows the previous run, so that it closes that run's streams.
         if other and was_active:
             self.deactivate()
         self.run = run

@@ -2,7 +2,7 @@
 
 A thread cannot be stopped, and one that holds the interpreter's lock stops every other. So what
 may run for ever, eat all memory or end the process, such as reading a pickle or calling a function
-of somebody's package, is done by another interpreter with limits on time and memory. It gets one
+of another package, is done by another interpreter with limits on time and memory. It gets one
 JSON value and answers with another; in between it may ask its caller.
 
 `call` uses a process once. A `Helper` keeps its process, because starting one takes longer than

@@ -76,7 +76,7 @@ def _keep(directory: RunDirectory, name: str, target: Path) -> None:
 
 
 def remove_half_written(directory: RunDirectory) -> None:
-    """Remove what a worker that was killed while saving has left; nobody writes there any more."""
+    """Remove what a worker left when it was killed while saving; no process writes there now."""
     for folder in (directory.path, directory.path / "checkpoints"):
         try:
             names = [name for name in os.listdir(folder) if atomic.is_half_written(name)]

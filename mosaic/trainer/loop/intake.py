@@ -97,7 +97,7 @@ async def validate(
         raise InvalidConfigError(problems)
     against = await checks.objections(worker, config)
     problems += against.own
-    # The rest is told when the configuration makes sense in itself: it may be the same mistake.
+    # The rest is reported once the configuration makes sense: it may be the same mistake.
     problems = problems or [
         *_variable_problems(config, workers),
         *against.declared,
