@@ -43,6 +43,10 @@ class RunStore(QObject):
         """A run, or None when it is not known (any more)."""
         return self.runs.get(run_id)
 
+    def announced(self, run_id: str) -> bool:
+        """Whether everything known of a run has been passed on: models lag behind until then."""
+        return run_id not in self._dirty
+
     def apply(self, changes: Iterable[RunChange]) -> None:
         """Apply a batch of WatchRuns records."""
         for change in changes:

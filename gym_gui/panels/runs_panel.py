@@ -79,8 +79,8 @@ class RunsPanel(QWidget):
         self.filter.textChanged.connect(lambda _text: self._delay.start())
         self.filter.returnPressed.connect(self.table.setFocus)
         self.model.filter_problem.connect(self._show_problem)
-        self.model.arranged.connect(self._on_arranged)
-        services.store.changed.connect(lambda _ids: self._show_count())
+        self.model.arranged.connect(self._on_news)
+        services.store.changed.connect(lambda _ids: self._on_news())
         services.selection.current_changed.connect(self._follow)
         services.selection.changed.connect(lambda: self._follow(services.selection.current))
         self.views.chosen.connect(self.apply_look)
@@ -213,16 +213,18 @@ class RunsPanel(QWidget):
                 ids.append(item.run_id)
         return tuple(dict.fromkeys(ids))
 
-    def _on_arranged(self) -> None:
+    def _on_news(self) -> None:
+        # The model has heard of a change before: a run that is still without a row has none.
         self._show_count()
         if self._wanted:
             self._follow(self._wanted)
 
     def _tell_hidden(self) -> None:
         """Select nothing: a command must never reach a run that the table does not show."""
-        run_id = self._wanted
-        run = self._services.store.get(run_id)
-        if not run_id or run is None:
+        run_id, store = self._wanted, self._services.store
+        run = store.get(run_id)
+        # A run that was just submitted gets its row with the next news.
+        if not run_id or run is None or not store.announced(run_id):
             return
         # It is there and has no row: waiting longer would keep the table from being used.
         self._wanted = ""

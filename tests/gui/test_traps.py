@@ -51,6 +51,26 @@ def test_a_command_never_reaches_a_run_that_the_filter_hides(
     filtered.until(lambda: filtered.services.store.get(hidden) is None, "gone")
 
 
+def test_a_run_that_was_just_started_stays_selected(
+    driver: Driver, shared_trainer: Trainer
+) -> None:
+    """Press Train and the new run is the one the window shows, also once its row has come."""
+    window, selection = driver.window, driver.services.selection
+    config = build.train(build.Worker("example", declares=False), "darts", total_timesteps=20)
+    window.runs.submit([config])
+    driver.until(lambda: selection.current.startswith("01"), "the daemon has named it")
+    started = selection.current
+    panel = window.runs_panel
+    driver.until(lambda: panel.model.row_of(started) >= 0, "its row")
+    driver.reaches(started, "TERM")
+    driver.spin(0.2)
+    rows = panel.table.selectionModel().selectedRows()
+    assert [panel.model.row_at(row.row()).run_id for row in rows] == [started]
+    assert selection.ids == (started,)
+    shared_trainer.client.delete(started, purge=True)
+    driver.until(lambda: driver.services.store.get(started) is None, "gone")
+
+
 def test_the_first_steps_never_keep_the_table_away(driver: Driver, trained: list[str]) -> None:
     """They say how many runs there are, and a button or any layout brings the table back."""
     window = driver.window
