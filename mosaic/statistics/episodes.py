@@ -6,11 +6,12 @@ that the next episode is drawn like the last one.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
-from mosaic.statistics.intervals import Interval, interval
+from mosaic.statistics.aggregates import trimmed_mean
+from mosaic.statistics.intervals import CONFIDENCE, RESAMPLES, Interval, interval
 
 # The quantile of the normal distribution that belongs to a confidence of 95 %.
 _Z = 1.959964
@@ -22,6 +23,41 @@ class PairedDifference(NamedTuple):
     seeds: int
     mean: float
     interval: Interval | None
+
+
+class ReturnSummary(TypedDict):
+    """The numbers of `eval_summary.json` that every worker writes the same way."""
+
+    mean: float
+    std: float
+    min: float
+    max: float
+    median: float
+    iqm: float
+    iqm_confidence_interval: list[float]
+
+
+def summarise_returns(returns: Sequence[float], seed: int) -> ReturnSummary:
+    """Mean, spread and interquartile mean of an evaluation's episodes.
+
+    Args:
+        returns: One number for each episode.
+        seed: For drawing the episodes again.
+    """
+    values = np.asarray(returns, float)
+    # All draws at once: an evaluation may have thousands of episodes, and is summarised each round.
+    drawn = np.random.default_rng(seed).integers(len(values), size=(RESAMPLES, len(values)))
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(trimmed_mean(values[drawn]), [tail, 1 - tail])
+    return {
+        "mean": float(values.mean()),
+        "std": float(values.std()),
+        "min": float(values.min()),
+        "max": float(values.max()),
+        "median": float(np.median(values)),
+        "iqm": float(trimmed_mean(values)),
+        "iqm_confidence_interval": [float(low), float(high)],
+    }
 
 
 def wilson(successes: int, trials: int) -> Interval:

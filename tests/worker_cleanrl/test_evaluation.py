@@ -11,7 +11,8 @@ import torch
 from support import harness
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from cleanrl_worker.programs.statistics import interquartile_mean, summarize
+from mosaic.statistics.aggregates import iqm
+from mosaic.statistics.episodes import summarise_returns
 
 
 @pytest.fixture(scope="module")
@@ -132,10 +133,12 @@ def test_what_cannot_be_evaluated_is_refused(
 
 
 def test_the_interquartile_mean_is_the_mean_of_the_middle_half() -> None:
-    """It ignores outliers, counts partial values, and its interval holds it."""
-    assert interquartile_mean(np.array([0.0, 1.0, 2.0, 1000.0])) == pytest.approx(1.5)
-    assert interquartile_mean(np.array([7.0])) == pytest.approx(7.0)
-    assert interquartile_mean(np.array([1.0, 2.0, 9.0])) == pytest.approx((0.25 + 2 + 2.25) / 1.5)
-    summary = summarize([float(value) for value in range(100)], seed=1)
+    """It ignores outliers, is the one of `mosaic compare`, and its interval holds it."""
+    assert summarise_returns([0.0, 1.0, 2.0, 1000.0], 1)["iqm"] == pytest.approx(1.5)
+    assert summarise_returns([7.0], 1)["iqm"] == pytest.approx(7.0)
+    for count in range(1, 14):
+        returns = np.random.default_rng(count).normal(size=count)
+        assert summarise_returns(list(returns), 1)["iqm"] == pytest.approx(iqm([returns]))
+    summary = summarise_returns([float(value) for value in range(100)], seed=1)
     assert summary["iqm"] == pytest.approx(49.5)
     assert summary["iqm_confidence_interval"][0] < 49.5 < summary["iqm_confidence_interval"][1]

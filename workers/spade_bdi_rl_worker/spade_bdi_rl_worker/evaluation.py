@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
-
-import numpy as np
 
 from mosaic.curves.names import EVALUATION_TAGS, LENGTH, RETURN
+from mosaic.statistics.episodes import summarise_returns
 from mosaic.system import atomic
 from spade_bdi_rl_worker import checkpoints
 from spade_bdi_rl_worker.errors import CheckpointError
@@ -18,7 +16,6 @@ from spade_bdi_rl_worker.worlds import World
 SUMMARY_FILE = "eval_summary.json"
 # Evaluation episodes have numbers, and so seeds, that no training episode has.
 FIRST_EPISODE = 1_000_000_000
-BOOTSTRAPS = 2000
 
 
 def evaluate(process: SpadeProcess, settings: Settings) -> None:
@@ -46,34 +43,12 @@ def evaluate(process: SpadeProcess, settings: Settings) -> None:
         "env_id": settings.env_id,
         "policy": path.name,
         "episodes": len(results),
-        "mean": statistics.fmean(returns),
-        "std": statistics.pstdev(returns),
-        "min": min(returns),
-        "max": max(returns),
-        "median": statistics.median(returns),
-        "iqm": interquartile_mean(returns),
-        "iqm_confidence_interval": bootstrap_interval(returns, settings.seed),
+        **summarise_returns(returns, settings.seed),
         "success_rate": sum(won for _, _, won in results) / len(results),
         "mean_length": statistics.fmean(length for _, length, _ in results),
     }
     atomic.write_json(process.run_dir / SUMMARY_FILE, summary)
     process.summary = summary
-
-
-def interquartile_mean(values: Sequence[float]) -> float:
-    """The mean of the middle half: as robust as the median, nearly as precise as the mean."""
-    ordered = sorted(values)
-    cut = len(ordered) // 4
-    return statistics.fmean(ordered[cut : len(ordered) - cut])
-
-
-def bootstrap_interval(values: Sequence[float], seed: int) -> list[float]:
-    """The 95 % interval of the interquartile mean, by resampling the episodes."""
-    random = np.random.default_rng(seed)
-    draws = np.sort(random.choice(np.asarray(values), (BOOTSTRAPS, len(values))), axis=1)
-    cut = len(values) // 4
-    means = draws[:, cut : len(values) - cut].mean(axis=1)
-    return [float(edge) for edge in np.percentile(means, (2.5, 97.5))]
 
 
 def _play(

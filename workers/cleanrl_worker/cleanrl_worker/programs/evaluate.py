@@ -19,9 +19,9 @@ from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.evaluation import Episode, evaluate
 from cleanrl_worker.kit.handover import accept
 from cleanrl_worker.kit.tensorboard import event_writer
-from cleanrl_worker.programs.statistics import summarize
 from mosaic.curves.names import EVALUATION_TAGS, LENGTH, RETURN, SPEED
 from mosaic.runs.metric_writer import MetricWriter
+from mosaic.statistics.episodes import summarise_returns
 from mosaic.system import atomic
 
 _REPORT_EVERY_S = 1.0
@@ -114,7 +114,7 @@ class Evaluation:
     def _write_summary(self) -> None:
         options = self._options
         returns = [episode.episodic_return for episode in self._episodes]
-        statistics = summarize(returns, options.seed)
+        statistics = summarise_returns(returns, options.seed)
         summary = {
             "schema_version": 1,
             "policy": str(options.policy),
@@ -155,7 +155,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--run-dir", default=".")
     parser.add_argument("--tensorboard-dir")
     parser.add_argument("--video", action="store_true", help="record the first environment")
-    parser.add_argument("--repeat", action="store_true", help="go on until stopped")
+    parser.add_argument("--repeat", action="store_true", help="continue until stopped")
     parser.add_argument("--sample", action="store_true", help="sample actions, not the best ones")
     parser.add_argument("--policy-seed", type=int, help="of a run that trained several seeds")
     values = accept()
