@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from dataclasses import replace
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mosaic.client.curves import collect, import_pandas
 from mosaic.client.sdk import TrainerClient
 from mosaic.config.flat import flat_settings
 from mosaic.curves.names import EVALUATION_TAGS, NUM_SEEDS, RETURN, TAGS, seed_tag
-from mosaic.errors import InvalidArgumentError, MosaicError, RunFileError
+from mosaic.errors import InvalidArgumentError, RunFileError
 from mosaic.records import Outcome, RunRecord
 from mosaic.statistics.comparison import Question, Trained, compare
 from mosaic.statistics.curves import Curve
@@ -100,15 +99,11 @@ def _curve(trainer: TrainerClient, record: RunRecord, metric: str) -> Curve:
 
 
 def _curves(trainer: TrainerClient, record: RunRecord, tags: Sequence[str]) -> dict[str, Curve]:
-    steps: dict[str, list[int]] = {}
-    values: dict[str, list[float]] = {}
-    for batch in trainer.metrics(record.run_id, tags=tags):
-        steps.setdefault(batch.tag, []).extend(batch.steps)
-        values.setdefault(batch.tag, []).extend(batch.values)
     found: dict[str, Curve] = {}
-    for tag in steps:
-        known = np.isfinite(values[tag])
-        found[tag] = np.asarray(steps[tag], float)[known], np.asarray(values[tag], float)[known]
+    for tag, curve in collect(trainer.metrics(record.run_id, tags=tags)).items():
+        # A value that is no number has no mean; the rest of the curve still counts.
+        known = np.isfinite(curve.values)
+        found[tag] = curve.steps[known].astype(float), curve.values[known]
     return found
 
 
@@ -146,7 +141,7 @@ def frame(comparison: Comparison) -> pandas.DataFrame:
         }
         for cell in comparison.cells
     ]
-    return _pandas().DataFrame(rows)
+    return import_pandas().DataFrame(rows)
 
 
 def runs_frame(comparison: Comparison) -> pandas.DataFrame:
@@ -156,13 +151,4 @@ def runs_frame(comparison: Comparison) -> pandas.DataFrame:
         for cell in comparison.cells
         for run in cell.runs
     ]
-    return _pandas().DataFrame(rows)
-
-
-def _pandas() -> ModuleType:
-    # Here and not above: pandas takes longer to import than a command to run, and only those who
-    # want frames need it.
-    try:
-        return importlib.import_module("pandas")
-    except ImportError:
-        raise MosaicError("frames need pandas: pip install pandas==2.3.3") from None
+    return import_pandas().DataFrame(rows)

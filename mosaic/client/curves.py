@@ -1,7 +1,9 @@
 """Curves of runs as NumPy arrays, and as a pandas table where pandas is installed."""
 
+import importlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -73,10 +75,7 @@ def table(curves: Mapping[str, Mapping[str, Curve]]) -> "pd.DataFrame":
     Raises:
         MosaicError: pandas is not installed.
     """
-    try:
-        import pandas as pd
-    except ImportError:
-        raise MosaicError("a table needs pandas; run: pip install pandas") from None
+    pd = import_pandas()
     parts = [
         pd.DataFrame(
             {
@@ -92,3 +91,16 @@ def table(curves: Mapping[str, Mapping[str, Curve]]) -> "pd.DataFrame":
     ]
     columns = ["run", "tag", "step", "value", "wall_time"]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+
+
+def import_pandas() -> ModuleType:
+    """pandas, which only those who want tables have to install.
+
+    Raises:
+        MosaicError: It is not installed.
+    """
+    # Here and not above: it takes longer to import than most commands take to run.
+    try:
+        return importlib.import_module("pandas")
+    except ImportError:
+        raise MosaicError("tables need pandas: pip install pandas==2.3.3") from None

@@ -10,7 +10,6 @@ with TrainerClient.connect() as trainer:
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mosaic.client import archives, connection
 from mosaic.client.calls import Calls
@@ -29,9 +28,6 @@ from mosaic.records.messages import (
     read_worker,
 )
 from mosaic.wire import trainer_pb2 as pb
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["RunPage", "TrainerClient"]
 

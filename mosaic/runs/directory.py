@@ -12,17 +12,13 @@ from mosaic.system import atomic
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """Where the parts of a run lie."""
+    """Where the parts of a run are."""
 
     path: Path
 
     @property
     def config(self) -> Path:
         return self.path / "config.json"
-
-    @property
-    def provenance(self) -> Path:
-        return self.path / "provenance.json"
 
     @property
     def logs(self) -> Path:
@@ -37,25 +33,8 @@ class RunDirectory:
         return self.logs / "stderr.log"
 
     @property
-    def metrics(self) -> Path:
-        return self.path / "metrics"
-
-    @property
-    def checkpoints(self) -> Path:
-        return self.path / "checkpoints"
-
-    @property
-    def videos(self) -> Path:
-        return self.path / "videos"
-
-    @property
     def analytics(self) -> Path:
         return self.path / "analytics.json"
-
-    @property
-    def launch(self) -> Path:
-        """What the supervisor has to start."""
-        return self.path / "launch.json"
 
     @property
     def play(self) -> Path:
@@ -114,6 +93,8 @@ def remove_tree(path: Path) -> None:
 
 def _remove_at(name: str, parent: int) -> None:
     try:
+        # Relative to an open folder at every step: a folder that is replaced by a link in the
+        # meantime cannot lead out.
         mode = os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
     except FileNotFoundError:
         return

@@ -1,6 +1,6 @@
 """Asking workers behind the fence: the daemon itself runs none of their code.
 
-A worker is a package of somebody's: its import, its descriptor and its checks may hang, eat memory
+A worker is someone else's package: its import, its descriptor and its checks may hang, eat memory
 or end the process. So each worker is asked in a helper process of its own, which is kept: a check
 takes a millisecond there, while starting an interpreter takes hundreds. A helper that hangs or dies
 is replaced, and only the submissions for that worker notice.
@@ -17,13 +17,14 @@ from mosaic.config.model import TrainRunConfig
 from mosaic.errors import FenceError, HookError, Problem, StorageError
 from mosaic.system import fenced
 from mosaic.workers import acceptance, fitting, hooks, strangers
+from mosaic.workers.algorithms import UNUSABLE_WORKER
 from mosaic.workers.capabilities import WorkerCapabilities
 from mosaic.workers.facts import AlgorithmFacts
 
 if TYPE_CHECKING:
     from mosaic.config.json_types import JsonValue
 
-UNUSABLE_WORKER, SPACES_DO_NOT_FIT = "CFG105", "CFG115"
+SPACES_DO_NOT_FIT = "CFG115"
 # For a person and a gRPC message; a worker that says more has lost its way.
 _MOST_PROBLEMS, _LONGEST_TEXT = 1000, 2000
 # What a check may take beside real time. The bundled ones compute for milliseconds, but start
@@ -100,7 +101,7 @@ class _Helper:
     def __init__(self, limits: fenced.Limits) -> None:
         self._process = fenced.Helper(limits)
         # A thread of its own: those that wait for a worker that hangs must not take the shared
-        # pool's threads from everybody else.
+        # pool's threads from all other calls.
         self._thread = concurrent.futures.ThreadPoolExecutor(1, "worker-check")
         self._hung = -1.0
         self._why = ""

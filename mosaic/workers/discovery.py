@@ -92,6 +92,8 @@ def installation() -> tuple[tuple[str, int], ...]:
     marks = []
     for folder in sys.path:
         with suppress(OSError):
+            # Installing and removing both make or delete an entry in the folder, which sets its
+            # time.
             marks.append((folder, os.stat(folder).st_mtime_ns))
     return tuple(marks)
 
@@ -144,7 +146,8 @@ def _checked(point: EntryPoint, given: object) -> WorkerCapabilities:
     """A descriptor whose fields have their types; nothing later has to doubt them."""
     if not isinstance(given, WorkerCapabilities):
         raise StrangerError(
-            f"its entry point {point.value!r} returns {_kind(given)}, not WorkerCapabilities"
+            f"its entry point {point.value!r} returns {strangers.kind(given)}, "
+            "not WorkerCapabilities"
         )
     if given.worker_type != point.name:
         raise StrangerError(
@@ -160,12 +163,15 @@ def _checked(point: EntryPoint, given: object) -> WorkerCapabilities:
     descriptor = replace(given, **lists)
     for item in fields(descriptor):
         value, example = getattr(descriptor, item.name), getattr(_DEFAULTS, item.name)
+        # Exactly this type: True would pass for a number and be refused much later.
         fits = type(value) is type(example)
         if fits and isinstance(example, tuple):
             fits = all(isinstance(part, str) for part in value)
         if not fits:
-            expected = "a tuple of words" if isinstance(example, tuple) else _kind(example)
-            raise StrangerError(f"{item.name} of its descriptor is {_kind(value)}, not {expected}")
+            expected = "a tuple of words" if isinstance(example, tuple) else strangers.kind(example)
+            raise StrangerError(
+                f"{item.name} of its descriptor is {strangers.kind(value)}, not {expected}"
+            )
     if not descriptor.module:
         package = point.module.partition(".")[0]
         descriptor = replace(descriptor, module=f"{package}.cli")
@@ -187,10 +193,6 @@ def _double(point: EntryPoint, owner: str) -> DiscoveredWorker:
 
 def _package(point: EntryPoint) -> str:
     return f"{point.dist.name} {point.dist.version}" if point.dist else ""
-
-
-def _kind(value: object) -> str:
-    return "nothing" if value is None else f"a value of type {type(value).__name__}"
 
 
 @cache

@@ -92,7 +92,9 @@ def dry_run(worker: WorkerCapabilities, document: Mapping[str, object]) -> tuple
     def ask() -> tuple[bool, str]:
         answer = strangers.load(worker.dry_run)(document)
         if not isinstance(answer, tuple) or len(answer) != 2:
-            raise StrangerError(f"it answered with {_kind(answer)} instead of (fits, text)")
+            raise StrangerError(
+                f"it answered with {strangers.kind(answer)} instead of (fits, text)"
+            )
         return bool(answer[0]), str(answer[1])
 
     return _asked(worker, "dry_run", ask, _DRY_RUN_S)
@@ -109,7 +111,7 @@ def problems(worker: WorkerCapabilities, config: "TrainRunConfig") -> Sequence[P
         found = _list(strangers.load(worker.validator)(config))
         for item in found:
             if not isinstance(item, Problem):
-                raise StrangerError(f"it answered with {_kind(item)} instead of a Problem")
+                raise StrangerError(f"it answered with {strangers.kind(item)} instead of a Problem")
         return cast(list[Problem], found)
 
     return _asked(worker, "validator", ask) if worker.validator else []
@@ -169,21 +171,17 @@ def _argument(given: object) -> ArgumentFacts:
 
 def _list(given: object) -> list[object]:
     if not isinstance(given, list | tuple):
-        raise StrangerError(f"it answered with {_kind(given)} instead of a list")
+        raise StrangerError(f"it answered with {strangers.kind(given)} instead of a list")
     return list(given)
 
 
 def _object(given: object) -> dict[str, object]:
     if not isinstance(given, Mapping):
-        raise StrangerError(f"it answered with {_kind(given)} instead of a dictionary")
+        raise StrangerError(f"it answered with {strangers.kind(given)} instead of a dictionary")
     return dict(given)
 
 
 def _text(given: object, what: str) -> str:
     if not isinstance(given, str):
-        raise StrangerError(f"{what} is {_kind(given)} instead of a text")
+        raise StrangerError(f"{what} is {strangers.kind(given)} instead of a text")
     return given
-
-
-def _kind(value: object) -> str:
-    return "nothing" if value is None else f"a value of type {type(value).__name__}"

@@ -3,6 +3,11 @@
 A package that hangs must not stop `mosaic train ppo`. So its code runs in a thread of its own,
 which is abandoned when the time is up. A thread cannot be stopped, but it ends with the process,
 and an import that waits blocks only those who import the same module.
+
+That is enough for a command or a window, which its user can end. The daemon serves others and runs
+for weeks, so it asks workers in a process with limits (`mosaic.system.fenced`), where this module
+turns what they raise into a sentence. Commands do not use such a process: starting an interpreter
+takes longer than most of them do.
 """
 
 import contextlib
@@ -64,6 +69,11 @@ def call(function: Callable[[], Result], limit_s: float) -> Result:
     if not isinstance(errors[0], Exception):
         raise StrangerError(f"it tried to end the process ({type(errors[0]).__name__})")
     raise errors[0]
+
+
+def kind(value: object) -> str:
+    """What a wrong answer is, in words."""
+    return "nothing" if value is None else f"a value of type {type(value).__name__}"
 
 
 def sentence(error: Exception) -> str:

@@ -15,8 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypedDict
 
-from cleanrl_worker.config import CleanRLWorkerConfig
-from cleanrl_worker.problems import problem
+from cleanrl_worker.config import CleanRLWorkerConfig, problem
 from cleanrl_worker.resolution import UnknownAlgorithmError, resolve
 from cleanrl_worker.wrappers.curriculum import read_schedule
 from mosaic.runs.directory import read_json

@@ -1,4 +1,4 @@
-"""`CleanRLWorkerConfig`: the single source of truth for one run's parameters."""
+"""`CleanRLWorkerConfig`: what one run is asked to do, as this worker reads it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from mosaic.config.json_types import JsonValue
 from mosaic.config.model import Mode, WorkerRunConfig
 from mosaic.config.validation import read_worker_config
+from mosaic.workers import Problem
 
 ALONE = "standalone"
 
@@ -75,3 +76,8 @@ class CleanRLWorkerConfig(WorkerRunConfig):
     def cuda(self) -> bool:
         """Whether a GPU is asked for."""
         return self.extras.cuda
+
+
+def problem(field_name: str, code: str, message: str) -> Problem:
+    """What is wrong with one of the worker's own fields, with a pointer to it."""
+    return Problem(f"/metadata/worker/config/{field_name}", code, message)

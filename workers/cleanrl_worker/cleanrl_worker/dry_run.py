@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from cleanrl_worker import bundles
-from cleanrl_worker.config import CleanRLWorkerConfig
+from cleanrl_worker.config import CleanRLWorkerConfig, problem
 from cleanrl_worker.kit.compiler import missing_compiler
-from cleanrl_worker.problems import problem
 from cleanrl_worker.resolution import resolve
 from cleanrl_worker.runtime import CleanRLWorkerRuntime
 from cleanrl_worker.validation import find_problems

@@ -6,8 +6,7 @@ import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
-from cleanrl_worker.config import CleanRLWorkerConfig
-from cleanrl_worker.problems import problem
+from cleanrl_worker.config import CleanRLWorkerConfig, problem
 from cleanrl_worker.resolution import Script
 from mosaic.config.json_types import JsonValue
 from mosaic.workers import Problem

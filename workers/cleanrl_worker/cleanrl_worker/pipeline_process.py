@@ -21,9 +21,10 @@ import psutil
 from cleanrl_worker.modes.plan import Plan
 from cleanrl_worker.relay import Event
 from mosaic.config.pipeline import PipelineHeader, read_header
+from mosaic.system.processes import process_state
+from mosaic.workers.lifecycle import MARK
 
 _PHASE = re.compile(rb"^@phase[:\s]+(.+?)\s*$")
-_MARK = b'{"event":'
 _CHUNK = 1 << 16
 _LONGEST_LINE = 1 << 20
 # What the lifecycle line of a run inside the pipeline says about that run alone.
@@ -91,14 +92,12 @@ class PipelineProcess:
         code = self._child.wait() if block else self._child.poll()
         if code is None:
             return None
+        # As `waitpid` gives it, so that W treats both kinds of children alike.
         return -code if code < 0 else code << 8
 
     def is_stopped(self) -> bool:
         """Whether bash is stopped by a signal."""
-        try:
-            return bool(psutil.Process(self.pid).status() == psutil.STATUS_STOPPED)
-        except psutil.NoSuchProcess:
-            return False
+        return process_state(self.pid) == "T"
 
     def kill(self) -> None:
         """End bash and everything it started, at once."""
@@ -112,6 +111,7 @@ class PipelineProcess:
 
     def _signal_everyone(self, number: int) -> None:
         try:
+            # One by one and not as a group: the group is W's own, too.
             bash = psutil.Process(self.pid)
             everyone = [bash, *bash.children(recursive=True)]
         except psutil.NoSuchProcess:
@@ -150,7 +150,7 @@ class _Phases:
         if match := _PHASE.match(line):
             self._announced = True
             return [self._begin(match[1].decode(errors="replace"))]
-        if not line.startswith(_MARK):
+        if not line.startswith(MARK):
             return None
         try:
             event = json.loads(line)

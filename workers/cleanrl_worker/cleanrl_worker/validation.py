@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from cleanrl_worker import bundles, catalog, foresight
-from cleanrl_worker.config import CleanRLWorkerConfig
+from cleanrl_worker.config import CleanRLWorkerConfig, problem
 from cleanrl_worker.kit.schema import Argument, ScriptSchema
 from cleanrl_worker.modes import interactive, mode_of
 from cleanrl_worker.ondevice import registry
-from cleanrl_worker.problems import problem
 from cleanrl_worker.resolution import (
     HOME_VARIABLE,
     Script,

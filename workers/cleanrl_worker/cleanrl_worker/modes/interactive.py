@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cleanrl_worker import bundles
-from cleanrl_worker.config import CleanRLWorkerConfig
+from cleanrl_worker.config import CleanRLWorkerConfig, problem
 from cleanrl_worker.modes import policy_eval
 from cleanrl_worker.modes.plan import Plan
-from cleanrl_worker.problems import problem
 from mosaic.config.json_types import JsonValue
 from mosaic.workers import Problem
 

@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cleanrl_worker.config import CleanRLWorkerConfig
+from cleanrl_worker.config import CleanRLWorkerConfig, problem
 from cleanrl_worker.modes.plan import Plan
-from cleanrl_worker.problems import problem
 from mosaic.config.pipeline import read_header
 from mosaic.workers import Problem
 

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cleanrl_worker import bundles
-from cleanrl_worker.config import CleanRLWorkerConfig
+from cleanrl_worker.config import CleanRLWorkerConfig, problem
 from cleanrl_worker.kit.checkpoint_files import POLICY_SUFFIX, CheckpointInfo, describe, locate
 from cleanrl_worker.kit.errors import CheckpointError
 from cleanrl_worker.modes.plan import Plan
-from cleanrl_worker.problems import problem
 from mosaic.config.json_types import JsonValue
 from mosaic.workers import Problem
 

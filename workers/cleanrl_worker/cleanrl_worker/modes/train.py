@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cleanrl_worker import bundles, wandb_environment
-from cleanrl_worker.config import CleanRLWorkerConfig
+from cleanrl_worker.config import CleanRLWorkerConfig, problem
 from cleanrl_worker.modes.plan import Plan
-from cleanrl_worker.problems import problem
 from cleanrl_worker.resolution import Script, UnknownAlgorithmError, resolve
 from cleanrl_worker.wrappers import curriculum
 from mosaic.config.json_types import JsonValue
