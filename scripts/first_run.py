@@ -69,7 +69,7 @@ def main() -> None:
     print(f"  {mine} workers --algos cleanrl      what else can be trained")
     if os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
         print("  make gui                            open the window")
-    print(f"  {mine} down                         stop the daemon (runs would go on)")
+    print(f"  {mine} down                         stop the daemon (runs keep running)")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ class EditorKeys(QObject):
     """Lets a shortcut of the window through where a text field would take it for itself.
 
     On Linux Qt's fields know three keys of Emacs: Ctrl+E and Ctrl+K move and delete to the end of
-    the line, Ctrl+U deletes it. Nobody expects that in a window whose menus show these keys.
+    the line, Ctrl+U deletes it. That is not expected in a window whose menus show these keys.
     """
 
     _KEYS = (Qt.Key.Key_E, Qt.Key.Key_K, Qt.Key.Key_U)

@@ -16,7 +16,7 @@ _PAGE_LINES = 3000
 _PAGE_BYTES = 65_536
 # Some lines before an error often name its cause.
 _CONTEXT_BYTES = 8192
-# Nobody reads more hits; a better search is the answer.
+# More hits than anyone reads; a narrower search is the answer.
 _MAX_HITS = 5000
 
 

@@ -21,6 +21,7 @@ class RunCache:
     """The copies of each run, for as many runs as were looked at last. Its methods may block."""
 
     def __init__(self) -> None:
+        # Readable for this user alone, which `mkdtemp` makes sure of: logs and configs are private.
         self._root = Path(tempfile.mkdtemp(prefix="mosaic-window-"))
         self._lock = threading.Lock()
         # One download a run at a time: two that write the same copy would spoil it.

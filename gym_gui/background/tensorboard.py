@@ -76,7 +76,7 @@ class TensorBoardServer(QObject):
         process.readyRead.disconnect()
         process.finished.connect(lambda *_: self._leaving.discard(process))
         self._leaving.add(process)
-        # Not waited for: the window must not stand still until the server has gone.
+        # Not waited for: the window must not freeze until the server has gone.
         process.terminate()
         # A server that ignores the request would keep its port and memory.
         QTimer.singleShot(_STOP_MS, process.kill)

@@ -102,7 +102,7 @@ def has_failed(run: RunRecord) -> bool:
 
 
 def one_line(run: RunRecord) -> str:
-    """The sentence beside the state: why it waits, stands still or ended."""
+    """The sentence beside the state: why it waits, does not move or has ended."""
     if run.wait_reason and run.live:
         return run.wait_reason
     return run.reason.splitlines()[0] if run.reason else ""

@@ -81,6 +81,7 @@ class Notifier(QObject):
         self._tell_system_too(text)
 
     def _tell_system_too(self, text: str) -> None:
+        # Someone who works in the window sees the notice there.
         if self._services.settings.notify_system and not self._window.isActiveWindow():
             self._tell_system(text)
 

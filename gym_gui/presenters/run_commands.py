@@ -143,6 +143,7 @@ class RunCommands:
             )
         if not chosen:
             return
+        # Only the last deletion can be undone here; the trash itself keeps the others.
         self._deleted = [run.run_id for run in chosen]
         what = title_of(chosen[0]) if len(chosen) == 1 else f"{len(chosen)} runs"
         self._services.notices.say(

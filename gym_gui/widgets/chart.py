@@ -201,7 +201,7 @@ class Chart(QWidget):
         self._show_readout()
 
     def _draw_raw(self) -> None:
-        """A smoothed curve stands before a pale one of what was measured."""
+        """Behind a smoothed curve, a pale one of what was measured."""
         few = len(self._lines) <= _MOST_WITH_RAW and self._look.bands is None
         smoothed = {key: line for key, line in self._lines.items() if not line.dots}
         wanted = smoothed if few and self._look.smoothing > 0 else {}

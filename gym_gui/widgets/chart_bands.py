@@ -13,6 +13,7 @@ from qtpy.QtWidgets import QGraphicsPolygonItem
 from mosaic.statistics.curves import BOOTSTRAP, DEVIATION, IQM, MEAN, MIDDLES, SPREADS, Band
 from mosaic.statistics.intervals import FEWEST_SEEDS
 
+# A lower edge at or below zero has no logarithm; it is drawn far below the picture.
 _LOWEST_POSITIVE = 1e-12
 
 

@@ -24,6 +24,7 @@ def restyle(widget: QWidget, name: str, value: str) -> None:
     """Set a property that the style sheet looks at."""
     if widget.property(name) != value:
         widget.setProperty(name, value)
+        # Qt looks at a style sheet's property rules only when a widget is polished.
         sure(widget.style()).unpolish(widget)
         sure(widget.style()).polish(widget)
 

@@ -76,7 +76,7 @@ class ArchiveReader:
     def _end(self) -> None:
         """After the last file there is nothing but a little emptiness."""
         if self._exactly(tarfile.BLOCKSIZE).strip(b"\0"):
-            raise ArchiveError("the archive goes on after its end")
+            raise ArchiveError("the archive has data after its end")
         if self._some(1) or next(self._chunks, b""):
             raise ArchiveError("there is more in the file than the archive; it is not ours")
 

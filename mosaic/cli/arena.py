@@ -35,10 +35,14 @@ _COLUMNS = (
     help="Names separated by commas: run:ID, llm:MODEL, bot, random. The first is the baseline.",
 )
 @click.option(
-    "--seeds", type=click.IntRange(1), default=50, show_default=True, help="Episodes of each."
+    "--seeds", type=click.IntRange(1), default=50, show_default=True, help="Episodes per agent."
 )
 @click.option(
-    "--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the first."
+    "--seed",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="First seed.",
 )
 @click.option("--max-steps", type=click.IntRange(1), help="Cut episodes after this many steps.")
 @json_option

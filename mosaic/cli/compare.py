@@ -25,13 +25,11 @@ _LATEX_SPECIAL = str.maketrans({one: f"\\{one}" for one in "&%$#_{}"})
 @click.command()
 @click.argument("runs", metavar="RUNS…", nargs=-1, shell_complete=complete_runs)
 @click.option("--text", help="Compare all runs that match, as in `mosaic runs --text`.")
-@click.option(
-    "--metric", default=TAGS[RETURN], show_default=True, help="The curve that is compared."
-)
+@click.option("--metric", default=TAGS[RETURN], show_default=True, help="Curve to compare.")
 @click.option(
     "--at", type=click.IntRange(0), help="Read the values at this step (default: the end)."
 )
-@click.option("--target", type=float, help="Also say after how many steps this value is reached.")
+@click.option("--target", type=float, help="Also print the steps needed to reach this value.")
 @click.option("--minimize", is_flag=True, help="Lower is better.")
 @click.option(
     "--scale",

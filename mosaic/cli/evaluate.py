@@ -30,7 +30,7 @@ from mosaic.runs.directory import read_json
 @click.option(
     "--policy-seed",
     type=click.IntRange(0),
-    help="Which seed plays, of a run that trained several (default: the best in training).",
+    help="Seed to play if the run trained several (default: the best in training).",
 )
 @click.option("--video", is_flag=True, help="Record a video of the first environment.")
 @click.option("--repeat", is_flag=True, help="Repeat until cancelled.")

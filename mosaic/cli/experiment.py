@@ -199,7 +199,7 @@ def add_seeds(name: str, count: int, as_json: bool) -> int:
 @experiment.command()
 @click.argument("name")
 def pause(name: str) -> int:
-    """Pause every run that trains."""
+    """Pause every running run."""
     return _each(name, "paused", lambda trainer: trainer.pause, lambda run: run.is_running)
 
 
@@ -213,7 +213,7 @@ def resume(name: str) -> int:
 @experiment.command()
 @click.argument("name")
 def cancel(name: str) -> int:
-    """Cancel every run that has not ended, those that wait first."""
+    """Cancel every run that has not ended, waiting ones first."""
     return _each(name, "cancelled", lambda trainer: trainer.cancel, lambda run: run.live)
 
 
@@ -221,7 +221,7 @@ def cancel(name: str) -> int:
 @click.argument("name")
 @click.argument("priority", type=int)
 def priority(name: str, priority: int) -> int:
-    """Let the runs that wait start sooner or later; higher goes first."""
+    """Change the priority of waiting runs; higher starts first."""
 
     def act(trainer: TrainerClient) -> Callable[[str], object]:
         return lambda run_id: trainer.update(run_id, priority=priority)

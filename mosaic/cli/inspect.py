@@ -1,4 +1,4 @@
-"""`mosaic config`, `metrics`, `tag`, `open`, `tensorboard`: what a run was told, what it left."""
+"""`mosaic config`, `metrics`, `tag`, `open`, `tensorboard`: what a run was asked for and left."""
 
 import csv
 import importlib.util

@@ -59,7 +59,11 @@ def llm() -> None:
     "--episodes", type=click.IntRange(1), default=10, show_default=True, help="Number of episodes."
 )
 @click.option(
-    "--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the first."
+    "--seed",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="First seed.",
 )
 @click.option("--name", default="", help="Name of the run.")
 @click.option("--detach", is_flag=True, help="Print the run's id and return.")

@@ -26,6 +26,8 @@ class Calls:
 
     def close(self) -> None:
         """End the connection, and with it every stream over it."""
+        # Noted before the channel closes: gRPC itself would raise a plain ValueError for a later
+        # call.
         self._closed = True
         self._channel.close()
 

@@ -108,6 +108,7 @@ def start_daemon(
             if endpoint is not None:
                 process.returncode = 0  # it outlives us: there is nothing to wait for
                 return endpoint
+            # Often: this wait is part of every `mosaic up`, and a look costs one file.
             time.sleep(0.01)
     process.kill()
     process.wait()
@@ -127,6 +128,7 @@ def _run_count(home: Home) -> int:
 
 
 def _start_error(code: int, text: str) -> Exception:
+    # `EXIT_ALREADY_RUNNING` of the daemon, which clients must not import.
     if code == 3:
         return DaemonRunningError(text)
     last = text.splitlines()[-1] if text else f"it ended with exit code {code}"

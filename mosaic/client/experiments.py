@@ -42,6 +42,7 @@ def submit_experiment(
     wanted = [(config, identity(config.document())) for config in plan.runs()]
     new = [config for config, mark in wanted if mark not in there]
     problems: dict[Problem, None] = {}
+    # One of each configuration: seeds differ in a number that every worker takes.
     for config in new[: len(plan.configurations)]:
         # Before the first is submitted: half an experiment is worth nothing.
         problems.update(dict.fromkeys(trainer.validate(config)))

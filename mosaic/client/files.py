@@ -108,5 +108,6 @@ def append(target: Path, chunks: Iterator[pb.FileChunk]) -> int:
             file.seek(chunk.offset)
             file.write(chunk.data)
             end = chunk.offset + len(chunk.data)
+        # The file may have been rewritten shorter; its old end would look like new content.
         file.truncate(end)
     return end

@@ -168,6 +168,8 @@ class RunCalls(RunContent):
         )
         config = fresh_config(algorithm, options, given)
         if problems:
+            # The daemon is asked as well, so that one correction is enough; what was said here is
+            # not repeated.
             told = {problem.pointer for problem in problems}
             more = [
                 item

@@ -4,7 +4,7 @@ The command line, the window's forms, sweeps and `mosaic check-worker` all call 
 a run is described the same way wherever it comes from. Each returns a checked `TrainRunConfig`;
 problems are reported at once, with the pointers that the daemon would use.
 
-What used to differ between callers is decided here:
+What callers could decide differently is decided here:
 
 - A GPU that is reserved is also used: the daemon sets `cuda` from `resources.gpus`, so no builder
   does.
@@ -51,6 +51,7 @@ __all__ = [
 ]
 
 OTHER_ALGORITHM, NOTHING_SAVED = "CFG120", "CFG121"
+# As long as the model allows; the names that are made here are cut to it.
 LONGEST_NAME = 200
 
 
@@ -154,6 +155,7 @@ def resume(
         raise _refusal(OTHER_ALGORITHM, message)
     if not checkpoint and base.newest_checkpoint("full") is None:
         raise _refusal(NOTHING_SAVED, f"run {base.run_id} has no checkpoint to continue from")
+    # Where the earlier run was to stop says nothing about how far this one goes.
     kept = {key: value for key, value in _parameters(before).items() if key != "stop_at"}
     changes: Parameters = {
         "mode": "resume_training",

@@ -1,4 +1,4 @@
-"""`TrainRunConfig`: what a client submits. Its JSON Schema drives forms, CLI and validation."""
+"""`TrainRunConfig`: what a client submits. Its JSON Schema is published with the documentation."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -11,6 +11,7 @@ Parameters = dict[str, JsonValue]
 
 
 class _Strict(BaseModel):
+    # Built at the first use: validators of every model would be part of each daemon's start.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
@@ -119,6 +120,7 @@ class Extras(BaseModel):
             return given
         fields = dict(given)
         older = fields.pop("use_cuda")
+        # Where the two disagree, the one that asks for the GPU wins.
         if fields.get("cuda") is not True:
             fields["cuda"] = older
         return fields
@@ -135,6 +137,7 @@ class WorkerRunConfig(_Strict):
     run_id: str = "${RUN_ID}"
     algo: str = ""
     env_id: str = ""
+    # The largest seed that NumPy's generators of the old kind take.
     seed: Annotated[int, Field(ge=0, le=2**32 - 1, description="random seed")] = 1
     total_timesteps: Annotated[
         int | None, Field(ge=1, description="environment steps to train for")

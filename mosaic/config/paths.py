@@ -105,7 +105,7 @@ class Home:
         Files in them need no mode of their own then: no other user can reach them.
 
         Raises:
-            StorageError: The home, or a folder in it, belongs to another user or to everybody.
+            StorageError: The home, or a folder in it, belongs to another user or is shared by all.
             OSError: The disk refuses.
         """
         self.root.parent.mkdir(parents=True, exist_ok=True)
@@ -124,6 +124,7 @@ def _make_private(folder: Path) -> None:
     """A folder of the home that no other user may enter."""
     folder.mkdir(mode=0o700, exist_ok=True)
     _refuse_foreign(folder)
+    # Also one that was there before, perhaps made by hand with another umask.
     folder.chmod(0o700)
 
 

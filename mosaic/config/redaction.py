@@ -12,6 +12,7 @@ _ASSIGNMENT = re.compile(
     r"|(?-i:[A-Z0-9]_(?:KEY|PASS)|[A-Z0-9_]{2}(?<!OLD)PWD))[\"']?\s*[:=](?!=)\s*[\"']?)"
     r"([^\s\"',}]+)"
 )
+# The form of W&B's older keys. A commit's name has it too, and is hidden with them.
 _LONG_HEX = re.compile(r"\b[0-9a-f]{40}\b")
 # Words without which no assignment is found; looking for them is many times quicker.
 _WORDS = (b"key", b"secret", b"pass", b"pwd", b"token", b"authorization", *MARKERS)

@@ -100,6 +100,7 @@ def _extract_item(key: str, value: Any, found: dict[str, str]) -> Any:
     address = key in _ADDRESS_FIELDS and is_secret(key, value)
     if not looks_secret(key) and not address:
         return _extract(value, found)
+    # Nothing to hide, and a switch such as `use_token` must stay one.
     if value is None or value == "" or isinstance(value, bool):
         return value
     return _reference(key, value if isinstance(value, str) else json.dumps(value), found)

@@ -33,11 +33,13 @@ class Settings(BaseModel):
     grace_s: Annotated[
         float, Field(gt=0, title="Grace period", description="from SIGTERM to SIGKILL")
     ] = 30.0
+    # Twice what a worker waits for an absent daemon: one that is only slow is not given up.
     handshake_timeout_s: Annotated[float, Field(gt=0, title="Handshake deadline")] = 60.0
     check_timeout_s: Annotated[
         float,
         Field(gt=0, title="Check deadline", description="for a worker to check a configuration"),
     ] = 60.0
+    # Nine heartbeats. A worker that is only slow has sent one by then.
     stall_after_s: Annotated[
         float,
         Field(gt=0, title="Stalled after", description="seconds without a heartbeat or a step"),
@@ -128,6 +130,7 @@ def _from_environment() -> tuple[dict[str, str | None], dict[str, str]]:
     variables = {_VARIABLE_PREFIX + name.upper(): name for name in Settings.model_fields}
     for variable, text in os.environ.items():
         if variable in variables:
+            # The environment has no other way to say "no value".
             given[variables[variable]] = None if text.lower() == "null" else text
         elif variable.startswith(_VARIABLE_PREFIX):
             unknown[variable] = did_you_mean(variable, variables)

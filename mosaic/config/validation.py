@@ -14,6 +14,7 @@ from mosaic.config.secrets import looks_secret, misplaced
 from mosaic.config.suggest import allowed_names, did_you_mean
 from mosaic.errors import InvalidConfigError, Problem
 
+# A document that a person or a form makes has some kilobytes.
 MAX_CONFIG_BYTES = 1_000_000
 # Far beyond what any worker has, and far below what makes a check slow or recurse too deeply.
 _DEEPEST, _MOST_KEYS, _MOST_PROBLEMS = 50, 1000, 1000
@@ -99,6 +100,7 @@ def examine(
     except ValidationError as error:
         problems += [_explain(detail, TrainRunConfig) for detail in _telling(error.errors())]
         problems += _semantic_problems(nested)
+        # The semantic rules read the raw document, so that one answer has all the mistakes.
         return None, _distinct(problems)
     problems += _semantic_problems(nested)
     worker = config.metadata.worker.type

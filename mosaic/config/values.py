@@ -42,6 +42,7 @@ def convert(text: str, kind: str) -> JsonValue:
                 raise ValueError(text)
             return truth
         case "int":
+            # Read as a number first: `5e4` steps are a whole number to people.
             number = _finite(text)
             if not number.is_integer():
                 raise ValueError(text)

@@ -21,6 +21,7 @@ def load_or_create_token(path: Path) -> bytes:
         SecretError: Others may read the file.
     """
     try:
+        # Created with its mode, not changed afterwards: in between anyone could open it.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         return load_token(path)
@@ -51,6 +52,8 @@ def load_token(path: Path) -> bytes:
 
 def proof(token: bytes, challenge: bytes) -> bytes:
     """What only a holder of the token can answer to a challenge."""
+    # A prefix of its own, here and below. Without it anyone could send a run's id as the challenge
+    # and get that run's key from the one call that needs no token.
     return hmac.new(token, b"health" + challenge, hashlib.sha256).digest()
 
 

@@ -85,7 +85,7 @@ def reachable_host(listen: str) -> str:
 
 
 def announce(home: Home, endpoint: Endpoint) -> None:
-    """Tell everybody who can read this home where its daemon is."""
+    """Say where the daemon is, to all who can read this home."""
     document = {
         "host": endpoint.host,
         "port": endpoint.port,
@@ -98,6 +98,7 @@ def announce(home: Home, endpoint: Endpoint) -> None:
         "name": endpoint.name,
         "version": __version__,
     }
+    # Whole or not at all: clients poll for this file while the daemon starts.
     atomic.write_json(home.endpoint, document, mode=0o600)
 
 

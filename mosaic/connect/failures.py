@@ -33,7 +33,7 @@ from mosaic.errors import (
 )
 from mosaic.wire import trainer_pb2 as pb
 
-# The first class that fits counts, so a subclass stands before its base.
+# The first class that fits counts, so a subclass comes before its base.
 STATUS: tuple[tuple[type[MosaicError], grpc.StatusCode], ...] = (
     (InvalidConfigError, grpc.StatusCode.INVALID_ARGUMENT),
     (InvalidArgumentError, grpc.StatusCode.INVALID_ARGUMENT),
@@ -141,6 +141,8 @@ def _pack_problems(problems: Sequence[Problem]) -> bytes:
         content = reply.SerializeToString()
         if len(content) <= _MAX_TRAILER:
             return content
+        # By steps and not one by one: a list of a thousand problems would be packed a thousand
+        # times.
         shown = shown * 3 // 4
 
 

@@ -44,6 +44,7 @@ class Invitation:
             mode = path.stat().st_mode
         except OSError as error:
             raise SecretError(f"no invitation at {path}: {error.strerror}") from None
+        # It holds the token, so it is guarded like the token's own file.
         if mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise SecretError(f"{path} can be read by others; run: chmod 600 {path}")
         document = read_json(path) or {}

@@ -26,6 +26,8 @@ def as_rgb(picture: Any) -> Pixels:
             f"render() gave {type(picture).__name__} of shape {array.shape}; a picture has the "
             'shape height × width × 3, which render_mode="rgb_array" gives'
         )
+    # Only when the last axis cannot be the colours: a picture that is three pixels high must not be
+    # turned.
     if array.ndim == 3 and array.shape[0] in (1, 3) and array.shape[2] not in (1, 3, 4):
         array = np.moveaxis(array, 0, 2)
     if array.ndim == 2:

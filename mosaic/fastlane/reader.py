@@ -100,6 +100,7 @@ class FrameReader:
         for lane in self._lanes.values():
             lane.close()
         self._lanes.clear()
+        # The run's daemon does this too; a run that was started by hand has none.
         if abandoned:
             sweep_leftovers(self._run_id, run_dir=self._run_dir)
 

@@ -52,6 +52,7 @@ def new_frames(
             continue
         frame = reader.wait(min(left, _LONGEST_WAIT_S))
         if frame is not None:
+            # Keeps the beat, but after a pause makes up for one frame at most.
             due = max(due + 1.0 / max_fps, time.monotonic() - 1.0 / max_fps)
             yield frame
         elif seconds is None and reader.attached and not reader.alive:
@@ -174,6 +175,7 @@ def preview(
     lines = 0
     for frame in new_frames(reader, seconds=seconds, max_fps=max_fps):
         picture = ansi_picture(frame.pixels, columns, rows)
+        # Back over the last picture instead of clearing: what was on the screen before stays.
         back = f"\x1b[{lines}F\x1b[J" if lines else ""
         stream.write(f"{back}{picture}\n{caption(frame)}\n")
         stream.flush()

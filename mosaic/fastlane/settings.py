@@ -74,6 +74,7 @@ def read_settings(environment: Mapping[str, str] | None = None) -> Settings | No
     if not run_id:
         return None
     if not is_run_id(run_id):
+        # It becomes part of a file's name, so nothing else is let through.
         say_once(f"no live frames: {RUN_ID} is {run_id[:40]!r}, which is not a ULID")
         return None
     mode = _read_mode(values)

@@ -59,6 +59,7 @@ class FrameTap:
         self._num_envs = num_envs
         self._camera = camera_for(source) if source is not None else None
         shows = self._camera is not None and self.settings is not _NOBODY
+        # So large that it is never used up: an unused tap stays at one subtraction a step.
         self._steps_left = 0 if shows else sys.maxsize
         self._stride = 0
         self._claim_at = 0

@@ -5,6 +5,8 @@ import io
 import sys
 from typing import Any
 
+# Not the list of `mosaic.system.shortage`, which says when waiting helps. A training process loses
+# a line rather than wait, so a file that is too large or a broken disk counts here too.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 

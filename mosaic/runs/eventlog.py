@@ -42,6 +42,8 @@ def append(run_dir: Path, lines: Sequence[LogLine]) -> None:
             _write_all(descriptor, text.encode(), end)
             os.fsync(descriptor)
         except OSError:
+            # All or none: the events of one decision belong together, and the caller tries them
+            # again.
             os.ftruncate(descriptor, end)
             raise
     finally:
@@ -66,6 +68,7 @@ def read(run_dir: Path, mend: bool = False) -> list[LogLine]:
     events, good = _whole_events(content)
     if mend and good and content[good:].strip():
         path = run_dir / FILE_NAME
+        # The copy first: what is cut off may be all that a person has to repair the log with.
         atomic.write_bytes(path.with_suffix(".damaged"), content)
         atomic.write_bytes(path, content[:good])
     return events
@@ -91,6 +94,7 @@ def _whole_events(content: bytes) -> tuple[list[LogLine], int]:
 def _whole_lines_end(descriptor: int) -> int:
     end = os.fstat(descriptor).st_size
     while end > 0:
+        # From the end, block by block: a log has thousands of lines, and only the last may be torn.
         start = max(0, end - 4096)
         newline = os.pread(descriptor, end - start, start).rfind(b"\n")
         if newline >= 0:

@@ -17,6 +17,7 @@ from mosaic.errors import ConfinementError, RunFileError
 from mosaic.runs.opening import FOLDER, NEVER_WAIT, open_below
 
 _FILE = os.O_RDONLY | NEVER_WAIT
+# A worker may write a tree without end; a listing has one.
 _DEEPEST = 16
 _MOST_ENTRIES = 100_000
 
@@ -67,6 +68,7 @@ def open_file(run_dir: Path, path: str) -> BinaryIO:
         os.close(descriptor)
         kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
         raise RunFileError(f"{path!r} is {kind} in the run directory; only files can be read")
+    # Unbuffered: chunks are read at offsets, from a file that may grow.
     return os.fdopen(descriptor, "rb", buffering=0)
 
 

@@ -23,6 +23,7 @@ def new_run_id() -> str:
     global _last
     with _lock:
         fresh = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
+        # Two ids of one millisecond, or of a clock that was set back, still sort in their order.
         _last = max(fresh, _last + 1)
         number = _last
     return "".join(_ALPHABET[number >> shift & 31] for shift in range(125, -1, -5))

@@ -56,7 +56,7 @@ class LineFilter:
     def may_be_in(self, content: bytes) -> bool:
         """Whether a line of `content` could be wanted; False is certain, True is not."""
         # Beyond ASCII, letters have cases and lookalikes that bytes do not show; an escape
-        # sequence may stand in the middle of a word.
+        # sequence may be in the middle of a word.
         if not self._words or not content.isascii() or b"\x1b" in content:
             return True
         haystack = content.lower() if self._fold_case else content
@@ -93,6 +93,7 @@ class LineFilter:
 
 def _compile(pattern: str | bytes) -> "re2._Regexp":
     options = re2.Options()
+    # RE2 would print them to the daemon's stderr; the client gets the reason instead.
     options.log_errors = False
     try:
         return re2.compile(pattern, options)

@@ -12,6 +12,7 @@ from mosaic.runs.log_filter import LineFilter
 MAX_SHOWN_LINE = 16 * 1024
 _BLOCK = 1 << 18
 MEGABYTE = 1 << 20
+# Some 128 MB: a log of hidden lines alone must not be read to its beginning for a tail.
 _FARTHEST_TAIL = 1 << 27
 _PLAIN = bytes([*b"\t\n", *range(0x20, 0x7F)])
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)|\x1b[@-_]")
@@ -80,6 +81,7 @@ def _line_starts(
             part = block[newline + 1 : cut] + later
             secret = secret or (bool(hidden) and hidden in part)
             if newline < 0:
+                # Only as much as is needed to find a mark that two blocks share.
                 later = part[: len(hidden)]
                 break
             if start + newline + 1 < end:
@@ -116,6 +118,7 @@ def read_lines(
     if descriptor is None:
         return Lines((), offset)
     try:
+        # The oldest part may have been freed; as zeros it would read like one endless line.
         offset = max(offset, first_data(descriptor))
         size = os.fstat(descriptor).st_size
         content = os.pread(descriptor, turn, offset)

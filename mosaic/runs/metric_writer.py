@@ -19,6 +19,7 @@ SUFFIX = ".points"
 POINT = struct.Struct("<qdd")
 # Marks a folder that the daemon writes, for a worker that writes no metric files itself.
 DAEMONS_MARK = ".by-daemon"
+# Some tens of megabytes. A disk that stays full for longer than that costs points, not memory.
 _MOST_WAITING = 500_000
 # These count episodes, everything else counts steps.
 _EVALUATION = "eval/"
@@ -110,6 +111,7 @@ class MetricWriter:
         flags = os.O_WRONLY | os.O_CREAT
         descriptor = opening.open_regular(self._folder.parent, place, flags)
         try:
+            # Over half a point that a full disk has left, so that all later ones stay aligned.
             whole = os.fstat(descriptor).st_size // POINT.size * POINT.size
             return os.pwrite(descriptor, content, whole) // POINT.size
         finally:

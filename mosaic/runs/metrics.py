@@ -16,6 +16,7 @@ from mosaic.curves.thinning import bucket_size, extremes
 from mosaic.runs import opening
 from mosaic.runs.metric_writer import FOLDER, SUFFIX, path_of
 
+# Six megabytes at a time.
 _TURN_POINTS = 1 << 18
 # Of a structured array numpy's types know no more than that.
 Points = NDArray[np.void]

@@ -12,6 +12,7 @@ from typing import Any
 from mosaic.system import atomic
 
 _LARGEST_DIFF = 200_000
+# A repository on a network disk can take minutes; a run does not wait for its commit's name.
 _GIT_LIMIT_S = 5.0
 
 
@@ -64,6 +65,7 @@ def _git(folder: Path) -> dict[str, Any] | None:
     return {
         "commit": commit.strip(),
         "clean": not diff,
+        # The hash is of the whole diff: it still tells two runs apart where the cut text does not.
         "diff": diff[:_LARGEST_DIFF],
         "diff_sha256": hashlib.sha256(diff.encode()).hexdigest() if diff else None,
     }

@@ -28,6 +28,7 @@ def replacing(path: Path, mode: int = 0o644) -> Iterator[BufferedRandom]:
             # Before the rename: otherwise a power cut can leave the new name with no content.
             os.fsync(handle.fileno())
         os.replace(temporary, path)
+    # Also after Ctrl-C: no one would ever look for a half-written file.
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise

@@ -161,6 +161,8 @@ class Helper:
             bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            # What a package prints is no answer, and a pipe that no one reads would fill and block
+            # it.
             stderr=subprocess.DEVNULL,
             # A group of its own, so that what it started can be ended with it.
             start_new_session=True,
@@ -193,6 +195,7 @@ class Helper:
 
     def _receive(self, process: "subprocess.Popen[bytes]") -> tuple[bytes, bytes]:
         kind, length = _HEADER.unpack(self._exactly(process, _HEADER.size))
+        # Refused by its header: the answer never reaches this process's memory.
         if length > self._limits.answer_mb * 2**20:
             return _TOO_LONG, b""
         return kind, self._exactly(process, length)
@@ -346,6 +349,7 @@ def _lower(kind: int, wanted: int) -> None:
 def main() -> None:
     """Behind the fence: limits first, then calls."""
     _lower(resource.RLIMIT_AS, int(sys.argv[1]) * 2**20)
+    # A helper that is killed for its memory would otherwise leave all of it on the disk.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # Whatever the parent ignores: these two end a helper that hangs.
     for number in (signal.SIGALRM, signal.SIGXCPU):

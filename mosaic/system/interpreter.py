@@ -29,6 +29,7 @@ def end_forked(code: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
+        # A full disk or a closed stream: the exit code still has to arrive.
         except (OSError, ValueError):
             pass
     os._exit(code)

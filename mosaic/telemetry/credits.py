@@ -56,7 +56,7 @@ class CreditWindow:
         if self.pending_bytes > self.byte_limit:
             return 0
         free = self.window - self.outstanding - self.pending
-        # Small grants are saved up, unless the worker has none left and stands still.
+        # Small grants are saved up, unless the worker has none left and waits.
         if free <= 0 or (free < self.window // 4 and self.outstanding > 0):
             return 0
         self.outstanding += free

@@ -28,6 +28,7 @@ RECONNECT_S = 1.0
 # A worker waits this long for its daemon before the first step: records that find a connection
 # need no spool. A daemon that is away must not hold up the learning for longer.
 FIRST_CONTACT_S = 3.0
+# A bound for worlds whose every picture is new; one that was forgotten is only sent again.
 REMEMBERED_FRAMES = 1024
 
 WhereTo = Callable[[], tuple[Address, str]]
@@ -168,6 +169,7 @@ class TelemetryEmitter:
             kind: Outbox(
                 run_dir,
                 kind,
+                # Episodes are few and are what people count: they are never dropped to save time.
                 Policy(policy) if kind is Kind.STEPS else Policy.SPOOL,
                 stored_so_far(run_dir, kind),
                 patience_s,

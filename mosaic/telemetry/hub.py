@@ -102,6 +102,8 @@ class RunChannel:
             lane.accept(make_batch(lane.kind, self.run_id, records), writer)
             delivered += len(records)
             await asyncio.to_thread(writer.flush)
+        # Only after all of it is in the store: a crash before this line delivers some records
+        # twice, which the sieve recognises.
         await asyncio.to_thread(spool.clear)
         return delivered
 
@@ -136,6 +138,8 @@ class RunChannel:
         reader, self._reader = self._reader, None
         for lane in self.lanes.values():
             self.notify_quarantine(lane)
+        # The reader first: the last connection to close folds the log into the file, which one that
+        # may only read cannot do.
         if reader is not None:
             await asyncio.to_thread(reader.close)
         if writer is not None:
@@ -309,6 +313,8 @@ async def _live(lane: Lane, cursor: int) -> AsyncIterator[Batch]:
             first, last = cursor + 1, lane.ring.oldest - 1
             cursor = last
             notice = make_batch(lane.kind, lane.run_id, [])
+            # Said before the records after it: a viewer must know that something is missing between
+            # them.
             notice.gap.CopyFrom(pb.Gap(**{"from": first, "to": last}))
             yield notice
             continue

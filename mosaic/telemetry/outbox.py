@@ -49,7 +49,7 @@ class Outbox:
     """Records on their way to the hub.
 
     Args:
-        run_dir: Where the spool file lies.
+        run_dir: Where the spool file is.
         kind: Steps or episodes.
         policy: `slow` waits up to `patience_s` in all for room before it drops records, `sample`
             keeps one record in ten (and every record marked as important), `spool` writes to disk.
@@ -172,6 +172,7 @@ class Outbox:
             self._connection += 1
             unsent = [*self._unsafe, *self._waiting]
             try:
+                # Before what already waits there: these are older.
                 left = self._spool.put_back(unsent)
             except OSError:
                 left = 0
@@ -240,7 +241,7 @@ class Outbox:
             self._unsafe.popleft()
             progress = True
         if progress:
-            # Patience is for a hub that stands still. One that is slow may slow the learning.
+            # Patience is for a hub that stores nothing. One that is slow may slow the learning.
             self._patience_left = self._patience_s
             if self._all_safe():
                 self._spool.clear()

@@ -31,6 +31,7 @@ def encode_png(pixels: NDArray[Any]) -> bytes:
             f"not {pixels.dtype} {pixels.shape}"
         )
     height, width, _ = pixels.shape
+    # PNG wants a filter byte before each row; zero means none.
     rows = np.zeros((height, 1 + width * 3), np.uint8)
     rows[:, 1:] = pixels.reshape(height, width * 3)
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)

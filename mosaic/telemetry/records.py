@@ -15,6 +15,7 @@ MAX_FRAME_BYTES = 2 * 1024 * 1024
 # Three texts, a frame and the rest: below the 4 MiB that the daemon takes in one message.
 MAX_RECORD_BYTES = MAX_FRAME_BYTES + 4 * MAX_TEXT_BYTES
 SAMPLE_CHARS = 200
+# Enough to tell a late record from a repeated one; older holes count as repeated.
 MAX_HOLES = 256
 
 Record = pb.Step | pb.Episode
@@ -73,6 +74,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def _holds_nan(text: str) -> bool:
+    # Parsing every text would cost more than storing it; without these words it cannot hold any.
     if "NaN" not in text and "Infinity" not in text:
         return False
     try:
@@ -132,6 +134,7 @@ class Sieve:
             ]
             self._count(rejected)
             return None, rejected
+        # A batch smaller than the limit holds nothing larger than it.
         check_size = batch.ByteSize() > MAX_TEXT_BYTES
         good: list[Record] = []
         rejected = []

@@ -18,7 +18,7 @@ PAGE = 512
 
 
 class Recordings(Protocol):
-    """The part of the SDK's client that gives records back."""
+    """The part of the SDK's client that reads records."""
 
     def steps(self, run_id: str, *, episode: int | None = None) -> Iterator[StepBatch]: ...
     def episodes(self, run_id: str) -> Iterator[EpisodeBatch]: ...

@@ -44,6 +44,7 @@ class LiveRing:
         self.records += entry.count
         self.size += size
         self.newest = entry.last
+        # The newest always stays, however large it is: otherwise no viewer would ever see it.
         while len(self._entries) > 1 and (
             self.records > self.max_records or self.size > self.max_bytes
         ):
@@ -59,6 +60,7 @@ class LiveRing:
     def after(self, cursor: int, limit: int = VIEW_RECORDS) -> list[Batch]:
         """Batches with records past `cursor`, oldest first, about `limit` records in all."""
         wanted: deque[_Entry] = deque()
+        # From the newest back: a viewer that keeps up needs the last few of thousands.
         for entry in reversed(self._entries):
             if entry.last <= cursor:
                 break

@@ -145,6 +145,7 @@ def insert_rows(
     head = f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) VALUES "
     row_text = f"({', '.join('?' * len(columns))})"
     while start < len(rows):
+        # Powers of two: SQLite keeps the few statements that result compiled.
         size = min(256, 1 << ((len(rows) - start).bit_length() - 1))
         values: Iterable[Any] = (v for row in rows[start : start + size] for v in row)
         connection.execute(head + ", ".join([row_text] * size), tuple(values))

@@ -1,4 +1,4 @@
-"""The telemetry calls of the Trainer service, as a mixin for the daemon's grpc.aio servicer."""
+"""The telemetry calls of the Trainer service."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -80,6 +80,7 @@ class TelemetryService:
         except StoreVersionError as error:
             await abort(context, error)
             raise
+        # Two tasks, because both ends speak when they have something to say.
         sender = asyncio.create_task(_send_credits(session, context))
         reader = asyncio.create_task(_take(session, opening, requests))
         try:
@@ -91,6 +92,7 @@ class TelemetryService:
         finally:
             for task in (sender, reader):
                 task.cancel()
+            # Ended for certain before the session closes: a reader could still offer a batch to it.
             await asyncio.gather(sender, reader, return_exceptions=True)
             await session.close()
 

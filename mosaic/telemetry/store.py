@@ -30,6 +30,7 @@ COMMIT_RECORDS = 2048
 COMMIT_EVERY_S = 0.2
 RETRY_S = 1.0
 QUARANTINE_ROWS = 1000
+# Only to save a look into the table; a frame that was forgotten is ignored as a duplicate.
 REMEMBERED_FRAMES = 4096
 
 
@@ -81,6 +82,7 @@ def _put_aside(path: Path) -> Path:
     while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
         number += 1
     path.rename(aside)
+    # They belong to the damaged file; SQLite would apply them to the new one.
     for suffix in ("-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
     return aside
@@ -138,7 +140,7 @@ class StoreReader:
         return totals
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file."""
         with self._lock:
             self._connection.close()
 
@@ -171,8 +173,8 @@ class StoreWriter:
             self._connection = _open(path)
             self._set_meta("closed", "no")
             self.notice = (
-                f"the telemetry store was damaged ({error}) and lies beside the new one "
-                f"as {aside.name}; earlier records are in it"
+                f"the telemetry store was damaged ({error}) and is kept "
+                f"as {aside.name}, with the earlier records; a new one was begun"
             )
         self.trouble = ""
         self._on_commit = on_commit

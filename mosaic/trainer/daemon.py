@@ -35,6 +35,7 @@ def hold_home(home: Home) -> int:
     """
     try:
         home.create()
+        # Not inherited: a process that outlives the daemon would keep the home locked.
         descriptor = os.open(home.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         if shortage(error):
@@ -55,6 +56,7 @@ def hold_home(home: Home) -> int:
             "put it on a local disk with MOSAIC_HOME"
         ) from None
     try:
+        # Only after the lock was taken: the file then always names the one who holds it.
         owner = {"pid": os.getpid(), "machine": socket.gethostname()}
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(owner).encode(), 0)
@@ -109,6 +111,7 @@ def main() -> int:
     try:
         lock = hold_home(home)
         _log_to(home.daemon_log)
+        _allow_more_descriptors()
         pool = ThreadPoolExecutor(1, "listing")
         workers = pool.submit(discover_fenced)
         pool.shutdown(wait=False)
@@ -118,6 +121,7 @@ def main() -> int:
 
         door = serving.open_door(options.listen, options.port, options.tls_cert, options.tls_key)
         serving.run(home, door, workers)
+        # Last: until the registry is closed no other daemon may open it.
         os.close(lock)
     except DaemonRunningError as error:
         print(error, file=sys.stderr)
@@ -133,6 +137,10 @@ def _log_to(path: Path) -> None:
     logging.basicConfig(
         level=logging.INFO, handlers=[handler], format="%(asctime)s %(levelname)s %(message)s"
     )
+
+
+def _allow_more_descriptors() -> None:
+    # Each connection and each log that is read is a descriptor; the usual 1,024 are soon used up.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65536), hard))

@@ -90,9 +90,12 @@ class Daemon:
         # Last: a client that reads `daemon.json` may call at once.
         self._announce(port)
         log.info("serving on port %d, epoch %d", port, engine.epoch)
+        # After the announcement: importing takes seconds that no caller has to wait for.
         self._warm_up(engine, executor)
         turning = asyncio.ensure_future(engine.run_forever())
         endings = asyncio.ensure_future(service.telemetry.follow_endings())
+        # A signal comes from a shell or from the machine's shutdown: runs are left to the next
+        # daemon.
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(
                 number, self._request_stop, pb.ShutdownRequest.LEAVE
@@ -108,6 +111,7 @@ class Daemon:
             turning.cancel()
             endings.cancel()
             self._home.endpoint.unlink(missing_ok=True)
+            # For calls that are being answered; those who watch would stay for ever.
             await server.stop(grace=0.5)
             await service.telemetry.close()
             await engine.close()
@@ -186,7 +190,7 @@ class Daemon:
 def _most_connections() -> int:
     """How many may be connected at once: the other half of the descriptors is for the runs.
 
-    Strangers can fill this half, since nobody has shown a token when a connection is accepted.
+    Strangers can fill this half, because no token has been shown when a connection is accepted.
     Callers then wait until one of them is closed for its silence. Runs are started, observed and
     recorded all the while.
     """

@@ -1,6 +1,7 @@
 """The worker contract: what a worker promises, and the tools that keep the promise.
 
-A worker needs nothing of MOSAIC but this package, `mosaic.fastlane` and `mosaic.runs`.
+A worker needs this package. For frames, curves and records it may use `mosaic.fastlane`,
+`mosaic.runs` and `mosaic.telemetry`; nothing of the daemon or the client.
 """
 
 from mosaic.config.paths import Home

@@ -132,6 +132,7 @@ def check_capabilities(
     from mosaic.config.paths import Home
     from mosaic.config.settings import Settings, save_settings
 
+    # A home of its own: the check kills and cancels, and must not meet the user's runs.
     with tempfile.TemporaryDirectory(prefix="mosaic-check-") as folder:
         home = Home.locate(folder)
         # Cold and with a short deadline: a warm start would hide what the worker's own start does.

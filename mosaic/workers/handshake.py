@@ -139,6 +139,7 @@ class WorkerSession:
             reply = self._stub().RegisterWorker(
                 self._request, metadata=self._metadata(self._launch_key), timeout=10.0
             )
+        # Only silence is worth another try; a refusal would be the same the next time.
         except grpc.RpcError as error:
             absent = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
             if error.code() in absent:

@@ -192,6 +192,7 @@ class LifecycleEmitter:
         content = f"\n{text}\n".encode() if self._torn else f"{text}\n".encode()
         written, reason = 0, "no space left"
         try:
+            # Not through `sys.stdout`, whose buffer could be split between two system calls.
             written = os.write(self._descriptor, content)
         except OSError as error:
             if not refuses(error):
@@ -258,6 +259,7 @@ class QuarantinedLine:
 
 def parse_line(line: bytes, run_id: str, after_seq: int) -> LifecycleLine | QuarantinedLine | None:
     """Read one line of a worker's stdout; None when it is the script's own output."""
+    # Anywhere in the line: what the script printed before it may have had no line end.
     position = line.find(MARK)
     if position < 0:
         return None

@@ -31,6 +31,7 @@ def misfit(argument: ArgumentFacts, value: JsonValue, name: str = "") -> str:
     name, kinds = name or argument["name"], kinds_of(argument["type"])
     if value is None:
         return "" if "None" in kinds else f"{name} must be given as {kinds[0]}, not null"
+    # In Python True is also 1, but who writes `true` for a number has made a mistake.
     expected, is_switch = _KINDS.get(kinds[0]), isinstance(value, bool)
     if expected and (is_switch != (kinds[0] == "bool") or not isinstance(value, expected)):
         return f"{name} must be {kinds[0]}, not {value!r}"

@@ -73,6 +73,7 @@ class WorkerProcess:
         """
         options = parse_arguments(worker_kind, arguments)
         config = load_config(options.config) if options.config else {}
+        # The environment counts: a config that was copied by hand may name another run.
         run_id = os.environ.get("MOSAIC_RUN_ID") or str(config.get("run_id", "standalone"))
         run_dir = Path(os.environ.get("MOSAIC_RUN_DIR", "."))
         process = cls(config, run_id, run_dir)

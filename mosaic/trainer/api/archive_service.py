@@ -94,6 +94,7 @@ class ArchiveHandlers:
         try:
             imported = [self._admit(arrival, run, vitals) for arrival, run, vitals in arrived]
         except BaseException:
+            # Those that were admitted before the failure have left their place, and stay.
             _discard([arrival for arrival, _, _ in arrived])
             raise
         return pb.ImportRunsReply(runs=imported)
@@ -133,6 +134,7 @@ class ArchiveHandlers:
     ) -> list[tuple[Arrival, Run, Vitals]]:
         """Unpack and check an archive; a failure leaves nothing."""
         home, settings = self._engine.home, self._engine.settings
+        # The reserve is not for imports: below it the daemon starts nothing any more.
         free = (hardware.disk_free_mb(home.root) - settings.min_free_disk_mb) * 2**20
         arrivals: list[Arrival] = []
 
@@ -183,6 +185,8 @@ class ArchiveHandlers:
             imports.note_origin(arrival.place, arrival.announced.run_id)
         run, vitals = imports.load(arrival.place, arrival.run_id)
         _check_message(run, vitals)
+        # Synced while it is out of sight: after a power cut, a folder with the name of a run must
+        # not turn out to hold empty files.
         sync(arrival.place)
         return arrival, run, vitals
 

@@ -46,6 +46,7 @@ class FileHandlers:
             request.folder,
             request.recursive,
         )
+        # By name and not by number: a file that appears between two pages moves no other one.
         rest = [entry for entry in found if entry.path > request.after]
         shown = [
             pb.RunFile(path=item.path, kind=item.kind, size=item.size, modified_at=item.modified_at)

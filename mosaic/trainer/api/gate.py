@@ -30,6 +30,7 @@ class Gate(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         details: grpc.HandlerCallDetails,
     ) -> grpc.RpcMethodHandler:
         handler = await continuation(details)
+        # None is a method that does not exist; gRPC answers that itself.
         if handler is None or self._may_pass(details):
             return handler
         return _refusing(handler)

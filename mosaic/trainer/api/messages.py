@@ -28,6 +28,7 @@ def run_record(stored: StoredRun, run_dir: str, wait_reason: str = "") -> RunRec
         "reason": run.reason or None,
         "wait_reason": wait_reason or None,
         "pid": run.pid or None,
+        # As Python's `subprocess` has it: below zero it is the signal that ended the process.
         "exit_code": run.exit_code if run.exit_signal is None else -run.exit_signal,
         "progress": _progress(stored),
         "metrics": vitals.metrics,

@@ -21,6 +21,7 @@ from mosaic.trainer.loop.engine import Engine
 from mosaic.trainer.storage.broadcast import Missed
 from mosaic.wire import trainer_pb2 as pb
 
+# Frames are encoded here, so what a client may ask for is limited by what the daemon can spare.
 _FASTEST, _BEST_QUALITY = 60.0, 95
 _USUAL_FPS, _USUAL_QUALITY = 30.0, 80
 

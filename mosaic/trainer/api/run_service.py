@@ -86,6 +86,8 @@ class RunHandlers:
             sort=sort,
             deleted=request.deleted,
         )
+        # What was submitted before this call belongs in the list, also if it is still being
+        # written.
         await asyncio.to_thread(self._engine.registry.flush)
         page = await asyncio.to_thread(self._engine.registry.page, query)
         return pb.ListRunsReply(

@@ -17,6 +17,7 @@ from mosaic.workers.lifecycle import MARK
 
 # As often as the loop reads logs: following can be no fresher than the daemon itself.
 _FOLLOW_S = 0.25
+# Some 400 kB, a tenth of what a message may hold.
 _METRIC_CHUNK = 20_000
 _PROGRESS_S = 0.2
 _SMALLEST_CHUNK = 4096
@@ -75,6 +76,7 @@ class StreamHandlers:
         reader = metrics.MetricReader(self._engine.live.run_dir(stored).path)
         read: dict[str, int] = {}
         while True:
+            # Before the read, as for logs.
             over = not self._still_live(stored)
             for tag in list(request.tags) or await asyncio.to_thread(reader.tags):
                 start = read.get(tag, 0)

@@ -34,6 +34,8 @@ class ErrorTranslator(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             async def call(request: Any, context: grpc.aio.ServicerContext) -> Any:
                 try:
                     return await inner(_readable(request), context)
+                # `OSError` too: a full disk or a folder that is gone is an answer, not a fault of
+                # the daemon.
                 except (MosaicError, OSError) as error:
                     await abort(context, error)
 

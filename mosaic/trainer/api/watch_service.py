@@ -52,6 +52,7 @@ class WatchHandlers:
             # A client that starts from nothing has nothing to remove.
             for run_id, sequence in removed if since else ():
                 yield change(sequence=sequence, removed=run_id)
+            # The number from before the snapshot: a client that comes back with it misses nothing.
             yield change(sequence=start, snapshot_end=pb.SnapshotEnd())
             while True:
                 news = await subscription.next()

@@ -344,8 +344,11 @@ def _deadline(run: Run, stimulus: DeadlinePassed, now: Now) -> Decision:
         case "handshake" if run.state is State.HSHK and not run.stopping:
             return _fault(run, f"handshake timeout: {stimulus.detail}")
         case "wallclock" if not run.stopping:
+            # Like a cancellation, so that the worker can still save what it has.
             limit = CancelRequested(stimulus.grace_s, Outcome.TIME_LIMIT, stimulus.detail)
             return _cancel(run, limit, now)
+        # Every turn again, until the end is seen: what was being forked when the last signal was
+        # sent is caught by the next.
         case "grace" if run.stopping or run.state is State.FAULT:
             return Decision(instructions=(KillEverything(),))
         # Not in PAUSE: a run that is stopped by a signal cannot beat.

@@ -112,6 +112,7 @@ def _plain(value: Any) -> Json:
 
 
 def _shown(value: object) -> str:
+    # Short and in ASCII: it is shown in terminals, and a damaged log may hold anything.
     return ascii(value)[:60]
 
 

@@ -123,6 +123,7 @@ class Run:
     created_at: float = 0.0
     started_at: float = 0.0
     finished_at: float = 0.0
+    # Durations are measured with the monotonic clock; the wall clock may be set at any time.
     launched_mono: float = 0.0
     started_mono: float = 0.0
     paused_mono: float = 0.0

@@ -14,7 +14,7 @@ class ControlStreams:
     def open(self, run: Run) -> "asyncio.Queue[str]":
         """The commands for a worker's new stream, with those it may have missed.
 
-        A worker reconnects after every restart of the daemon. What it was told on the old stream
+        A worker reconnects after every restart of the daemon. What was sent on the old stream
         may never have arrived, so everything that still awaits its answer is said again.
         """
         commands: asyncio.Queue[str] = asyncio.Queue()

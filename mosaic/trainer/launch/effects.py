@@ -76,12 +76,15 @@ class Effects:
         """Do one thing to a run's processes or files."""
         match instruction:
             case Launch():
+                # Beside the loop: `apply` must not wait, and a warm start waits for its zygote.
                 self._tasks.start(self._launch(run))
             case PreventStart():
                 launch.prevent_start(RunDirectory(self._home.run_dir(run.run_id)))
             case SignalGroup():
                 _signal(run, watch, instruction.number)
             case KillEverything():
+                # The group first, in one stroke; then what has left it. Only the supervisor is
+                # spared: it writes down how the worker ended.
                 _signal(run, watch, signal.SIGKILL)
                 supervisor = frozenset(key.pid for key in watch.keys[1:]) if watch else frozenset()
                 processes.kill_marked(run.run_id, besides=supervisor)

@@ -71,6 +71,7 @@ class LocalExecutor:
             # Isolated and without site packages: the shim starts in milliseconds, and nothing
             # that a user has installed can break it.
             [sys.executable, "-I", "-S", str(shim)],
+            # The spec holds secrets, which must show neither in a command line nor in a file.
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

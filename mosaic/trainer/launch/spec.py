@@ -58,7 +58,9 @@ def build_spec(
         "MOSAIC_RUN_DIR": str(run_dir),
         HOME_VARIABLE: str(home.root),
         "MOSAIC_LAUNCH_KEY": auth.launch_key(token, run.run_id),
+        # Empty without a GPU slot: what was not granted must not be visible either.
         "CUDA_VISIBLE_DEVICES": ",".join(gpus),
+        # The daemon follows the output line by line, and a killed worker cannot flush.
         "PYTHONUNBUFFERED": "1",
     }
     # One thread for each run: slots are counted in CPUs. Offscreen rendering needs no display.

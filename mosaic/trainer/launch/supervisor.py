@@ -72,6 +72,7 @@ def supervise(spec: Spec, become_worker: Callable[[Spec], NoReturn]) -> int:
         "finished_mono": time.monotonic(),
         "stragglers": stragglers,
         "out_of_memory": os.WIFSIGNALED(status) and _memory_kills() > memory_kills,
+        # Read last: a warm worker and its children keep their ends open while they live.
         "error": failed(),
         "usage": {
             "user_s": usage.ru_utime,
@@ -114,6 +115,8 @@ def _start(
     error_read, error_write = _patiently(os.pipe)
     pid = _patiently(os.fork)
     if pid == 0:
+        # Closing at `exec` is not enough: a warm worker never calls it, and would hold the lock of
+        # its supervisor.
         os.close(lock)
         os.close(go_write)
         os.close(error_read)
@@ -167,12 +170,14 @@ def _become_child(
     spec: Spec, become_worker: Callable[[Spec], NoReturn], go_read: int, error_write: int
 ) -> NoReturn:
     try:
+        # A signal that is ignored stays so across `exec`; the worker must hear SIGTERM.
         for number in _IGNORED:
             signal.signal(number, signal.SIG_DFL)
         try:
             os.setpgid(0, 0)
         except PermissionError:  # the parent was quicker
             pass
+        # The pipe was closed instead: the supervisor died before the worker was on record.
         if os.read(go_read, 2) != b"go":
             os._exit(EXEC_FAILED)
         os.close(go_read)
@@ -195,6 +200,7 @@ def _become_child(
 def _wait_for(pid: int) -> tuple[int, resource.struct_rusage]:
     """Reap everything that ends until `pid` does."""
     while True:
+        # Any child: as sub-reaper it is the parent of whatever the worker has orphaned.
         ended, status, usage = os.wait4(-1, 0)
         if ended == pid:
             return status, usage

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from mosaic.system.processes import MARKER
 from mosaic.trainer.launch import zygote
 
 # Importing torch takes seconds, on a cold disk a minute; after that the cold way is quicker.
@@ -222,4 +223,4 @@ def _environment() -> dict[str, str]:
     """One thread for every numeric library: a process with threads must not be forked."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("MOSAIC_")}
     single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    return {**kept, **single, "MOSAIC_RUN_ID": zygote.BLANK_RUN_ID}
+    return {**kept, **single, MARKER: zygote.BLANK_RUN_ID}

@@ -19,7 +19,7 @@ import traceback
 from typing import Any, NoReturn
 
 from mosaic.system.interpreter import end_forked, exit_code
-from mosaic.system.processes import stat_fields
+from mosaic.system.processes import MARKER, stat_fields
 from mosaic.trainer.launch import supervisor
 
 # A forked process shows its parent's start-up environment in /proc, where the marker of a run
@@ -76,6 +76,8 @@ def _fork_supervisor(channel: socket.socket, spec: dict[str, Any]) -> int:
     try:
         channel.close()
         os.setsid()
+        # While it is ignored the kernel collects children, and no one could read how the worker
+        # ended.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         supervisor.ignore_polite_signals()
         _set_title(f"mosaic-supervisor {spec['run_id']}")
@@ -93,6 +95,7 @@ def _run_module(spec: dict[str, Any]) -> NoReturn:
     _set_marker(spec["run_id"])
     _set_title(" ".join(arguments))
     sys.argv = [module, *arguments[arguments.index("-m") + 2 :]]
+    # As in a fresh interpreter: `KeyboardInterrupt`, not the plain end that the supervisor set.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # It may be among the warm modules; runpy warns about a module that is imported already.
     sys.modules.pop(module, None)
@@ -118,10 +121,10 @@ def _memory_range(first_field: int) -> tuple[int, int]:
 def _set_marker(run_id: str) -> None:
     start, end = _memory_range(47)
     block = ctypes.string_at(start, end - start)
-    needle = f"MOSAIC_RUN_ID={BLANK_RUN_ID}".encode()
+    needle = f"{MARKER}={BLANK_RUN_ID}".encode()
     position = block.find(needle)
     if position >= 0:
-        ctypes.memmove(start + position, f"MOSAIC_RUN_ID={run_id}".encode(), len(needle))
+        ctypes.memmove(start + position, f"{MARKER}={run_id}".encode(), len(needle))
 
 
 def _set_title(title: str) -> None:

@@ -27,6 +27,6 @@ class BackgroundTasks:
 
     def _finished(self, task: "asyncio.Task[Any]") -> None:
         self._tasks.discard(task)
-        # Nobody awaits these tasks, so an error that is not logged here is never seen.
+        # Nothing awaits these tasks, so an error that is not logged here is never seen.
         if not task.cancelled() and task.exception() is not None:
             log.error("background work failed: %s", task.exception())

@@ -232,6 +232,7 @@ class Engine:
         stimulus = recovery.judge(run, evidence, self.epoch)
         if stimulus is not None:
             self._try_apply(run.run_id, stimulus)
+        # At once: what happened while there was no daemon is known before the first caller asks.
         self.look_at(run.run_id)
 
     async def run_forever(self) -> None:
@@ -260,6 +261,7 @@ class Engine:
             if _has_begun(run):
                 self._observe(run)
         self._publish_vitals()
+        # After all were observed: what a run that ended in this turn held is given out in the same.
         self._schedule()
         self._executor.reap()
         if time.monotonic() - self._housekept > _HOUSEKEEPING_S:

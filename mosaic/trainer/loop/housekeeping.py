@@ -94,6 +94,7 @@ def cap_logs(directory: RunDirectory, settings: Settings) -> None:
 
 def remove_files(home: Home, run_id: str, run_dir: Path) -> None:
     """Everything a run left in a home, its secrets included, gone for good."""
+    # The secrets first: whatever fails after this leaves no credential behind.
     SecretStore(home.secrets).delete(run_id)
     for name in (f"config-{run_id}.json", f"worker-{run_id}.json"):
         (home.configs / name).unlink(missing_ok=True)

@@ -41,6 +41,8 @@ def load(place: Path, run_id: str) -> tuple[Run, Vitals]:
         raise ArchiveError(str(error)) from None
     except RecursionError:
         raise ArchiveError(f"config.json of run {run_id} is nested too deeply") from None
+    # Reading stops at a line that is no event, as it should after a crash. In an archive that is
+    # damage, so every line has to have counted.
     if run is None or run.version != log.count(b"\n"):
         raise ArchiveError(f"the event log of run {run_id} is damaged")
     if run.state is not State.TERM:

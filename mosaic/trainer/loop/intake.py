@@ -137,6 +137,7 @@ def create_run(
     except BaseException:
         remove_files(home, run_id, unseen.path)
         raise
+    # Otherwise a power cut could take back a rename of which the client was already told.
     atomic.sync_folder(home.runs)
     return CreatedRun(run, document.get("environment", {}))
 

@@ -17,9 +17,7 @@ from mosaic.runs import opening
 from mosaic.runs.directory import RunDirectory
 from mosaic.runs.opening import read_document
 from mosaic.system.processes import ProcessKey, boot_id, is_alive, marked_processes, writing_to
-from mosaic.trainer.core.decisions import (
-    Now,
-)
+from mosaic.trainer.core.decisions import Now
 from mosaic.trainer.core.states import Run, State
 from mosaic.trainer.core.stimuli import (
     DeadlinePassed,

@@ -30,11 +30,7 @@ from mosaic.system.processes import (
 )
 from mosaic.system.shortage import shortage
 from mosaic.trainer.core.states import Run, State
-from mosaic.trainer.core.stimuli import (
-    Adopted,
-    LaunchUndone,
-    Stimulus,
-)
+from mosaic.trainer.core.stimuli import Adopted, LaunchUndone, Stimulus
 from mosaic.trainer.loop import damage
 from mosaic.trainer.storage import history
 from mosaic.trainer.storage.registry import Registry, StoredRun, Vitals

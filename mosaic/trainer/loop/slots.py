@@ -26,6 +26,7 @@ class SlotTable:
         for run in runs:
             held.update(dict.fromkeys(run.slots, run.run_id))
             memory += run.request.memory_mb if run.slots else 0
+        # A machine that had no GPU at the start is not asked again.
         if self.gpus or self._draining:
             self.gpus = self._probe()
         return Machine(

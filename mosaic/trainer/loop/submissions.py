@@ -89,6 +89,8 @@ class Submissions:
         installation = discovery.installation()
         if installation == self._installation:
             return
+        # Noted before the listing, which takes a while: what is installed meanwhile is then found
+        # by the next call.
         self._installation = installation
         found = await asyncio.to_thread(discover_fenced)
         self._checks.forget()

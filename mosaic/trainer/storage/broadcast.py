@@ -50,6 +50,7 @@ class Subscription(Generic[T]):
                 sequence, item = self._items.popleft()
                 self._delivered = sequence
                 return sequence, item
+            # Nothing awaits between the look above and this line, so no wake-up is lost.
             self._wake.clear()
             await self._wake.wait()
 

@@ -60,5 +60,6 @@ def decode_token(token: str) -> list[Any]:
         pair = json.loads(base64.urlsafe_b64decode(token))
     except ValueError:
         return []
+    # Only values that SQLite can compare: anyone may send anything here.
     sound = isinstance(pair, list) and [type(part) for part in pair] in _TOKEN_TYPES
     return pair if sound else []

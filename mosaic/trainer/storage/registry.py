@@ -193,6 +193,7 @@ class Registry:
 
     def find_by_key(self, idempotency_key: str) -> str | None:
         """The run submitted with this key."""
+        # A copy, because the writer's thread removes what it has committed.
         for waiting in tuple(self._uncommitted.values()):
             if waiting is not None and waiting.run.idempotency_key == idempotency_key:
                 return waiting.run.run_id
@@ -208,6 +209,7 @@ class Registry:
         """Ids that begin so, newest first."""
         sql = "SELECT run_id FROM runs WHERE run_id >= ? AND run_id < ? AND deleted = 0 "
         sql += "ORDER BY run_id DESC LIMIT ?"
+        # No id sorts after that letter, so this is a range, which the index answers.
         return [row[0] for row in self._read(sql, (prefix, prefix + "\x7f", limit))]
 
     def newest(self) -> str | None:
@@ -247,10 +249,12 @@ class Registry:
             where += f" AND ({column}, run_id) {sign} (?, ?)"
             values = [*values, *after]
         ordered = f"ORDER BY {column} {order}, run_id {order}"
+        # The narrow table is searched and sorted; the long rows are fetched for this page alone.
         wanted = f"SELECT run_id, sequence, {column} AS place FROM runs WHERE {where} {ordered}"
         sql = f"SELECT {_COLUMNS}, place FROM ({wanted} LIMIT ?) JOIN details USING (run_id) "
         sql += f"ORDER BY place {order}, run_id {order}"
         rows = self._read(sql, (*values, query.page_size + 1))
+        # One row more than asked for tells whether there is another page.
         more = len(rows) > query.page_size
         rows = rows[: query.page_size]
         runs = [_stored(row) for row in rows]
@@ -284,6 +288,7 @@ class Registry:
         items = list(work)
         while items:
             try:
+                # The write lock now: a file that is locked is met before anything was written.
                 connection.execute("BEGIN IMMEDIATE")
                 for item in items:
                     self._execute(connection, item)

@@ -101,6 +101,7 @@ def _version(path: Path) -> int | None:
 
 def _set_aside(path: Path) -> None:
     stamp = time.strftime("%Y%m%d-%H%M%S")
+    # With its log, or SQLite would apply the old log to the new file.
     for suffix in ("", "-wal", "-shm"):
         part = path.with_name(path.name + suffix)
         if part.exists():

@@ -66,6 +66,7 @@ def _tensorboard(config: CleanRLWorkerConfig, run_dir: Path) -> Document:
     """Where the event files are; upstream's scripts and phases choose their own folders."""
     asked = _inside(config.extras.tensorboard_dir, run_dir)
     pattern = "**/events.out.tfevents.*"
+    # Where files are, not where they were asked for: the window opens what is named here.
     if any((run_dir / asked).glob(pattern)):
         return {"dir": asked, "enabled": True}
     if any((run_dir / _UPSTREAM).glob(pattern)):

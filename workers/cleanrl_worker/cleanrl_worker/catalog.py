@@ -27,6 +27,7 @@ from mosaic.workers.facts import ArgumentFacts
 _PACKAGES = ("gymnasium", "ale-py", "minigrid", "mujoco", "shimmy", "dm-control", "box2d")
 _HERE = Path(__file__).resolve().parent
 _OWN_SOURCES = ("games/__init__.py", "tools/list_environments.py")
+# It imports every simulator that is installed, once; after that the list is cached.
 _LISTING_LIMIT_S = 120.0
 # Arguments that name files of the user's, relative to where a command is typed.
 _PATHS = frozenset({"teacher_policy", "teacher_trajectories"})

@@ -188,6 +188,7 @@ def _run(config: CleanRLWorkerConfig, run_dir: Path, target: str | None) -> int:
     if config.mode == "interactive":
         plan = mode_of(config).plan(config, run_dir)
         if plan.python != sys.executable:
+            # The environment is installed in a bundle: become its interpreter, with the same stdin.
             os.execv(plan.python, [plan.python, "-m", plan.target, *plan.words()])
         from cleanrl_worker.programs import interactive
 

@@ -186,6 +186,7 @@ def when_imported(names: tuple[str, ...], act: Callable[[ModuleType], None]) -> 
     for name in names:
         if name in sys.modules:
             act(sys.modules[name])
+    # First, or the module would be found and executed before this one is asked.
     sys.meta_path.insert(0, _AfterImport(names, act))
 
 

@@ -56,6 +56,7 @@ def _run_foreign(target: str, arguments: Sequence[str]) -> None:
         if path is None:
             runpy.run_module(target, run_name="__main__", alter_sys=True)
         else:
+            # As when it is started by hand, and from its checkout, where its own helpers are.
             sys.path.insert(0, str(path.parent))
             sys.path.insert(0, str(path.parent.parent))
             runpy.run_path(str(path), run_name="__main__")

@@ -34,6 +34,7 @@ from mosaic.workers.lifecycle import HEARTBEAT_S
 __all__ = ["DEFAULT_ALGO_REGISTRY", "CleanRLWorkerRuntime"]
 
 EXIT_FAILED, EXIT_REFUSED, EXIT_TERMINATED = 1, 2, 128 + signal.SIGTERM
+# How soon an end without a word is noticed; everything else wakes `select`.
 _TURN_S = 0.5
 
 Child = TrainingProcess | PipelineProcess
@@ -79,12 +80,14 @@ class CleanRLWorkerRuntime:
             return EXIT_REFUSED
         self._announce(emitter)
         child.send("go")
+        # While T imports its libraries: listing the installed packages takes a moment.
         self._save_provenance()
         summaries = open_summaries(self.config, self.run_dir, self.target, self._session)
         relay = Relay(emitter, self._report, self._note_facts, summaries)
         status = self._follow(child, emitter, relay)
         child.close()
         relay.close()
+        # Before the last line, which the contract wants to be the last thing a run says.
         _unless_disk_is_full(lambda: write_manifest(self.config, self.run_dir))
         code = self._last_words(status, emitter, relay)
         if self._session is not None:

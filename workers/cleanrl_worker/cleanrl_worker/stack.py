@@ -18,6 +18,7 @@ _SIGNAL = signal.SIGUSR2
 _FRAME = re.compile(r'File "(?P<path>[^"]*)", line (?P<line>\d+) in (?P<name>.*)')
 # Enough to see which loop it is; the outer frames are the same for every script.
 _FRAMES = 3
+# The handler writes within milliseconds; only a process that gets no processor needs longer.
 _PATIENCE_S = 1.0
 
 

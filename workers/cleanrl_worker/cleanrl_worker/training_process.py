@@ -105,7 +105,7 @@ class TrainingProcess:
         return self._status
 
     def is_stopped(self) -> bool:
-        """Whether T stands still by a signal: then W must not say that all is well."""
+        """Whether T is stopped by a signal; W then sends no heartbeat."""
         return process_state(self.pid) == "T"
 
     def where(self) -> str:
@@ -139,6 +139,7 @@ def _fork(plan: Plan, variables: Mapping[str, str], ours: socket.socket) -> int:
         return pid
     code = 1
     try:
+        # With a copy of W's end T would never see that W is gone.
         ours.close()
         os.environ.update(variables)
         if plan.folder is not None:

@@ -1,7 +1,7 @@
 """Weights & Biases for the training process, as environment variables: identity, proxy, patience.
 
-An unreachable host must cost nothing: waiting is limited here, and whoever calls `wandb.init`
-(our logger, or upstream's scripts through the launcher) goes on offline when it fails.
+An unreachable host must cost nothing: waiting is limited here, and a failed `wandb.init` (of our
+logger, or of upstream's scripts through the launcher) continues offline.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _PROXIES = {
     "WANDB_HTTP_PROXY": ("wandb_http_proxy", "WANDB_VPN_HTTP_PROXY"),
     "WANDB_HTTPS_PROXY": ("wandb_https_proxy", "WANDB_VPN_HTTPS_PROXY"),
 }
+# Seconds; training and the run's end wait no longer for a host that does not answer.
 _PATIENCE_S = "10"
 
 

@@ -1,4 +1,4 @@
-"""One run put together: model, world, records, game, and who is told about it."""
+"""One run put together: model, world, records, game, and where it is reported."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def _work(process: SpadeProcess, settings: Settings) -> None:
 
         headless_training.train(process, settings)
     else:
-        # Before SPADE is loaded, which takes seconds: a mistake in a plan is told at once.
+        # Before SPADE is loaded, which takes seconds: a mistake in a plan is reported at once.
         check_plans(settings)
         from spade_bdi_rl_worker import bdi_training
 

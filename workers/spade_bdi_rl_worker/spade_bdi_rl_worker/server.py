@@ -105,7 +105,7 @@ class EmbeddedServer:
         process, self._process = self._process, None
         if process is None:
             return
-        # Closing its stdin is how the server is told to end, and how it notices our death.
+        # The server ends when its stdin closes; so it also notices our death.
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()

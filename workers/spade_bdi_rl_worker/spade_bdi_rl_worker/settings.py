@@ -1,4 +1,4 @@
-"""What a run of this worker can be told, and everything that is wrong with what it was told."""
+"""The settings of a run of this worker, and everything that can be wrong with them."""
 
 from __future__ import annotations
 

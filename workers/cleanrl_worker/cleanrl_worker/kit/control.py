@@ -142,7 +142,7 @@ class Control:
         return time.monotonic() - began
 
     def _save_as_asked(self) -> None:
-        """Save and answer: whoever asked waits for one or the other."""
+        """Save and answer: the daemon waits for one or the other."""
         if problem := self._save():
             self.bridge.send("refused", reason=problem)
         else:

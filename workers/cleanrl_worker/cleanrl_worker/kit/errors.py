@@ -1,4 +1,4 @@
-"""The two ways a script refuses to go on, both told in one sentence."""
+"""The two ways a script refuses to continue, both said in one sentence."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def trained(init: Callable[[Any], Any], saved: dict[str, Any]) -> Any:
 def arrays(batch: Batch) -> dict[str, np.ndarray]:
     """A batch of the replay memory as NumPy arrays of their own.
 
-    JAX reads its arguments in place while the loop already goes on, so they must not be
+    JAX reads its arguments in place while the loop already continues, so they must not be
     the memory that the next batch is drawn into.
     """
     return {field.name: getattr(batch, field.name).numpy().copy() for field in fields(batch)}

@@ -22,7 +22,7 @@ from mosaic.curves.names import EVALUATION_TAGS, LENGTH, LOSSES, RETURN, SPEED, 
 from mosaic.curves.pace import next_mark
 from mosaic.runs.metric_writer import MetricWriter
 
-# People read the headline numbers: more often than once a second nobody sees.
+# People read the headline numbers, and would not notice more than one a second.
 _REPORT_EVERY_S = 1.0
 _PRINT_EVERY_S = 2.0
 # The share of variance that a critic explains is undefined while all returns are equal.

@@ -140,7 +140,7 @@ class MultiAgentAtari:
         self._tap = frame_tap(self.render, self.num_envs)
 
     def reset(self, seed: int) -> np.ndarray:
-        """Begin anew; all games' seeds follow from this one."""
+        """Begin again; all games' seeds follow from this one."""
         self._seeds = Random(seed, "games")
         for game in self._games:
             game.begin(int(self._seeds.integers(2**31 - 1)))

@@ -25,7 +25,7 @@ class Batch:
     next_obs: Tensor
     rewards: Tensor
     dones: Tensor
-    """1 where the episode terminated; a truncated one goes on in `next_obs`"""
+    """1 where the episode terminated; a truncated one continues in `next_obs`"""
 
     def __iter__(self) -> Iterator[Tensor]:
         return iter((self.obs, self.actions, self.next_obs, self.rewards, self.dones))

@@ -160,7 +160,7 @@ class Run:
     def took_more(self, steps: int) -> None:
         """Count what this turn of the loop has taken beyond one stride.
 
-        A compiled loop takes many strides in one turn; nobody can interrupt it in between.
+        A compiled loop takes many strides in one turn and cannot be interrupted in between.
         """
         self.step += steps
 
@@ -231,7 +231,7 @@ class Run:
         """Write the last checkpoint, and the policy where it is asked for.
 
         Not `_save`: a run that reached its end without a policy to show for it has failed. So a
-        full disk is waited for, as long as nobody wants the run to stop.
+        full disk is waited for, unless the run is asked to stop.
         """
         write = self._checkpointer.wait_for_room
         write(lambda: self._checkpointer.save(self.step), self._may_wait)

@@ -194,6 +194,7 @@ class _BatchOfOne:
 
     def picture(self) -> object:
         newest = self.encoded if self.encoded.ndim == 2 else self.encoded[-1]
+        # Prepared frames are small; enlarged, people can recognise them.
         return np.repeat(np.repeat(newest, 4, 0), 4, 1)
 
     def close(self) -> None:

@@ -13,12 +13,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, TypedDict, cast
 
-from cleanrl_worker.problems import problem
 from mosaic.workers import Problem, did_you_mean
 
 # The training process reads its schedule here too; it must not wait for pydantic's import.
 if TYPE_CHECKING:
-    from cleanrl_worker.config import CleanRLWorkerConfig
+    from cleanrl_worker.config import CleanRLWorkerConfig, problem
     from mosaic.config.model import CurriculumStage
 
 VARIABLE = "CLEANRL_CURRICULUM"

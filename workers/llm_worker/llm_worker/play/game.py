@@ -33,7 +33,7 @@ Ask = Callable[[Json], Answered]
 
 
 class Spectator(Protocol):
-    """Who is told what happens: the daemon's telemetry, or a test."""
+    """Receives what happens: the daemon's telemetry, or a test."""
 
     def stepped(self, record: StepRecord, picture: bytes) -> None: ...
     def ended(self, episode: EpisodeResult) -> None: ...
