@@ -10,6 +10,7 @@ from mosaic.config.redaction import may_hold_secret, redact, redact_text
 from mosaic.errors import HoldsSecretError
 
 PIECE = 2**20
+# A document is in memory several times while it is cleaned; a larger one is cleaned as text.
 _LARGEST_DOCUMENT = 16 * 2**20
 _DOCUMENT = (".json",)
 _TEXT = (
@@ -88,6 +89,7 @@ class Cleaner:
         rest = b""
         for piece in raw:
             rest += piece
+            # Whole lines, or a secret could be cut in two and be found in neither half.
             cut = rest.rfind(b"\n") + 1
             if not cut and len(rest) < 2 * PIECE:
                 continue

@@ -20,6 +20,7 @@ from mosaic.archive.manifest import (
 )
 from mosaic.errors import ArchiveError, HoldsSecretError
 
+# A quarter of what a gRPC message may hold.
 _SENT_AT_ONCE = 2**20
 _CHECKPOINTS = "checkpoints"
 # Locks and the shared index of an SQLite log mean something to living processes only.

@@ -36,6 +36,7 @@ class ArchiveReader:
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
+        # 31 stands for a gzip stream: zlib then also checks its checksum and length at the end.
         self._inflater = zlib.decompressobj(wbits=31)
         self._pending = b""
 

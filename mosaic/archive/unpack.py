@@ -99,6 +99,7 @@ def _hashed(pieces: Iterator[bytes], digest: "hashlib._Hash") -> Iterator[bytes]
 
 def _write(path: Path, pieces: Iterator[bytes], mtime: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
+    # Only new files: names that the file system takes for one must not overwrite each other.
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(path, flags, 0o644), "wb", buffering=0) as handle:
         for piece in pieces:

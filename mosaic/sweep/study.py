@@ -70,6 +70,7 @@ def write_study(
     study.set_user_attr(_PLAN, plan.to_dict())
     for params in first:
         study.enqueue_trial(dict(params))
+    # Optuna has no public way to close its file, which is moved as soon as it is written.
     study._storage.remove_session()
     return folder / FILE_NAME
 
@@ -268,6 +269,7 @@ def _sampler(plan: SweepPlan, trials: int) -> optuna.samplers.BaseSampler:
     if plan.sampler == "tpe":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ExperimentalWarning)
+            # Otherwise trials that run side by side would be proposed nearly the same settings.
             return optuna.samplers.TPESampler(seed=seed, constant_liar=plan.parallel > 1)
     return optuna.samplers.RandomSampler(seed=seed)
 

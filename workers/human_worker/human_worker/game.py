@@ -44,6 +44,7 @@ class Game:
     def press(self, keys: tuple[str, ...]) -> bytes:
         """One step with these keys held down; returns the frame that came of it."""
         action = self._host.keys.action(keys)
+        # What the player acted on, not what came of it.
         seen = self._host.observation
         reward, terminated, truncated, info = self._host.step(action)
         frame = self._host.frame()

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any
 
 from mosaic.errors import MosaicError
+from mosaic.workers import did_you_mean
 
 IDLE = "idle"
 RESET = "reset"
@@ -60,8 +60,7 @@ class KeyMap:
         keys = [key for key in pressed if key != IDLE]
         for key in keys:
             if key not in self.names:
-                near = get_close_matches(key, self.names, 1)
-                guess = f"; did you mean {near[0]!r}?" if near else ""
+                guess = did_you_mean(key, self.names)
                 known = ", ".join(self.names)
                 raise UnknownKeyError(f"the key {key!r} does nothing here{guess} (keys: {known})")
         together = self.combinations.get(frozenset(keys))

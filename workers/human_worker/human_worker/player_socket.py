@@ -53,6 +53,7 @@ class PlayerSocket:
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(self._address))
         self._listener.listen(1)
+        # Named only now: a client connects as soon as it can read the address.
         atomic.write_json(self._file, {"socket": str(self._address)}, mode=0o600)
         self._player: socket.socket | None = None
         self._unread = b""

@@ -126,12 +126,6 @@ class Mind:
             belief = _parse_belief(text)
             self._agent.beliefs[belief.literal_group()].add(belief)
 
-    def forget(self, functor: str) -> None:
-        """Drop all beliefs of that name: a newer one replaces them."""
-        for (name, _arity), group in self._agent.beliefs.items():
-            if name == functor:
-                group.clear()
-
     def _decider(self, name: str) -> Callable[..., Iterator[None]]:
         def decide(*_: object) -> Iterator[None]:
             self._decision = name
