@@ -12,8 +12,41 @@ from gym_gui.models.wandb_proxy import from_environment
 from gym_gui.widgets.controls import button
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column
+from mosaic.config import keeping
 
 _NO_GPU = "No GPU on the trainer's machine"
+
+
+class KeepLine(QLineEdit):
+    """Which checkpoints to keep, checked while typing."""
+
+    def __init__(self) -> None:
+        super().__init__(keeping.DEFAULT)
+        self.setAccessibleName("Checkpoints to keep")
+        self.setToolTip(
+            "last:K keeps the newest, every:N one for every N steps, best the one with the "
+            "highest return; commas between. Kept checkpoints can be forked from."
+        )
+        self.error = label("", "error", wrap=True)
+        self.error.hide()
+        self.textChanged.connect(self._check)
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with it; empty when nothing is."""
+        try:
+            keeping.check(self.text().strip())
+        except ValueError as error:
+            return f"Checkpoints to keep: {error}"
+        return ""
+
+    def policy(self) -> str:
+        """What was typed; the default while it is wrong."""
+        return keeping.DEFAULT if self.problem else self.text().strip()
+
+    def _check(self) -> None:
+        self.error.setText(self.problem)
+        self.error.setVisible(bool(self.problem))
 
 
 class Section(QGroupBox):
@@ -31,7 +64,9 @@ class Section(QGroupBox):
     @property
     def problems(self) -> list[str]:
         """What is wrong, one sentence a field."""
-        return [line.problem for line in self.findChildren(NumberLine) if line.problem]
+        numbers = [line.problem for line in self.findChildren(NumberLine)]
+        kept = [line.problem for line in self.findChildren(KeepLine)]
+        return [problem for problem in (*numbers, *kept) if problem]
 
     def write(self, draft: TrainDraft) -> None:
         """Put the options into a draft."""
@@ -104,7 +139,7 @@ class ViewSection(Section):
         self.tensorboard = QCheckBox("Write TensorBoard files")
         self.video = QCheckBox("Capture videos")
         self.video.setToolTip("Of the first environment, now and then")
-        self.keep = NumberLine("Checkpoints to keep", 3, 1, 1000)
+        self.keep = KeepLine()
         form = form_layout()
         form.addRow("Live view", self.mode)
         form.addRow("Grid size", column(self.limit, self.limit.error, spacing=2))
@@ -122,14 +157,14 @@ class ViewSection(Section):
         draft.fastlane_grid_limit = int(self.limit.valid(4))
         draft.tensorboard = self.tensorboard.isChecked()
         draft.capture_video = self.video.isChecked()
-        draft.keep_checkpoints = int(self.keep.valid(3))
+        draft.keep_checkpoints = self.keep.policy()
 
     def read(self, draft: TrainDraft) -> None:
         self.mode.setCurrentText(draft.fastlane_video_mode)
         self.limit.set_value(draft.fastlane_grid_limit)
         self.tensorboard.setChecked(draft.tensorboard)
         self.video.setChecked(draft.capture_video)
-        self.keep.set_value(draft.keep_checkpoints)
+        self.keep.setText(str(draft.keep_checkpoints))
 
 
 class WandbSection(Section):

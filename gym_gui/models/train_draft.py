@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
-from mosaic.config import build
+from mosaic.config import build, keeping
 from mosaic.config.model import Parameters, TrainRunConfig
 from mosaic.config.secrets import is_secret
 
@@ -37,7 +37,7 @@ class TrainDraft:
     gpu: bool = False
     wall_minutes: float | None = None
     tensorboard: bool = True
-    keep_checkpoints: int = 3
+    keep_checkpoints: str = keeping.DEFAULT
     capture_video: bool = False
     fastlane_video_mode: str = "single"
     fastlane_grid_limit: int = 4
@@ -130,7 +130,7 @@ class TrainDraft:
             gpu=resources.gpus.requested > 0,
             wall_minutes=config.limits.max_wallclock_minutes,
             tensorboard=config.artifacts.tensorboard.enabled,
-            keep_checkpoints=config.artifacts.keep_checkpoints,
+            keep_checkpoints=str(config.artifacts.keep_checkpoints),
             tags=list(config.metadata.tags),
         )
         # The form has one switch for the GPU: the one that reserves it.

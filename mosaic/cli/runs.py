@@ -43,7 +43,7 @@ _WORDS = {
 @click.option("--env-id", default="", help="Show only runs in this environment.")
 @click.option("--worker", default="", help="Show only runs of this worker.")
 @click.option(
-    "--text", default="", help="Search in name, id, algorithm, environment, tags and notes."
+    "--text", default="", help="Search in name, id, parent, algorithm, environment, tags, notes."
 )
 @click.option(
     "--sort",
@@ -164,11 +164,16 @@ def _facts(record: RunRecord) -> list[tuple[str, str]]:
         ("started", output.clock(record.started_at)),
         ("finished", output.clock(record.finished_at)),
         ("checkpoint", f"{newest.path} at step {newest.step:,}" if newest else ""),
-        ("parent", record.parent_run_id),
+        ("parent", _parent(record)),
         ("tags", ", ".join(record.tags)),
         ("notes", record.notes),
         ("directory", record.run_dir),
     ]
+
+
+def _parent(record: RunRecord) -> str:
+    step = record.parent_step
+    return record.parent_run_id + ("" if step is None else f" from step {step:,}")
 
 
 @click.command()

@@ -68,6 +68,10 @@ from mosaic.workers.capabilities import WorkerCapabilities
     show_default=True,
     help="Runs with a higher priority start first.",
 )
+@click.option(
+    "--keep",
+    help="Checkpoints to keep, such as every:100000,best,last:3. [default: last:3]",
+)
 @click.option("--wandb", is_flag=True, help="Track with Weights & Biases.")
 @click.option("--capture-video", is_flag=True, help="Record videos of the first environment.")
 @click.option(
@@ -132,12 +136,13 @@ def train(
         if dry_run and not parent:
             config = fresh_config(algorithm, options, flags)
             return _dry_run(algorithm.worker, config, problems, as_json)
+        done: int | None = None
         with connected(start) as trainer:
             if parent:
                 base = trainer.get(parent)
-                parent = base.run_id
+                parent, done = base.run_id, _done(base)
                 if additional_timesteps:
-                    options = replace(options, total_timesteps=_done(base) + additional_timesteps)
+                    options = replace(options, total_timesteps=done + additional_timesteps)
                 config = _continued(trainer, base, algorithm, options, flags)
             else:
                 config = fresh_config(algorithm, options, flags)
@@ -147,7 +152,13 @@ def train(
                 # What the daemon would refuse as well, so that all is said at once.
                 raise InvalidConfigError([*problems, *trainer.validate(config)])
             records = [
-                trainer.submit(copy, priority=priority, cold=cold, parent_run_id=parent or "")
+                trainer.submit(
+                    copy,
+                    priority=priority,
+                    cold=cold,
+                    parent_run_id=parent or "",
+                    parent_step=done,
+                )
                 for copy in _with_seeds(config, seeds)
             ]
             return answer(trainer, records, detach, as_json)
@@ -185,6 +196,7 @@ def _continued(
         parameters={**flags, **options.schedule},
         name=options.name,
         notes=options.notes,
+        keep=options.keep,
     )
 
 

@@ -69,6 +69,7 @@ class RunCalls(RunContent):
         priority: int = 0,
         cold: bool = False,
         parent_run_id: str = "",
+        parent_step: int | None = None,
     ) -> RunRecord:
         """Submit a run.
 
@@ -79,6 +80,7 @@ class RunCalls(RunContent):
             priority: Higher starts first.
             cold: Start a fresh interpreter instead of a warm fork.
             parent_run_id: The run that this one continues, repeats or evaluates.
+            parent_step: The step of its checkpoint that this one starts from.
 
         Raises:
             InvalidConfigError: With every problem.
@@ -89,6 +91,7 @@ class RunCalls(RunContent):
             priority=priority,
             cold=cold,
             parent_run_id=parent_run_id,
+            parent_step=parent_step,
         )
         try:
             return read_run(self._calls.unary("SubmitRun", request).run)
@@ -112,6 +115,7 @@ class RunCalls(RunContent):
         cpus: int = 1,
         gpus: int = 0,
         max_minutes: float | None = None,
+        keep: str | None = None,
         wandb: bool = False,
         capture_video: bool = False,
         curriculum: str | None = None,
@@ -135,6 +139,7 @@ class RunCalls(RunContent):
             cpus: CPU slots to use.
             gpus: GPUs to use.
             max_minutes: Stop after so many minutes.
+            keep: Checkpoints to keep, such as `every:100000,best,last:3`.
             wandb: Track with Weights & Biases.
             capture_video: Record videos of the first environment.
             curriculum: A preset's name, or a JSON file of stages.
@@ -161,6 +166,7 @@ class RunCalls(RunContent):
             cpus=cpus,
             gpus=gpus,
             max_minutes=max_minutes,
+            keep=keep,
             wandb=wandb,
             capture_video=capture_video,
             curriculum=curriculum,
@@ -207,7 +213,7 @@ class RunCalls(RunContent):
             worker: Only runs of this worker.
             algo: Only runs of this algorithm.
             env_id: Only runs in this environment.
-            text: Found in name, id, algorithm, environment, tags or notes.
+            text: Found in name, id, parent, algorithm, environment, tags or notes.
             sort: created_at, finished_at, run_name, algo, env_id or state; `-` in front reverses.
             deleted: List the trash instead.
 

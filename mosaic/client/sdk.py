@@ -10,6 +10,7 @@ with TrainerClient.connect() as trainer:
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mosaic.client import archives, connection
 from mosaic.client.calls import Calls
@@ -18,8 +19,8 @@ from mosaic.config.paths import Home
 from mosaic.connect.channel import open_channel
 from mosaic.connect.endpoint import Address, find_endpoint
 from mosaic.connect.invitation import Invitation
-from mosaic.errors import DaemonNotRunningError, MosaicError
-from mosaic.records import ExportResult, ImportedRun
+from mosaic.errors import DaemonNotRunningError, InvalidConfigError, MosaicError
+from mosaic.records import CheckpointRecord, ExportResult, ImportedRun, RunRecord
 from mosaic.records.daemon import Health, Resources, WorkerInfo
 from mosaic.records.messages import (
     read_health,
@@ -28,6 +29,12 @@ from mosaic.records.messages import (
     read_worker,
 )
 from mosaic.wire import trainer_pb2 as pb
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from mosaic.client.lineage import Branch
+    from mosaic.config.model import Parameters
 
 __all__ = ["RunPage", "TrainerClient"]
 
@@ -60,6 +67,71 @@ class TrainerClient(RunCalls):
     def __init__(self, home: Home, open_calls: Callable[[], Calls]) -> None:
         super().__init__(open_calls)
         self.home = home
+
+    def kept_checkpoints(self, run_id: str) -> list[CheckpointRecord]:
+        """The checkpoints of a run that it still keeps and that `fork` can continue from."""
+        from mosaic.client.forking import kept_checkpoints
+
+        return kept_checkpoints(self, self.get(run_id).run_id)
+
+    def fork(
+        self,
+        run_id: str,
+        at: int,
+        *,
+        name: str = "",
+        notes: str = "",
+        keep: str | None = None,
+        total_timesteps: int | None = None,
+        priority: int = 0,
+        **parameters: "JsonValue",
+    ) -> RunRecord:
+        """Continue a run from one of its kept checkpoints, as a new run.
+
+        trainer.fork(run.run_id, 40_000, learning_rate=1e-4)
+
+        Args:
+            run_id: The run to fork.
+            at: The step of one of its kept checkpoints; see `kept_checkpoints`.
+            name: Name of the fork.
+            notes: Notes.
+            keep: Which checkpoints the fork keeps, such as `every:10000,best`.
+            total_timesteps: Steps in all, counted from the first run's beginning.
+            priority: Higher starts first.
+            parameters: The algorithm's own arguments that change. Without any, the fork trains to
+                the same weights as the run, to the last bit.
+
+        Raises:
+            InvalidArgumentError: The run keeps no checkpoint at this step.
+            InvalidConfigError: With every problem.
+        """
+        # Here: most users of a client ask about runs and need none of the workers' descriptions.
+        from mosaic.client.forking import algorithm_of, fork
+        from mosaic.client.training import checked_parameters
+
+        base = self.get(run_id)
+        given: Parameters = dict(parameters)
+        if parameters:
+            given, problems = checked_parameters(algorithm_of(base), parameters)
+            if problems:
+                raise InvalidConfigError(problems)
+        return fork(
+            self,
+            base,
+            at,
+            given,
+            name=name,
+            notes=notes,
+            keep=keep,
+            total_timesteps=total_timesteps,
+            priority=priority,
+        )
+
+    def lineage(self, run_id: str) -> "Branch":
+        """The tree of runs that a run belongs to, from its first ancestor down."""
+        from mosaic.client.lineage import lineage
+
+        return lineage(self, run_id)
 
     @classmethod
     def connect(cls, home: Home | str | None = None, start: bool = False) -> "TrainerClient":

@@ -125,6 +125,7 @@ def resume(
     parameters: Mapping[str, JsonValue] | None = None,
     name: str = "",
     notes: str = "",
+    keep: str | None = None,
 ) -> TrainRunConfig:
     """Continue a run from a checkpoint; what is not given is as it was before.
 
@@ -140,6 +141,7 @@ def resume(
         parameters: Arguments of the algorithm that change.
         name: Another name.
         notes: Other notes.
+        keep: Which checkpoints to keep; see `mosaic.config.keeping`.
 
     Raises:
         InvalidConfigError: The run was trained with something else or has saved nothing.
@@ -165,7 +167,7 @@ def resume(
     if notes:
         changes["notes"] = notes
     fields: Parameters = {"env_id": env_id, "seed": seed, "total_timesteps": total_timesteps}
-    return _changed(before, fields, changes, name=name)
+    return _changed(before, fields, changes, name=name, keep=keep)
 
 
 def evaluate(
@@ -368,6 +370,7 @@ def _changed(
     *,
     name: str = "",
     tags: Sequence[str] | None = None,
+    keep: str | None = None,
 ) -> TrainRunConfig:
     """A copy with some of the worker's fields and extras replaced; None leaves a field alone."""
     worker = before.worker
@@ -383,6 +386,9 @@ def _changed(
     document["metadata"] = {"worker": request, "tags": list(kept)}
     if name:
         document["run_name"] = name
+    if keep is not None:
+        artifacts = before.artifacts.model_dump(exclude_unset=True)
+        document["artifacts"] = {**artifacts, "keep_checkpoints": keep}
     return validate_train_run_config(document)
 
 

@@ -3,11 +3,18 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
+
+from mosaic.config import keeping
 
 Mode = Literal["train", "resume_training", "policy_eval", "interactive", "script"]
 VideoMode = Literal["single", "grid", "off"]
 Parameters = dict[str, JsonValue]
+Keep = Annotated[
+    int | str,
+    AfterValidator(keeping.check),
+    Field(description="checkpoints to keep: last:K, every:N, best; a number is last:K"),
+]
 
 
 class _Strict(BaseModel):
@@ -57,7 +64,7 @@ class Artifacts(_Strict):
 
     tensorboard: Toggle = Toggle(enabled=True)
     wandb: Toggle = Toggle()
-    keep_checkpoints: Annotated[int, Field(ge=1, le=1000, description="checkpoints to keep")] = 3
+    keep_checkpoints: Keep = keeping.DEFAULT
 
 
 class CurriculumStage(_Strict):
@@ -101,7 +108,7 @@ class Extras(BaseModel):
     fastlane_slot: Annotated[int, Field(ge=0)] = 0
     fastlane_grid_limit: Annotated[int, Field(ge=1, le=64)] = 4
     capture_video: bool = False
-    keep_checkpoints: Annotated[int | None, Field(ge=1, le=1000)] = None
+    keep_checkpoints: Keep | None = None
     eval_episodes: Annotated[int, Field(ge=1)] = 10
     eval_max_steps: Annotated[int | None, Field(ge=0)] = None
     eval_sample: bool = False

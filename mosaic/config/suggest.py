@@ -16,6 +16,14 @@ def nearest(given: str, allowed: Iterable[str]) -> str | None:
     return min(containing, key=len) if containing else None
 
 
+def by_initials(given: str, names: Iterable[str]) -> str | None:
+    """The only name whose words begin with these letters: `lr` is `learning_rate`."""
+    fitting = [
+        name for name in names if "".join(word[:1] for word in name.split("_")) == given.lower()
+    ]
+    return fitting[0] if len(fitting) == 1 else None
+
+
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
     """A sentence fragment such as `; did you mean 'seed'?`, or nothing."""
     match = nearest(given, allowed)

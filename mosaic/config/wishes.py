@@ -27,6 +27,7 @@ class Wishes:
     Attributes:
         name: For people; the daemon makes one up when it is empty.
         max_minutes: Wall-clock limit.
+        keep_checkpoints: Which to keep; see `mosaic.config.keeping`.
         environment: Extra environment variables of the worker.
     """
 
@@ -38,5 +39,5 @@ class Wishes:
     max_minutes: float | None = None
     tensorboard: bool = True
     wandb: bool = False
-    keep_checkpoints: int | None = None
+    keep_checkpoints: int | str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)

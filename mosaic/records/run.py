@@ -137,6 +137,9 @@ class RunRecord(Record):
     stopping: Annotated[str, "Outcome it is being stopped for; empty if it is not."] = ""
     priority: Annotated[int, "Higher starts first."] = 0
     parent_run_id: Annotated[str, "Run that this one continues, repeats or evaluates."] = ""
+    parent_step: Annotated[int | None, "Step of the parent's checkpoint that it started from."] = (
+        None
+    )
     tags: Annotated[tuple[str, ...], "Tags."] = ()
     notes: Annotated[str, "Notes."] = ""
     version: Annotated[int, "Number of its newest event."] = 0

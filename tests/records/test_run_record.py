@@ -14,7 +14,8 @@ from mosaic.wire import trainer_pb2 as pb
 PUBLIC = """
 run_id run_name worker algo env_id seed state outcome reason wait_reason pid exit_code slots
 progress metrics created_at started_at finished_at last_heartbeat run_dir checkpoints
-capabilities stalled stopping priority parent_run_id tags notes version quarantined_lines mode
+capabilities stalled stopping priority parent_run_id parent_step tags notes version
+quarantined_lines mode
 """
 
 FULL = RunRecord(
@@ -47,6 +48,7 @@ FULL = RunRecord(
     stopping="cancelled",
     priority=-3,
     parent_run_id="01ARZ3NDEKTSV4RRFFQ69G5FAW",
+    parent_step=4096,
     tags=("x", "y"),
     notes="note",
     version=7,
@@ -94,6 +96,7 @@ def test_json_keeps_its_keys_and_nulls() -> None:
         "started_at",
         "finished_at",
         "last_heartbeat",
+        "parent_step",
     }
     assert unset["capabilities"] == {}
 

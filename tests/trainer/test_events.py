@@ -37,6 +37,7 @@ OLD_LOG: list[tuple[str, dict[str, Any]]] = [
             "total_timesteps": 1000,
             "priority": 0,
             "parent_run_id": "",
+            "parent_step": None,
             "idempotency_key": "",
             "cold": False,
             "request": {"cpus": 1, "gpus": 0, "gpus_mandatory": 0, "memory_mb": 0},

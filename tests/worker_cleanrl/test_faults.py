@@ -96,12 +96,13 @@ def test_d06_a_hundred_kills_at_random_moments_of_saving(tmp_path: Path) -> None
 
 def _save_forever(folder: Path) -> None:
     from cleanrl_worker.kit import checkpoint_files
+    from mosaic.config.keeping import KeepPolicy
 
     step = max((checkpoint_files.step_of(path) for path in folder.glob("step-*.state")), default=0)
     while True:
         step += 1
         _save(folder, step)
-        checkpoint_files.prune(folder, 3)
+        checkpoint_files.prune(folder, KeepPolicy(last=3))
 
 
 def _save(folder: Path, step: int) -> None:

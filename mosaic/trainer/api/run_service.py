@@ -61,6 +61,7 @@ class RunHandlers:
             priority=request.priority,
             cold=request.cold,
             parent_run_id=parent,
+            parent_step=request.parent_step if request.HasField("parent_step") else None,
         )
         stored, created = await self._engine.submissions.submit(submission)
         return pb.SubmitRunReply(run=self._messages.of(stored), created=created)

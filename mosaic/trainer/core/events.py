@@ -40,6 +40,7 @@ class Submitted:
     total_timesteps: int = 0
     priority: int = 0
     parent_run_id: str = ""
+    parent_step: int | None = None
     idempotency_key: str = ""
     cold: bool = False
     request: Request = Request()

@@ -114,6 +114,7 @@ class Run:
     total_timesteps: int = 0
     priority: int = 0
     parent_run_id: str = ""
+    parent_step: int | None = None
     idempotency_key: str = ""
     cold: bool = False
     request: Request = field(default_factory=Request)
@@ -286,6 +287,7 @@ def _submitted(run: Run, what: Submitted, at: float) -> Run:
         total_timesteps=what.total_timesteps,
         priority=what.priority,
         parent_run_id=what.parent_run_id,
+        parent_step=what.parent_step,
         idempotency_key=what.idempotency_key,
         cold=what.cold,
         request=what.request,

@@ -46,6 +46,7 @@ class Submission:
     priority: int = 0
     cold: bool = False
     parent_run_id: str = ""
+    parent_step: int | None = None
 
 
 @dataclass(frozen=True)
@@ -233,6 +234,7 @@ def first_event(
         total_timesteps=worker.config.total_timesteps or 0,
         priority=submission.priority,
         parent_run_id=submission.parent_run_id,
+        parent_step=submission.parent_step,
         idempotency_key=submission.idempotency_key,
         cold=submission.cold,
         request=request,

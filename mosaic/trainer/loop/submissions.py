@@ -1,12 +1,16 @@
 """Accepting new runs: once for each idempotency key, and only while there is room on the disk."""
 
 import asyncio
+import logging
 from collections.abc import Callable
+from pathlib import Path
 from weakref import WeakValueDictionary
 
 from mosaic.config.model import TrainRunConfig
 from mosaic.config.paths import Home
 from mosaic.errors import StorageError
+from mosaic.runs.opening import is_regular
+from mosaic.runs.pins import pin
 from mosaic.trainer.core.scheduler import Machine
 from mosaic.trainer.launch.environments import RunEnvironments
 from mosaic.trainer.loop import intake
@@ -18,6 +22,8 @@ from mosaic.workers import discovery
 from mosaic.workers.asking import WorkerChecks
 from mosaic.workers.discovery import DiscoveredWorker
 from mosaic.workers.listing import discover_fenced
+
+log = logging.getLogger(__name__)
 
 
 class Submissions:
@@ -98,6 +104,19 @@ class Submissions:
         self._workers.clear()
         self._workers.update(found)
 
+    def _pin_source(self, parent_run_id: str, config: TrainRunConfig) -> None:
+        """Keep the checkpoint that a run is to start from, however long it waits for slots."""
+        given = config.worker.extras.checkpoint_path
+        if not parent_run_id or not given:
+            return
+        parent = self._home.run_dir(parent_run_id)
+        # A folder stands for the newest one in it, which no policy removes.
+        if Path(given).is_relative_to(parent) and is_regular(Path(given)):
+            try:
+                pin(parent, Path(given).relative_to(parent).as_posix())
+            except (OSError, ValueError) as error:
+                log.warning("%s could not be pinned: %s", given, error)
+
     async def _create(self, submission: intake.Submission) -> StoredRun:
         config = await self.validate(submission.config_json)
         # Looked at now and not only every 30 s: a burst of runs can fill a disk in between.
@@ -108,6 +127,7 @@ class Submissions:
             intake.create_run, self._home, submission, config, self._workers
         )
         run = created.run
+        await asyncio.to_thread(self._pin_source, submission.parent_run_id, config)
         self._environments.keep(run.run_id, created.environment)
         vitals = Vitals(total=run.total_timesteps)
         self._live.add(run, vitals)

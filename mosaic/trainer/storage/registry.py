@@ -100,7 +100,9 @@ class Registry:
     def put(self, run: Run, vitals: Vitals) -> int:
         """Store a row; returns its new place in the sequence of changes."""
         self.sequence += 1
-        search = " ".join((run.run_id, run.run_name, run.algo, run.env_id, *run.tags, run.notes))
+        words = (run.run_id, run.run_name, run.algo, run.env_id, *run.tags, run.notes)
+        # The parent too: searching for a run finds what was made from it.
+        search = " ".join((*words, run.parent_run_id))
         values = (
             run.run_id,
             self.sequence,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mosaic.errors import RegistryVersionError, StorageError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE runs (

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, TypedDict, cast
 
+from mosaic.config.keeping import PIN_SUFFIX, KeepPolicy
 from mosaic.system import atomic
 from spade_bdi_rl_worker.errors import CheckpointError
 
@@ -122,10 +123,23 @@ def newest(folder: Path) -> Path:
     raise CheckpointError(f"there is no usable checkpoint in {folder}", "give checkpoint_path")
 
 
-def prune(run_dir: Path, keep: int) -> None:
-    """Remove all but the newest full checkpoints."""
-    for path in sorted((run_dir / FOLDER).glob("full-*.json"))[:-keep]:
-        path.unlink(missing_ok=True)
+def prune(run_dir: Path, keep: KeepPolicy, scores: Mapping[int, float]) -> None:
+    """Remove the full checkpoints that are not to be kept.
+
+    Args:
+        run_dir: The run.
+        keep: Which ones stay; it counts episodes here.
+        scores: The return of each episode's checkpoint, as far as it is known.
+    """
+    saved = {
+        int(path.stem.removeprefix("full-")): path
+        for path in (run_dir / FOLDER).glob("full-*.json")
+        if path.stem.removeprefix("full-").isdecimal()
+    }
+    kept = keep.kept({episode: scores.get(episode) for episode in saved})
+    for episode, path in saved.items():
+        if episode not in kept and not path.with_suffix(PIN_SUFFIX).exists():
+            path.unlink(missing_ok=True)
 
 
 def check_fits(content: Mapping[str, object], path: Path, **expected: object) -> None:

@@ -82,7 +82,8 @@ def train(process: SpadeProcess, settings: Settings) -> None:
         if not process.safe_point(recorder.save):
             break
         _chunk(process, settings, learner, recorder)
-        if settings.checkpoint_every and learner.episode >= next_save:
+        due = bool(settings.checkpoint_every) and learner.episode >= next_save
+        if due or recorder.passed_mark(learner.episode):
             next_save = learner.episode + max(settings.checkpoint_every, 10 * CHUNK_EPISODES)
             recorder.save()
     recorder.save()

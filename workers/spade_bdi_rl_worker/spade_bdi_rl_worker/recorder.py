@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from mosaic.curves.names import SPEED
+from mosaic.config.keeping import KeepPolicy
+from mosaic.curves.names import RETURN, SPEED
 from spade_bdi_rl_worker import checkpoints
 from spade_bdi_rl_worker.checkpoints import Policy
 from spade_bdi_rl_worker.process import WORKER, SpadeProcess
@@ -45,12 +46,18 @@ class Recorder:
         self._began = time.monotonic()
         self._steps_before: int | None = None
         self._saved_at = -1
+        # A resumed run has passed the marks before its first episode already.
+        self._first = snapshot().episode
+        self._keep = KeepPolicy.parse(settings.keep_checkpoints)
+        self._return: float | None = None
+        self._scores: dict[int, float] = {}
 
     def metrics(self, episode: int, steps: int, values: dict[str, float]) -> None:
         """Headline numbers; the channel itself limits them to one line a second."""
         # A resumed run has steps of its parent's time, which say nothing about its own speed.
         if self._steps_before is None:
             self._steps_before = steps
+        self._return = values.get(RETURN, self._return)
         elapsed = max(1e-9, time.monotonic() - self._began)
         limit = self._settings.total_timesteps
         self._process.emit.metrics(
@@ -73,12 +80,19 @@ class Recorder:
         # One policy file, replaced each time: only the newest one is of use to `policy_eval`.
         path, digest = checkpoints.write(run_dir, name, "policy", self._policy())
         emit.checkpoint_saved(path, steps, digest, "policy")
-        checkpoints.prune(run_dir, self._settings.keep_checkpoints)
+        if self._return is not None:
+            self._scores[episode] = self._return
+        checkpoints.prune(run_dir, self._keep, self._scores)
 
     def due(self, episode: int) -> bool:
         """Whether the schedule asks for a checkpoint after this episode."""
         every = self._settings.checkpoint_every
-        return bool(every) and episode % every == 0
+        return (bool(every) and episode % every == 0) or self.passed_mark(episode)
+
+    def passed_mark(self, episode: int) -> bool:
+        """Whether an episode was reached that `every:N` keeps a checkpoint of."""
+        every, saved = self._keep.every, max(self._saved_at, self._first)
+        return bool(every) and episode // every > saved // every
 
 
 def policy_document(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
+from mosaic.config import keeping
 from mosaic.config.model import Extras
 from mosaic.workers import did_you_mean
 from spade_bdi_rl_worker.errors import SettingsError
@@ -62,7 +63,9 @@ class Settings:
     minimal_telemetry: bool = _option(False, "send summaries instead of each step")
     telemetry_policy: str = _option("spool", "without credit: slow, sample or spool")
     checkpoint_every: int = _option(500, "episodes between checkpoints; 0: only at the end", 0)
-    keep_checkpoints: int = _option(3, "full checkpoints to keep", 1)
+    keep_checkpoints: str = _option(
+        keeping.DEFAULT, "full checkpoints to keep: last:K, every:N (episodes) or best"
+    )
     checkpoint_path: str = _option("", "the checkpoint to resume from, or a folder of them")
     policy_path: str = _option("", "the policy to evaluate, or its folder")
     eval_episodes: int = _option(100, "episodes of an evaluation", 1)
@@ -133,6 +136,8 @@ def _check(item: Any, value: Any) -> tuple[Any, str]:
     kind = type(item.default) if item.default is not MISSING else dict
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
+    if item.name == "keep_checkpoints" and type(value) is int:
+        value = str(value)  # a plain number is how many of the newest to keep
     if type(value) is not kind:
         return value, f"{item.name} must be {kind.__name__}, not {value!r}"
     low, high = item.metadata.get("low"), item.metadata.get("high")
@@ -148,6 +153,10 @@ def _semantic_problems(settings: Settings) -> list[str]:
         value = getattr(settings, name)
         if value not in allowed:
             problems.append(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+    try:
+        keeping.check(settings.keep_checkpoints)
+    except ValueError as error:
+        problems.append(f"keep_checkpoints: {error}")
     if settings.jid and ("@" not in settings.jid or settings.jid.startswith("@")):
         problems.append(f"jid must look like name@server, not {settings.jid!r}")
     if settings.jid and not settings.password:

@@ -117,8 +117,8 @@ class RunArgs:
     """where the event files go; by default <run-dir>/tensorboard"""
     checkpoint_interval_s: float = 60.0
     """seconds between full-state checkpoints; 0 saves only at the end [>=0]"""
-    keep_checkpoints: int = 3
-    """how many checkpoints to keep [>=1]"""
+    keep_checkpoints: str = "last:3"
+    """checkpoints to keep: last:K, every:N (saved at these steps too), best; commas between"""
     resume: str | None = None
     """continue from this full-state checkpoint, or from the newest valid one in this directory"""
     stop_at: int | None = None

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypedDict, cast
 
 from cleanrl_worker.kit import checked_files
 from cleanrl_worker.kit.errors import CheckpointError
+from mosaic.config.keeping import PIN_SUFFIX, KeepPolicy
 from mosaic.errors import FenceError
 from mosaic.system import fenced
 
@@ -79,10 +80,21 @@ def step_of(path: Path) -> int:
     return int(match.group(1)) if match else -1
 
 
-def prune(folder: Path, keep: int) -> None:
-    """Keep the newest checkpoints and remove the older ones with their checksums."""
-    steps = sorted({step_of(path) for path in folder.glob("step-*") if _NAME.fullmatch(path.name)})
-    for step in steps[:-keep]:
+def prune(folder: Path, keep: KeepPolicy, scores: Mapping[int, float] | None = None) -> None:
+    """Remove the checkpoints that are not to be kept, with their checksums.
+
+    Args:
+        folder: Where they are.
+        keep: Which ones stay.
+        scores: The return of each step, as far as it is known.
+    """
+    steps = {step_of(path) for path in folder.glob("step-*") if _NAME.fullmatch(path.name)}
+    known = scores or {}
+    kept = keep.kept({step: known.get(step) for step in steps})
+    for step in steps - kept:
+        # Looked for at the last moment: the daemon pins a checkpoint while the run trains.
+        if (folder / f"step-{step}{PIN_SUFFIX}").exists():
+            continue
         for suffix in (POLICY_SUFFIX, STATE_SUFFIX):
             checked_files.remove_checked(folder / f"step-{step}{suffix}")
 

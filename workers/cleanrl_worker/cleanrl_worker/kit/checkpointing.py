@@ -15,6 +15,7 @@ from cleanrl_worker.kit.bridge import Bridge
 from cleanrl_worker.kit.checkpoint_files import POLICY_SUFFIX
 from cleanrl_worker.kit.errors import CheckpointError, UsageError
 from cleanrl_worker.kit.types import StateDict, Stateful
+from mosaic.config.keeping import KeepPolicy
 from mosaic.curves.names import EPISODES
 from mosaic.system.shortage import shortage
 
@@ -36,6 +37,8 @@ class Checkpointer:
         run_dir: Where the folder `checkpoints` is made.
         bridge: Tells the worker what was saved.
         tell: Says a sentence to the user.
+        score: The return of this moment, by which the best checkpoint is found; None before the
+            first episode has ended.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class Checkpointer:
         run_dir: Path,
         bridge: Bridge,
         tell: Callable[[str], None],
+        score: Callable[[], float | None] = lambda: None,
     ) -> None:
         self._args = args
         self._env_id = env_id
@@ -53,6 +57,10 @@ class Checkpointer:
         self._run_dir = run_dir
         self._bridge = bridge
         self._tell = tell
+        self._score = score
+        self._keep = _policy(args.keep_checkpoints)
+        self._scores: dict[int, float] = {}
+        self._mark: int | None = None
         self._policy: Mapping[str, Stateful] = {}
         self._objects: Mapping[str, Stateful] = {}
         self._saved_step = -1
@@ -64,14 +72,22 @@ class Checkpointer:
         """Name what is needed to act, and everything else that changes."""
         self._policy, self._objects = policy, objects
 
-    def start(self) -> None:
-        """Begin to count the time until the first save."""
+    def start(self, step: int) -> None:
+        """Begin to count the time, and the steps, until the first save."""
         self._next_save = time.monotonic() + self._args.checkpoint_interval_s
+        self._mark = self._keep.next_save(step)
 
     @property
     def due(self) -> bool:
         """Whether the interval is over; never when only the end is to be saved."""
         return bool(self._args.checkpoint_interval_s) and time.monotonic() >= self._next_save
+
+    def passed_mark(self, step: int) -> bool:
+        """Whether a step was reached at which `every:N` wants a checkpoint, whatever the clock."""
+        if self._mark is None or step < self._mark:
+            return False
+        self._mark = self._keep.next_save(step)
+        return True
 
     def save(self, step: int) -> None:
         """Save the policy and the full state of this moment.
@@ -105,7 +121,10 @@ class Checkpointer:
                 kind=saved.kind,
             )
         # Only now: until the new one is complete, the old ones are the run's only way back.
-        checkpoint_files.prune(folder, self._args.keep_checkpoints)
+        score = self._score()
+        if score is not None:
+            self._scores[step] = score
+        checkpoint_files.prune(folder, self._keep, self._scores)
         self._saved_step = step
         self._plan_next(time.monotonic() - began)
 
@@ -197,6 +216,13 @@ class Checkpointer:
                 f"{asked:g} s, so that saving takes at most {SAVE_SHARE:.0%} of the time"
             )
         self._slow = slow
+
+
+def _policy(text: str) -> KeepPolicy:
+    try:
+        return KeepPolicy.parse(text)
+    except ValueError as error:
+        raise UsageError(f"--keep-checkpoints: {error}") from None
 
 
 def _load_into(item: Stateful, name: str, saved: StateDict, path: Path) -> None:

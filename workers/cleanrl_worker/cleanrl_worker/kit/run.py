@@ -61,7 +61,7 @@ class Run:
         limit_threads(args.torch_threads)
         self.rng = Random(args.seed)
         self._checkpointer = Checkpointer(
-            args, self._env_id, self.name, self.run_dir, self.bridge, self._tell
+            args, self._env_id, self.name, self.run_dir, self.bridge, self._tell, self._return
         )
         self._control = Control(self.bridge, self._save, self._report, lambda: self.step)
         self._logger: Logger | None = None
@@ -137,13 +137,17 @@ class Run:
         control = self._control
         control.start()
         logger.start(self.step)
-        self._checkpointer.start()
+        self._checkpointer.start(self.step)
         # What exists now stays: the collector need not look through all of torch again and again.
         gc.freeze()
         stopped = False
         while self.turns_left(stride) > 0:
             yield self.step
             self.step += stride
+            # At the very step, not at the next look at the clock: the same run keeps the same
+            # checkpoints, however busy the machine.
+            if self._checkpointer.passed_mark(self.step):
+                self._save()
             if control.due:
                 self._look_up(logger)
                 if stopped := control.stopping:
@@ -206,6 +210,10 @@ class Run:
 
     def _save(self) -> str:
         return self._checkpointer.try_save(self.step)
+
+    def _return(self) -> float | None:
+        """The mean return of the newest episodes, over all seeds; None before any has ended."""
+        return self._newest.means().get(RETURN)
 
     def _report(self) -> None:
         if self._logger is not None:

@@ -85,7 +85,9 @@ def arguments(config: CleanRLWorkerConfig, script: Script, run_dir: Path) -> dic
         "capture_video": extras.capture_video or None,
         "run_dir": str(run_dir),
         "tensorboard_dir": str(run_dir / extras.tensorboard_dir),
-        "keep_checkpoints": extras.keep_checkpoints,
+        "keep_checkpoints": None
+        if extras.keep_checkpoints is None
+        else str(extras.keep_checkpoints),
     }
     told = {name: value for name, value in own.items() if name in known and value is not None}
     # A null of the user's is a value like any other: it turns an optional argument off.
