@@ -19,6 +19,7 @@ from qtpy.QtWidgets import (
 
 from gym_gui.actions.action import Action
 from gym_gui.actions.binding import MENUS
+from gym_gui.background.support_bundle import write_bundle
 from gym_gui.forms.base import form_layout
 from gym_gui.models import formatting
 from gym_gui.models.formatting import split_tags
@@ -27,7 +28,6 @@ from gym_gui.models.window_settings import WindowSettings
 from gym_gui.panels.column_dialog import ColumnDialog
 from gym_gui.panels.settings_dialog import SettingsDialog
 from gym_gui.presenters.run_archives import ENDING, RunArchives, proposed_name
-from gym_gui.presenters.support_bundle import write_bundle
 from gym_gui.services import Services
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column, row, scrolled

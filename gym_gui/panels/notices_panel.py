@@ -2,6 +2,7 @@
 
 import time
 
+from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QListWidget, QListWidgetItem, QStackedWidget, QWidget
 
 from gym_gui.models.notices import Notice
@@ -9,6 +10,7 @@ from gym_gui.services import Services
 from gym_gui.widgets.layouts import as_panel, column
 from gym_gui.widgets.messages import EmptyState
 
+_ID_ROLE = Qt.ItemDataRole.UserRole
 _ICONS = {"info": "info", "success": "check", "warning": "warning", "danger": "warning"}
 
 
@@ -39,11 +41,11 @@ class NoticesPanel(QWidget):
             text += f"\n{notice.detail}"
         icon = self._services.themes.icon(_ICONS.get(notice.tone, "info"), notice.tone)
         item = QListWidgetItem(icon, text)
-        item.setData(0x0100, notice.run_id)
+        item.setData(_ID_ROLE, notice.run_id)
         self.list.insertItem(0, item)
         self._stack.setCurrentWidget(self.list)
 
     def _on_open(self, item: QListWidgetItem) -> None:
-        run_id = item.data(0x0100)
+        run_id = item.data(_ID_ROLE)
         if run_id:
             self._services.selection.select((run_id,))

@@ -19,9 +19,8 @@ from gym_gui.widgets.chart_bands import BandItems, BandKind, GroupBand
 from gym_gui.widgets.chart_clock import ChartClock
 from mosaic.curves.names import seed_tag
 from mosaic.curves.thinning import thin
-from mosaic.statistics.curves import band
+from mosaic.statistics.curves import Curve, band
 
-Curve = tuple[Floats, Floats]
 # About one for each pixel across a wide screen.
 _DRAWN_POINTS = 2000
 _SOFT_POINTS = 500

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.trainer import Trainer, until
 
-from mosaic.trainer.loop.observer import Progress
+from mosaic.trainer.loop.observer import Movement
 from mosaic.workers.lifecycle import LifecycleLine
 
 MakeTrainer = Callable[..., Trainer]
@@ -51,7 +51,7 @@ def test_f16_only_work_that_counts_its_steps_can_stand_still(
     lines: list[tuple[str, dict[str, int]]], stuck: bool
 ) -> None:
     """A script that reports nothing for hours, or a person who thinks, is not called stalled."""
-    progress = Progress(since=0.0)
+    progress = Movement(since=0.0)
     for number, (event, fields) in enumerate(lines, start=1):
         progress.hear(LifecycleLine(event, number, dict(fields)), 10.0)
     assert not progress.stuck(20.0, 15.0)

@@ -9,9 +9,9 @@ from qtpy.QtGui import QGuiApplication
 from qtpy.QtTest import QTest
 
 from gym_gui.actions.action import Context
+from gym_gui.background.support_bundle import write_bundle
 from gym_gui.models.run_columns import BY_KEY
 from gym_gui.models.series import smooth
-from gym_gui.presenters.support_bundle import write_bundle
 
 from .conftest import Driver, config_of
 

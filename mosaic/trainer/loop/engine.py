@@ -194,7 +194,7 @@ class Engine:
         if run is not None and watch is not None:
             watch.heartbeat_mono = time.monotonic()
             watch.vitals = replace(watch.vitals, last_heartbeat=time.time())
-            stuck = watch.progress.stuck(time.monotonic(), self.settings.stall_after_s)
+            stuck = watch.movement.stuck(time.monotonic(), self.settings.stall_after_s)
             if run.stalled and not stuck:
                 self._try_apply(run_id, SignOfLife())
 

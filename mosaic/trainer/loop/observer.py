@@ -89,7 +89,7 @@ class Watch:
     keys: list[ProcessKey] = field(default_factory=list)
     curves: CurveKeeper = field(init=False)
     rate: "StepRate" = field(default_factory=lambda: StepRate())
-    progress: "Progress" = field(default_factory=lambda: Progress())
+    movement: "Movement" = field(default_factory=lambda: Movement())
 
     def __post_init__(self) -> None:
         self.curves = CurveKeeper(self.directory.path)
@@ -101,7 +101,7 @@ class Watch:
 
     def forgive(self, now: float) -> None:
         """Begin all waits again: nothing could be heard until now."""
-        self.watched_mono = self.heartbeat_mono = self.progress.since = now
+        self.watched_mono = self.heartbeat_mono = self.movement.since = now
 
     def thaw(self, run: Run, gap_s: float, now: float) -> None:
         """Hold a time in which this process stood still against no limit of the run.
@@ -128,7 +128,7 @@ class Watch:
 
 
 @dataclass
-class Progress:
+class Movement:
     """Whether a run moves, and not only its pulse.
 
     A worker's heartbeat comes from the worker, not from the training process, which may spin for
@@ -252,9 +252,9 @@ def _lifecycle_line(
     watch.vitals = replace(watch.vitals, log_seq=line.seq, last_heartbeat=now.wall)
     watch.vitals_dirty = True
     if line.event in VITAL_SIGNS:
-        watch.progress.hear(line, now.mono)
+        watch.movement.hear(line, now.mono)
     # A pulse alone does not free a run that was found not to move.
-    if run.stalled and not watch.progress.stuck(now.mono, settings.stall_after_s):
+    if run.stalled and not watch.movement.stuck(now.mono, settings.stall_after_s):
         yield SignOfLife()
     if line.event == "metrics":
         _take_metrics(watch, line, now)
@@ -349,13 +349,13 @@ def _deadlines(run: Run, watch: Watch, settings: Settings, now: Now) -> Iterator
     if working and silent > settings.stall_after_s:
         yield DeadlinePassed("heartbeat", f"no sign of life for {silent:.0f} s")
     elif working and run.state is State.EXEC:
-        yield from _no_progress(watch.progress, settings.stall_after_s, now)
+        yield from _no_progress(watch.movement, settings.stall_after_s, now)
 
 
-def _no_progress(progress: Progress, limit_s: float, now: Now) -> Iterator[Stimulus]:
-    if progress.stuck(now.mono, limit_s):
-        place = f", in {progress.where}" if progress.where else ""
-        text = f"no progress since step {progress.step:,} for {now.mono - progress.since:.0f} s"
+def _no_progress(movement: Movement, limit_s: float, now: Now) -> Iterator[Stimulus]:
+    if movement.stuck(now.mono, limit_s):
+        place = f", in {movement.where}" if movement.where else ""
+        text = f"no progress since step {movement.step:,} for {now.mono - movement.since:.0f} s"
         yield DeadlinePassed("heartbeat", text + place)
 
 
