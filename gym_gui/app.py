@@ -87,6 +87,7 @@ def open_window(
     """A window on the daemon of a home, which is started when none runs, or on an invited one."""
     window = MainWindow(make_services(home, start_daemon, invitation))
     window.show()
+    # After the window is there: connecting may start a daemon, and people should see that.
     window.services.link.open()
     return window
 

@@ -76,7 +76,7 @@ class MainWindow(QMainWindow):
         self.runs_panel = RunsPanel(services)
         self.launch = LaunchPanel(services)
         # Large: made here, it does not delay the first press of a button.
-        self.launch.form(TRAIN)  # made before the window lives, because it is large
+        self.launch.form(TRAIN)
         self.run_panel = RunPanel(services, self._presenters)
         self.compare = ComparePanel(services)
         self.play = PlayPanel(services)

@@ -74,6 +74,7 @@ class ColumnDialog(QDialog):
             ("Settings of the config", settings),
         )
         at = self.list.currentRow()
+        # The list reports every tick, also those that are set here.
         self._filling = True
         self.list.clear()
         for title, entries in groups:
@@ -83,6 +84,7 @@ class ColumnDialog(QDialog):
                 self._add(key, text, key in shown)
         self._filling = False
         self._narrow()
+        # Row 0 is a heading.
         self.list.setCurrentRow(max(1, at))
 
     def _add_heading(self, title: str) -> None:

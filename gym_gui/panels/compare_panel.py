@@ -123,6 +123,7 @@ class ComparePanel(QWidget):
         super().showEvent(event)
         if not self._following:
             self._following = True
+            # As if nothing had been shown: `show_runs` then takes the feed of every run again.
             ids, self._ids = (self._ids or self._services.selection.ids), ()
             self.show_runs(ids)
 

@@ -19,6 +19,7 @@ from gym_gui.widgets.messages import EmptyState
 from gym_gui.widgets.qt_types import sure
 from mosaic.records.daemon import WorkerInfo
 
+# The most typing that a killed window loses.
 _SAVE_DELAY_MS = 800
 DEFAULT_ACTOR = "cleanrl"
 

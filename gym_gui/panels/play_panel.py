@@ -113,6 +113,7 @@ class PlayPanel(QWidget):
 
     def _on_environments(self, found: list[Mapping[str, str]]) -> None:
         known = {item["id"]: item for item in found if _playable(item)}
+        # Every worker answers with a list of its own, in any order; the longest one stays.
         if len(known) > len(self.env.names):
             self.env.set_choices(env_lists.by_family(known.values()))
             if not self.env.text:

@@ -141,4 +141,5 @@ def _read(editor: QWidget) -> object:
         return editor.currentText()
     assert isinstance(editor, QLineEdit)
     text = editor.text().strip()
+    # An empty line means "no value" only where the schema allows that, which the hint marks.
     return None if not text and editor.placeholderText() == "none" else text

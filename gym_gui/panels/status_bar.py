@@ -109,7 +109,9 @@ class StatusLine(QStatusBar):
         )
         free = machine.disk_free_mb
         self._bars["Disk"].show_share(
-            1 - min(1.0, free / 20_480), f"{formatting.megabytes(free)} free"
+            # Begins to fill when 20 GB are left, however large the disk is.
+            1 - min(1.0, free / 20_480),
+            f"{formatting.megabytes(free)} free",
         )
         gpus = [slot for slot in machine.slots if slot.is_gpu]
         self._bars["GPU"].setVisible(bool(gpus))

@@ -64,6 +64,7 @@ class DetailsTab(RunTab):
     def on_news(self) -> None:
         if self.run is None or self.run.version == self._version:
             return
+        # The version counts events: news that brings numbers alone does not change the list.
         self._version, run_id = self.run.version, self.run_id
 
         def show(events: list[RunEvent]) -> None:
