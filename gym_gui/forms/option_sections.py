@@ -221,6 +221,7 @@ class WandbSection(Section):
         self.track.setChecked(draft.track_wandb)
         self.proxy.setChecked(draft.wandb_use_vpn_proxy)
         for name, line in self._lines.items():
+            # A stored draft never holds the key, and must not clear one that was just typed.
             if name != "wandb_api_key" or draft.wandb.get(name):
                 line.setText(draft.wandb.get(name, ""))
 

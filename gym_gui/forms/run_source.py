@@ -66,11 +66,11 @@ class RunSource(QWidget):
         ids = [run.run_id for run in usable]
         if ids == [self.runs.itemData(place) for place in range(self.runs.count())]:
             return
-        # Signals are blocked while the list is rebuilt, or every row would count as a choice.
         before = self.run_id
         # Refilling passes through other runs; the form would follow each of them.
         self.runs.blockSignals(True)
         self.runs.clear()
+        # Older runs are reached from the table, whose menu brings them here.
         for run in usable[:500]:
             seed = "" if run.seed is None else f" · seed {run.seed}"
             when = formatting.ago(run.created_at)

@@ -69,7 +69,7 @@ class LogsTab(RunTab):
         self._hold_timer = QTimer(self)
         self._hold_timer.setSingleShot(True)
         self._hold_timer.setInterval(_HOLD_MS)
-        self._hold_timer.timeout.connect(self._let_go)
+        self._hold_timer.timeout.connect(self._show_held)
         sure(self.text.verticalScrollBar()).valueChanged.connect(self._on_scroll)
         services.themes.changed.connect(self.on_open)
 
@@ -231,7 +231,7 @@ class LogsTab(RunTab):
         chosen = self.search.text().strip() or _LEVELS[self.level.currentText()]
         return self._place is None and bool(chosen)
 
-    def _let_go(self) -> None:
+    def _show_held(self) -> None:
         self._backlog += self._folder.flush()
         self._drain_timer.start()
 
@@ -264,7 +264,7 @@ class LogsTab(RunTab):
         self._stream = None
         if problem:
             self._note = f"The log could not be read: {problem}."
-        self._let_go()
+        self._show_held()
 
     def _on_no_error(self, problem: str) -> None:
         self._stream = None

@@ -127,6 +127,7 @@ class TelemetryTab(RunTab):
             self.chart.set_lines({"return": line}, Look(smoothing=0.0))
 
     def _append(self, steps: list[StepRecord]) -> None:
+        # A screenful: rows that scroll by unread would only cost the GUI thread time.
         for step in steps[-60:]:
             end = "terminated" if step.terminated else "truncated" if step.truncated else ""
             _add_row(

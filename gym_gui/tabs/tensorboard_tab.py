@@ -46,6 +46,7 @@ class TensorBoardTab(RunTab):
         self._look()
 
     def on_news(self) -> None:
+        # One question at a time: a run that trains brings news every second.
         if self.active and not self.server.running and not self._asked:
             self._look()
 

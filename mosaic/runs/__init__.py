@@ -1,1 +1,1 @@
-"""What a run leaves on disk: identity, directory, events, metrics and manifests."""
+"""What a run leaves on disk: identity, directory, events, metrics, logs and provenance."""
