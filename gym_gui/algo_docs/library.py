@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gym_gui.models.formatting import compact
+from mosaic.presenting.formatting import compact
 
 _FOLDER = Path(__file__).parent
 _LINK = re.compile(r"(https?://[^\s,]+)")

@@ -13,11 +13,11 @@ from typing import TypeVar
 from qtpy.QtCore import QObject, QTimer, Signal
 
 from gym_gui.background.calls import Call, Calls, Failed, connect_queued
-from gym_gui.models import formatting
 from mosaic.client import TrainerClient
 from mosaic.config.paths import Home
 from mosaic.connect.invitation import Invitation
 from mosaic.errors import DaemonNotRunningError, MosaicError
+from mosaic.presenting import formatting
 from mosaic.records import ChangesMissed, RunChange
 from mosaic.records.daemon import Health, Resources
 

@@ -4,8 +4,8 @@ from qtpy.QtCore import QObject, QTimer, Signal
 
 from gym_gui.background.calls import Call
 from gym_gui.background.daemon_link import DaemonLink
-from gym_gui.models.run_status import is_real
 from mosaic.client.files import RunFile
+from mosaic.presenting.run_status import is_real
 from mosaic.records import RunRecord
 
 # W&B and a sweep make their folder or file once in a run's life; two seconds are soon enough.

@@ -6,8 +6,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from gym_gui.models.mind import Mind, read_mind
 from mosaic.client import TrainerClient
+from mosaic.presenting.mind import Mind, read_mind
 from mosaic.records import StepRecord
 
 # Several minutes of play; many more would not fit into memory as pictures.

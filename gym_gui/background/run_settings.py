@@ -8,10 +8,10 @@ from qtpy.QtCore import QObject, QTimer, Signal
 from gym_gui.background.daemon_link import DaemonLink
 from gym_gui.background.worker_hooks import WorkerHooks
 from gym_gui.models.actors import Actor
-from gym_gui.models.run_status import is_real
 from mosaic.client import TrainerClient
 from mosaic.config.flat import defaults_of, fingerprint, flat_settings
 from mosaic.errors import RunFileError, RunNotFoundError
+from mosaic.presenting.run_status import is_real
 from mosaic.records import RunRecord
 
 Settings = Mapping[str, object]

@@ -6,10 +6,10 @@ from qtpy.QtCore import Signal
 from qtpy.QtGui import QFontDatabase
 from qtpy.QtWidgets import QPlainTextEdit, QWidget
 
-from gym_gui.models import formatting
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column
 from gym_gui.widgets.qt_types import sure
+from mosaic.presenting import formatting
 
 
 class NotesPanel(QWidget):

@@ -4,12 +4,12 @@ from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QComboBox, QFileDialog, QLineEdit, QWidget
 
 from gym_gui.forms.base import form_layout
-from gym_gui.models import formatting
-from gym_gui.models.run_status import title_of
 from gym_gui.services import Services
 from gym_gui.widgets.controls import button, modest
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column, row
+from mosaic.presenting import formatting
+from mosaic.presenting.run_status import title_of
 from mosaic.records import RunRecord
 
 NEWEST = "newest"

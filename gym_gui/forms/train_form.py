@@ -22,7 +22,6 @@ from gym_gui.forms.script_choice import ScriptChoice
 from gym_gui.forms.train_bar import TrainBar
 from gym_gui.models.actors import Actor
 from gym_gui.models.form_grid import forecast, grid_configs
-from gym_gui.models.formatting import split_tags
 from gym_gui.models.presets import Preset, shipped_presets
 from gym_gui.models.requirement_sets import all_sets
 from gym_gui.models.train_draft import TrainDraft
@@ -34,6 +33,7 @@ from gym_gui.widgets.qt_types import sure
 from gym_gui.widgets.wrapping import FoldingSplitter
 from mosaic.config.model import TrainRunConfig
 from mosaic.errors import InvalidConfigError, Problem
+from mosaic.presenting.formatting import split_tags
 
 
 class TrainForm(WorkerForm):

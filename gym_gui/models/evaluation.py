@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gym_gui.models import formatting
+from mosaic.presenting import formatting
 from mosaic.statistics.aggregates import Floats, deviation, iqm, mean
 from mosaic.statistics.intervals import interval
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from gym_gui.models import formatting
 from gym_gui.models.train_draft import TrainDraft
 from mosaic.config.model import TrainRunConfig
 from mosaic.experiments.plan import grid_points, make_plan, varied
+from mosaic.presenting import formatting
 from mosaic.records import RunRecord
 
 Arguments = Sequence[Mapping[str, Any]] | None

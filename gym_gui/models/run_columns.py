@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from gym_gui.models import formatting
-from gym_gui.models.run_status import one_line, status_of, title_of
+from mosaic.presenting import formatting
+from mosaic.presenting.run_status import one_line, status_of, title_of
 from mosaic.records import RunRecord
 from mosaic.records.fields import fields_of
 

@@ -11,8 +11,8 @@ import re
 import shlex
 from collections.abc import Callable, Collection, Mapping
 
-from gym_gui.models.run_status import status_of
 from mosaic.config.suggest import did_you_mean
+from mosaic.presenting.run_status import status_of
 from mosaic.records import RunRecord
 
 Predicate = Callable[[RunRecord], bool]

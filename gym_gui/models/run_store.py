@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from qtpy.QtCore import QObject, QTimer, Signal
 
-from gym_gui.models.run_status import is_real
+from mosaic.presenting.run_status import is_real
 from mosaic.records import RunChange, RunRecord, RunRemoved, RunUpdated, SnapshotEnd
 
 # Several changes of one moment are shown together; below what the eye notices.

@@ -7,7 +7,6 @@ from typing import Any
 from qtpy.QtCore import QAbstractTableModel, QModelIndex, QObject, Qt, Signal
 
 from gym_gui.background.run_settings import RunSettings
-from gym_gui.models import formatting
 from gym_gui.models.run_columns import (
     BY_KEY,
     COLUMNS,
@@ -18,8 +17,9 @@ from gym_gui.models.run_columns import (
 )
 from gym_gui.models.run_filter import FilterError, Predicate, compile_filter, named_fields
 from gym_gui.models.run_order import Group, GroupKey, Row, View, arrange, group_key
-from gym_gui.models.run_status import is_real, one_line, status_of
 from gym_gui.models.run_store import RunStore
+from mosaic.presenting import formatting
+from mosaic.presenting.run_status import is_real, one_line, status_of
 from mosaic.records import RunRecord
 
 ROW_ROLE = Qt.ItemDataRole.UserRole + 1

@@ -17,7 +17,6 @@ from qtpy.QtWidgets import (
 )
 
 from gym_gui.models.config_diff import diff
-from gym_gui.models.run_status import is_real, title_of
 from gym_gui.models.series import by_chart
 from gym_gui.resources import icons
 from gym_gui.services import Services
@@ -30,6 +29,7 @@ from gym_gui.widgets.messages import EmptyState
 from gym_gui.widgets.qt_types import sure
 from gym_gui.widgets.wrapping import FoldingSplitter
 from mosaic.client import TrainerClient
+from mosaic.presenting.run_status import is_real, title_of
 from mosaic.records import RunRecord
 from mosaic.statistics.grouping import Asked, group_names
 

@@ -21,9 +21,6 @@ from gym_gui.actions.action import Action
 from gym_gui.actions.binding import MENUS
 from gym_gui.background.support_bundle import write_bundle
 from gym_gui.forms.base import form_layout
-from gym_gui.models import formatting
-from gym_gui.models.formatting import split_tags
-from gym_gui.models.run_status import can_cancel, can_delete, title_of
 from gym_gui.models.window_settings import WindowSettings
 from gym_gui.panels.column_dialog import ColumnDialog
 from gym_gui.panels.settings_dialog import SettingsDialog
@@ -33,6 +30,9 @@ from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column, row, scrolled
 from gym_gui.widgets.run_table_view import RunTableView
 from mosaic.config.settings import Settings, load_settings
+from mosaic.presenting import formatting
+from mosaic.presenting.formatting import split_tags
+from mosaic.presenting.run_status import can_cancel, can_delete, title_of
 from mosaic.records import RunRecord
 
 Cancel = Callable[[Iterable[RunRecord]], None]

@@ -11,7 +11,6 @@ from gym_gui.background.play_link import PlayLink
 from gym_gui.forms.base import NumberLine, form_layout
 from gym_gui.forms.parameters import ParameterList
 from gym_gui.models import environments as env_lists
-from gym_gui.models import formatting
 from gym_gui.models.actors import HUMAN, Actor
 from gym_gui.services import Services
 from gym_gui.widgets.controls import button
@@ -23,6 +22,7 @@ from gym_gui.widgets.picker import Picker
 from gym_gui.widgets.qt_types import sure
 from gym_gui.widgets.wrapping import FoldingSplitter
 from mosaic.config import build
+from mosaic.presenting import formatting
 from mosaic.records import RunRecord
 
 _START = "Press Start to play. Every step is recorded; find it again in the run's Replay tab."

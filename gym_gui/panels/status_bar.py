@@ -5,12 +5,12 @@ from qtpy.QtGui import QPainter, QPaintEvent
 from qtpy.QtWidgets import QLabel, QStatusBar, QToolButton, QWidget
 
 from gym_gui.background.daemon_link import CONNECTED, CONNECTING, LOST, SLOW, LinkState, Pulse
-from gym_gui.models import formatting
 from gym_gui.models.run_order import summary
 from gym_gui.resources import icons
 from gym_gui.services import Services
 from gym_gui.widgets.layouts import row
 from gym_gui.widgets.qt_types import sure
+from mosaic.presenting import formatting
 
 _WORDS = {
     CONNECTED: ("Daemon", "check", "success"),

@@ -8,7 +8,6 @@ from gym_gui.actions.action import Action
 from gym_gui.forms.base import WorkerForm
 from gym_gui.forms.registry import EVALUATE, RESUME, TRAIN, forms_for
 from gym_gui.forms.train_form import TrainForm
-from gym_gui.models import run_status
 from gym_gui.models.palette_items import PaletteItem
 from gym_gui.models.train_draft import TrainDraft
 from gym_gui.panels.dialogs import Dialogs
@@ -17,6 +16,7 @@ from gym_gui.presenters.run_commands import RunCommands, read_config
 from gym_gui.services import Services
 from gym_gui.widgets.command_palette import CommandPalette
 from mosaic.config.model import TrainRunConfig
+from mosaic.presenting import run_status
 
 
 class FormCommands:

@@ -7,9 +7,9 @@ from qtpy.QtCore import QObject
 from qtpy.QtWidgets import QSystemTrayIcon, QWidget
 
 from gym_gui.models.notices import Notice
-from gym_gui.models.run_status import status_of, title_of
 from gym_gui.services import Services
 from mosaic.experiments.summary import experiment_of, one
+from mosaic.presenting.run_status import status_of, title_of
 from mosaic.records import RunRecord
 
 # A command that hangs must not keep one of the few threads for good.

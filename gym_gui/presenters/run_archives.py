@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from gym_gui.models.notices import Notice
-from gym_gui.models.run_status import can_delete, title_of
 from gym_gui.services import Services
 from mosaic.client.archives import SUFFIX
 from mosaic.errors import RunExistsError
+from mosaic.presenting.run_status import can_delete, title_of
 from mosaic.records import ImportedRun, RunRecord
 
 ENDING = SUFFIX

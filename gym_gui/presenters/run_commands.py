@@ -5,9 +5,14 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from gym_gui.models.formatting import split_tags
 from gym_gui.models.notices import Notice
-from gym_gui.models.run_status import (
+from gym_gui.services import Services
+from mosaic.client import TrainerClient
+from mosaic.config import build
+from mosaic.config.model import TrainRunConfig
+from mosaic.errors import InvalidConfigError, Problem
+from mosaic.presenting.formatting import split_tags
+from mosaic.presenting.run_status import (
     can_cancel,
     can_delete,
     can_pause,
@@ -16,11 +21,6 @@ from gym_gui.models.run_status import (
     pending_id,
     title_of,
 )
-from gym_gui.services import Services
-from mosaic.client import TrainerClient
-from mosaic.config import build
-from mosaic.config.model import TrainRunConfig
-from mosaic.errors import InvalidConfigError, Problem
 from mosaic.records import RunRecord
 from mosaic.workers.algorithms import worker_of
 from mosaic.workers.discovery import discover

@@ -5,7 +5,6 @@ from qtpy.QtGui import QDesktopServices, QGuiApplication
 
 from gym_gui.actions import rules
 from gym_gui.actions.action import Action
-from gym_gui.models import run_status
 from gym_gui.panels.compare_panel import ComparePanel
 from gym_gui.panels.dialogs import Dialogs
 from gym_gui.panels.runs_panel import RunsPanel
@@ -13,6 +12,7 @@ from gym_gui.presenters.run_archives import RunArchives
 from gym_gui.presenters.run_commands import RunCommands
 from gym_gui.services import Services
 from gym_gui.widgets.qt_types import sure
+from mosaic.presenting import run_status
 
 
 class SelectionCommands:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from gym_gui.models.actors import Actor
-from gym_gui.models.run_status import has_failed
 from gym_gui.tabs.base import RunTab
 from gym_gui.tabs.charts_tab import ChartsTab
 from gym_gui.tabs.details_tab import DetailsTab
@@ -17,6 +16,7 @@ from gym_gui.tabs.replay_tab import ReplayTab
 from gym_gui.tabs.telemetry_tab import TelemetryTab
 from gym_gui.tabs.tensorboard_tab import TensorBoardTab
 from gym_gui.tabs.wandb_tab import WandbTab
+from mosaic.presenting.run_status import has_failed
 from mosaic.records import RunRecord
 
 OVERVIEW, LIVE, TELEMETRY, CHARTS, LOGS = "overview", "live", "telemetry", "charts", "logs"

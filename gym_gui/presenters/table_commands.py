@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from gym_gui.actions import rules
 from gym_gui.actions.action import Action
-from gym_gui.models import run_status
 from gym_gui.models.palette_items import PaletteItem
 from gym_gui.panels.compare_panel import ComparePanel
 from gym_gui.panels.dialogs import Dialogs
@@ -14,6 +13,7 @@ from gym_gui.presenters.tab_registry import LOGS, TENSORBOARD
 from gym_gui.services import Services
 from gym_gui.widgets.command_palette import CommandPalette
 from gym_gui.widgets.controls import ask_name
+from mosaic.presenting import run_status
 
 
 class TableCommands:

@@ -10,13 +10,13 @@ from gym_gui.actions.action import Action
 from gym_gui.actions.binding import ActionBinder
 from gym_gui.models.dock_layouts import LAYOUTS, NOTICES
 from gym_gui.models.palette_items import PaletteItem
-from gym_gui.models.run_status import status_of, title_of
 from gym_gui.models.window_settings import WindowSettings
 from gym_gui.panels.dialogs import Dialogs
 from gym_gui.panels.docks import DockManager
 from gym_gui.panels.runs_panel import RunsPanel
 from gym_gui.services import Services
 from gym_gui.widgets.command_palette import CommandPalette
+from mosaic.presenting.run_status import status_of, title_of
 
 # Ranking more at every letter would be felt; older runs are found with the table's filter.
 _MOST_RUNS = 2000

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from gym_gui.models.run_status import title_of
 from gym_gui.models.series import by_chart
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
 from gym_gui.widgets.chart import seed_key, seed_line
 from gym_gui.widgets.chart_grid import ChartGrid
 from gym_gui.widgets.layouts import column
+from mosaic.presenting.run_status import title_of
 
 
 class ChartsTab(RunTab):

@@ -4,9 +4,7 @@ from qtpy.QtGui import QFontDatabase, QGuiApplication
 from qtpy.QtWidgets import QPlainTextEdit
 
 from gym_gui.background.run_reading import read_failure
-from gym_gui.models import formatting
 from gym_gui.models.failure import Failure
-from gym_gui.models.run_status import one_line, status_of
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
 from gym_gui.widgets.controls import button
@@ -14,6 +12,8 @@ from gym_gui.widgets.labels import label, selectable
 from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.messages import Banner
 from gym_gui.widgets.qt_types import sure
+from mosaic.presenting import formatting
+from mosaic.presenting.run_status import one_line, status_of
 from mosaic.records import RunRecord
 
 

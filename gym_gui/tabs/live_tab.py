@@ -7,7 +7,6 @@ from qtpy.QtGui import QImage
 from qtpy.QtWidgets import QFileDialog, QPushButton
 
 from gym_gui.background.frame_source import FrameSource
-from gym_gui.models import formatting
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
 from gym_gui.widgets.controls import button
@@ -17,6 +16,7 @@ from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.messages import Banner
 from mosaic.fastlane.frame import FrameMetrics
+from mosaic.presenting import formatting
 
 ANALYTICS_BANNER = (
     "CleanRL worker streams metrics via TensorBoard/W&B; live telemetry not available."

@@ -17,7 +17,6 @@ from gym_gui.background.log_reading import (
     page,
 )
 from gym_gui.background.streams import Stream
-from gym_gui.models import formatting
 from gym_gui.models.log_folding import Entry, TracebackFolder
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
@@ -27,6 +26,7 @@ from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.log_view import ERRORS, KEEP_LINES, WARNINGS, LogView
 from gym_gui.widgets.qt_types import sure
 from mosaic.client import TrainerClient
+from mosaic.presenting import formatting
 from mosaic.records import LogChunk
 
 # Appending more in one turn of the event loop would be felt while scrolling.

@@ -11,7 +11,6 @@ from qtpy.QtWidgets import (
 )
 
 from gym_gui.background.run_reading import read_artifacts
-from gym_gui.models import formatting
 from gym_gui.models.optuna_study import Study, read_study
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
@@ -21,6 +20,7 @@ from gym_gui.widgets.layouts import clear, column, row
 from gym_gui.widgets.messages import EmptyState
 from gym_gui.widgets.qt_types import sure
 from mosaic.client import TrainerClient
+from mosaic.presenting import formatting
 
 Cell = float | int | str | None
 

@@ -5,9 +5,7 @@ from collections.abc import Mapping
 
 from qtpy.QtWidgets import QGridLayout
 
-from gym_gui.models import formatting
 from gym_gui.models.evaluation import evaluation_text
-from gym_gui.models.run_status import one_line, status_of, title_of
 from gym_gui.resources import icons
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
@@ -23,6 +21,8 @@ from mosaic.curves.names import (
     RETURN,
     tag_order,
 )
+from mosaic.presenting import formatting
+from mosaic.presenting.run_status import one_line, status_of, title_of
 from mosaic.records import Outcome, RunRecord
 
 _TILES = ("Return", "Episode length", "Steps per second", "Progress", "Time left", "Checkpoint")

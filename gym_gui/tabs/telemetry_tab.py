@@ -8,7 +8,6 @@ from qtpy.QtWidgets import QCheckBox, QHeaderView, QTableWidget, QTableWidgetIte
 
 from gym_gui.background.recordings import step_picture
 from gym_gui.background.streams import Stream
-from gym_gui.models.mind import read_mind
 from gym_gui.models.series import Series
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
@@ -22,6 +21,7 @@ from gym_gui.widgets.mind_view import MindView
 from gym_gui.widgets.player import draw_world
 from gym_gui.widgets.qt_types import sure
 from mosaic.client import TrainerClient
+from mosaic.presenting.mind import read_mind
 from mosaic.records import StepBatch, StepRecord
 
 # Rows of a table widget are costly; everything is in the Replay tab anyway.

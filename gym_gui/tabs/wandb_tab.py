@@ -5,7 +5,6 @@ from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QHeaderView, QTableWidget, QTableWidgetItem
 
 from gym_gui.background.run_reading import read_wandb
-from gym_gui.models import formatting
 from gym_gui.models.wandb_local import WandbSummary
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
@@ -14,6 +13,7 @@ from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.messages import Banner, EmptyState
 from gym_gui.widgets.qt_types import sure
 from gym_gui.widgets.web_view import WebView
+from mosaic.presenting import formatting
 
 # The folder appears once, and its summary when the run ends; neither is urgent.
 _EVERY_MS = 2000

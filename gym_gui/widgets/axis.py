@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pyqtgraph as pg
 
-from gym_gui.models import formatting
+from mosaic.presenting import formatting
 
 
 class ReadableAxis(pg.AxisItem):

@@ -11,7 +11,6 @@ from qtpy.QtCore import QEvent, QPointF, Signal
 from qtpy.QtGui import QColor, QResizeEvent, QShowEvent
 from qtpy.QtWidgets import QToolButton, QVBoxLayout, QWidget
 
-from gym_gui.models import formatting
 from gym_gui.models.series import Floats, Series, drawn_value, smooth
 from gym_gui.resources.theming import ThemeManager
 from gym_gui.widgets.axis import ReadableAxis
@@ -19,6 +18,7 @@ from gym_gui.widgets.chart_bands import BandItems, BandKind, GroupBand
 from gym_gui.widgets.chart_clock import ChartClock
 from mosaic.curves.names import seed_tag
 from mosaic.curves.thinning import thin
+from mosaic.presenting import formatting
 from mosaic.statistics.curves import Curve, band
 
 # About one for each pixel across a wide screen.

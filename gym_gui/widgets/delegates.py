@@ -11,11 +11,11 @@ from qtpy.QtWidgets import (
 )
 
 from gym_gui.models.run_order import Group
-from gym_gui.models.run_status import status_of
 from gym_gui.models.run_table import ROW_ROLE
 from gym_gui.resources import icons
 from gym_gui.resources.theming import ThemeManager
 from gym_gui.widgets.qt_types import sure
+from mosaic.presenting.run_status import status_of
 
 ROW_HEIGHT = 30
 

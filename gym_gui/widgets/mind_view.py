@@ -4,9 +4,9 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QFont
 from qtpy.QtWidgets import QListWidget, QListWidgetItem, QWidget
 
-from gym_gui.models.mind import Mind
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column, framed
+from mosaic.presenting.mind import Mind
 
 
 class MindView(QWidget):

@@ -21,12 +21,12 @@ from support.window_leaks import Holdings, left_since
 
 from gym_gui.app import make_services, prepare
 from gym_gui.main_window import MainWindow
-from gym_gui.models.run_status import is_real
 from gym_gui.models.train_draft import TrainDraft
 from gym_gui.widgets import web_view
 from mosaic.client import TrainerClient
 from mosaic.config.paths import Home
 from mosaic.errors import MosaicError
+from mosaic.presenting.run_status import is_real
 from mosaic.records import RunRecord
 
 # A slot may keep the GUI thread this long on a machine that needs `_REFERENCE_S` for the work of

@@ -11,11 +11,11 @@ from qtpy.QtCore import QEvent
 from qtpy.QtGui import QImage
 from qtpy.QtWidgets import QApplication
 
-from gym_gui.models import formatting
 from gym_gui.models.evaluation import evaluation_text
 from gym_gui.models.series import Series, smooth
 from gym_gui.widgets.chart import Chart, Line, Look
 from gym_gui.widgets.chart_bands import KINDS
+from mosaic.presenting import formatting
 from mosaic.statistics.curves import band
 
 from .conftest import Driver, config_of

@@ -2,7 +2,7 @@
 
 import json
 
-from gym_gui.models.mind import read_mind
+from mosaic.presenting.mind import read_mind
 
 
 def test_a_mind_is_read_from_a_step_and_compared_with_the_last_one() -> None:

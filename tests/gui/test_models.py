@@ -9,7 +9,7 @@ import pytest
 
 from cleanrl_worker.kit.schema import script_names
 from gym_gui.algo_docs import library
-from gym_gui.models import formatting, series
+from gym_gui.models import series
 from gym_gui.models.actors import roster
 from gym_gui.models.artifacts import Manifest, find_artifacts
 from gym_gui.models.config_diff import diff
@@ -28,6 +28,7 @@ from mosaic.config.pipeline import read_header
 from mosaic.config.redaction import redact, redact_text
 from mosaic.config.validation import validate_train_run_config
 from mosaic.curves.thinning import thin
+from mosaic.presenting import formatting
 from mosaic.records import Progress, RunRecord, State
 from mosaic.records.daemon import WorkerInfo
 

@@ -4,8 +4,8 @@ import json
 from typing import TYPE_CHECKING
 
 from gym_gui.background.recordings import Picture, step_picture
-from gym_gui.models.run_status import is_real
 from gym_gui.widgets.player import Player
+from mosaic.presenting.run_status import is_real
 from mosaic.records import StepRecord
 
 if TYPE_CHECKING:
