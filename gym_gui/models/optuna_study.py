@@ -120,6 +120,8 @@ def _from_journal(path: Path) -> Study:
     name, maximise = path.stem, False
     trials: list[Trial] = []
     for entry in _journal_lines(path):
+        # Optuna's numbers: 0 makes a study, 4 a trial, 5 sets a parameter, 6 a state with its
+        # values.
         code = entry.get("op_code")
         if code == 0:
             name = entry.get("study_name", name)

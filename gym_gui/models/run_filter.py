@@ -82,6 +82,7 @@ def compile_filter(
     try:
         words = shlex.split(text)
     except ValueError:
+        # A quote without its end: the filter is still being typed.
         words = text.split()
     terms = [_term(word, names, value_of) for word in words]
     if not terms:

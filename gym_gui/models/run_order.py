@@ -99,10 +99,12 @@ def arrange(
 ) -> list[Row]:
     """The rows to show, sorted by a column; runs of the same `group_of` differ in their seed."""
     chosen = [run for run in runs if fits is None or fits(run)]
+    # Newest first beneath every other order: sorting is stable, so equal values stay like this.
     chosen.sort(key=lambda run: run.created_at, reverse=True)
     if column.key != "created" or not view.descending:
         chosen.sort(key=column.sort, reverse=view.descending)
     if view.pinned:
+        # Last, so that it wins over the column.
         chosen.sort(key=lambda run: run.run_id != view.pinned)
     if view.by_experiment:
         return _grouped(chosen, view, experiment_key)

@@ -34,6 +34,7 @@ class Series:
         self.values = np.concatenate([self.values, np.asarray(values, float)])
         self.walls = np.concatenate([self.walls, np.asarray(walls, float)])
         if len(self.steps) > KEEP_POINTS:
+            # To half of the limit, or each new point would thin the whole curve again.
             kept = thin(self.values, KEEP_POINTS // 2)
             self.steps, self.values, self.walls = (
                 self.steps[kept],

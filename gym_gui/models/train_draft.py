@@ -144,6 +144,7 @@ class TrainDraft:
         for key in list(extras):
             if key in known and extras[key] is not None:
                 setattr(draft, key, extras.pop(key))
+        # What the form has no field for is carried along; a clone would lose it otherwise.
         draft.other_extras = {
             key: value for key, value in extras.items() if value is not None and key != "mode"
         }

@@ -146,6 +146,7 @@ def _machine(home: Home) -> Iterator[Finding]:
     free = hardware.disk_free_mb(root)
     yield Finding("ok" if free > 1000 else "bad", "disk", f"{free:,} MB free at {root}")
     shared = shutil.disk_usage("/dev/shm").free // 2**20 if Path("/dev/shm").exists() else 0
+    # Three frames of the usual size take a few megabytes; less than this is soon used up.
     level = "ok" if shared >= 16 else "note"
     yield Finding(level, "shared memory", f"{shared:,} MB free for live frames")
 
