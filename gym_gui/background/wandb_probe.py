@@ -1,8 +1,8 @@
 """Questions to the outside that may take a while; never asked on the GUI thread."""
 
 import time
-import urllib.error
-import urllib.request
+
+from mosaic.system.web import unreachable
 
 _WANDB = "https://api.wandb.ai/healthz"
 # A firewall that drops packets answers only by silence; longer than this, people give up.
@@ -11,17 +11,9 @@ _LIMIT_S = 8.0
 
 def probe_wandb(proxy: str = "", address: str = _WANDB) -> str:
     """Try to reach W&B and say in a sentence how it went."""
-    handlers = [urllib.request.ProxyHandler({"http": proxy, "https": proxy} if proxy else None)]
-    opener = urllib.request.build_opener(*handlers)
     way = f"through {proxy}" if proxy else "directly"
     begun = time.monotonic()
-    try:
-        with opener.open(address, timeout=_LIMIT_S) as answer:
-            status = answer.status
-    except urllib.error.HTTPError as error:
-        status = error.code
-        error.close()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "reason", error)
+    reason = unreachable(address, _LIMIT_S, {"http": proxy, "https": proxy} if proxy else None)
+    if reason:
         return f"W&B cannot be reached {way}: {reason}. Runs are tracked offline until it can."
-    return f"W&B answers {way} in {(time.monotonic() - begun) * 1000:.0f} ms (status {status})"
+    return f"W&B answers {way} in {(time.monotonic() - begun) * 1000:.0f} ms"

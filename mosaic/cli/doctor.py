@@ -111,21 +111,18 @@ def _workers() -> Iterator[Finding]:
 
 def _connections() -> Iterator[Finding]:
     """Whether the host of Weights & Biases answers, directly or through a proxy."""
-    import urllib.error
-    import urllib.request
+    from urllib.request import getproxies
+
+    from mosaic.system.web import unreachable
 
     address = os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")
-    proxies = urllib.request.getproxies()
+    proxies = getproxies()
     way = f"through {proxies['https']}" if "https" in proxies else "directly"
-    try:
-        urllib.request.urlopen(urllib.request.Request(address, method="HEAD"), timeout=_PROBE_S)
-    except urllib.error.HTTPError:
-        # Any answer of the host is an answer.
-        pass
-    except (OSError, ValueError) as error:
-        yield Finding("note", "W&B", f"{address} does not answer {way}: {error}; runs stay offline")
-        return
-    yield Finding("ok", "W&B", f"{address} answers {way}")
+    reason = unreachable(address, _PROBE_S)
+    if reason:
+        yield Finding("note", "W&B", f"no answer {way} from {reason}; runs stay offline")
+    else:
+        yield Finding("ok", "W&B", f"{address} answers {way}")
 
 
 def _module_exists(module: str) -> bool:

@@ -1,1 +1,1 @@
-"""The operating system, seen once: processes and files that are written whole."""
+"""The operating system, seen once: processes, files that are written whole, hosts that answer."""

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import sys
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from queue import Full, Queue
 from typing import Protocol, TypeVar, cast
 
 from cleanrl_worker.kit.bridge import Bridge
+from mosaic.system.web import unreachable
 
 # More than a run logs while W&B finds out whether its host can be reached.
 _MOST_WAITING = 100_000
@@ -106,7 +104,7 @@ def init_or_offline(
         if not os.environ.get("WANDB_API_KEY"):
             _tell_offline(bridge, "no key is known; set WANDB_API_KEY, or run `wandb sync` later")
         return init(**options)
-    if reason := unreachable():
+    if reason := _host_problem():
         _tell_offline(bridge, reason)
         return init(**{**options, "mode": "offline"})
     try:
@@ -118,26 +116,15 @@ def init_or_offline(
         return init(**{**options, "mode": "offline", "id": run_id})
 
 
-def unreachable() -> str:
+def _host_problem() -> str:
     """Why W&B's host does not answer; empty when it does."""
-    url = os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")
     proxies = {
         scheme: address
         for scheme in ("http", "https")
         if (address := os.environ.get(f"WANDB_{scheme.upper()}_PROXY"))
     }
-    handlers = [urllib.request.ProxyHandler(proxies)] if proxies else []
-    try:
-        opener = urllib.request.build_opener(*handlers)
-        opener.open(url, timeout=_seconds("WANDB_INIT_TIMEOUT")).close()
-    except urllib.error.HTTPError as answer:
-        # A refusal is an answer too, unless it is a proxy that cannot get through.
-        gone = answer.code in (407, 502, 503, 504)
-        answer.close()
-        return f"{url}: {answer}" if gone else ""
-    except (OSError, ValueError, http.client.HTTPException) as error:
-        return f"{url}: {error}"
-    return ""
+    url = os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")
+    return unreachable(url, _seconds("WANDB_INIT_TIMEOUT"), proxies or None)
 
 
 def _tell_offline(bridge: Bridge, error: str) -> None:
