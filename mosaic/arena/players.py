@@ -17,6 +17,7 @@ from mosaic.config import build
 from mosaic.config.suggest import did_you_mean
 from mosaic.errors import InvalidArgumentError, MosaicError
 from mosaic.records import RunRecord
+from mosaic.records.run import Outcome
 from mosaic.workers.algorithms import worker_for
 
 RUN, MODEL = "run:", "llm:"
@@ -90,7 +91,8 @@ def collect(trainer: TrainerClient, agent: str, record: RunRecord, match: Match)
     Raises:
         MosaicError: The run failed, or has nothing to show.
     """
-    if not record.completed and not agent.startswith(RUN):
+    played = record.completed or record.outcome is Outcome.BUDGET
+    if not played and not agent.startswith(RUN):
         raise MosaicError(f"{agent}: run {record.run_id} ended {record.outcome}: {record.reason}")
     names = {file.path for file in trainer.files(record.run_id, recursive=True)}
     if _SUMMARY in names:

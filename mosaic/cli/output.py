@@ -33,6 +33,7 @@ OUTCOME_STYLES = {
     "failed": "bold red",
     "cancelled": "yellow",
     "time_limit": "yellow",
+    "budget": "yellow",
     "lost": "bold red",
     "interrupted": "yellow",
     "damaged": "bold red",

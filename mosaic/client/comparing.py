@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas
 
 # A run that was stopped by its time limit did what it was asked to do.
-_DONE = frozenset({Outcome.COMPLETED, Outcome.TIME_LIMIT})
+_DONE = frozenset({Outcome.COMPLETED, Outcome.TIME_LIMIT, Outcome.BUDGET})
 RETURN_CURVE = TAGS[RETURN]
 
 

@@ -37,6 +37,7 @@ _ENDED = {
     Outcome.FAILED: Status("Failed", "cross", "danger", 5),
     Outcome.CANCELLED: Status("Cancelled", "stop", "muted", 7),
     Outcome.TIME_LIMIT: Status("Time limit", "clock", "warning", 7),
+    Outcome.BUDGET: Status("Budget spent", "clock", "warning", 7),
     Outcome.LOST: Status("Lost", "question", "danger", 5),
     Outcome.INTERRUPTED: Status("Interrupted", "stop", "warning", 7),
     Outcome.DAMAGED: Status("Damaged", "warning", "danger", 5),
@@ -45,7 +46,7 @@ _UNKNOWN = Status("Ended", "stop", "muted", 8)
 _PENDING = Status("Sending …", "clock", "muted", 0)
 _STALLED = Status("Stalled", "warning", "warning", 0)
 _STOPPING = Status("Stopping", "stop", "warning", 0)
-_GONE_WRONG = (Outcome.FAILED, Outcome.LOST, Outcome.TIME_LIMIT, Outcome.DAMAGED)
+_GONE_WRONG = (Outcome.FAILED, Outcome.LOST, Outcome.TIME_LIMIT, Outcome.BUDGET, Outcome.DAMAGED)
 
 
 def status_of(run: RunRecord) -> Status:

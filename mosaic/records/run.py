@@ -32,6 +32,8 @@ class Outcome(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
     TIME_LIMIT = "time_limit"
+    # The worker ended in good order because it may not spend more: tokens, dollars or minutes.
+    BUDGET = "budget"
     LOST = "lost"
     INTERRUPTED = "interrupted"
     # Not how it ended, but all that can be said: what it left makes no sense.
@@ -104,7 +106,8 @@ class RunRecord(Record):
     state: Annotated[State, "INIT, HSHK, RDY, EXEC, PAUSE, FAULT or TERM; see below."] = State.INIT
     outcome: Annotated[
         Outcome | None,
-        "Set in TERM: completed, failed, cancelled, time_limit, lost, interrupted or damaged.",
+        "Set in TERM: completed, failed, cancelled, time_limit, budget, lost, interrupted or "
+        "damaged.",
     ] = None
     reason: Annotated[str | None, "One sentence on why it ended, is in FAULT or is stalled."] = None
     wait_reason: Annotated[

@@ -54,6 +54,11 @@ class RunDirectory:
         return self.path / "exit.json"
 
     @property
+    def stop_asked(self) -> Path:
+        """Tells the supervisor of a worker that is started again after a kill to leave it dead."""
+        return self.path / "stop-asked"
+
+    @property
     def imported(self) -> Path:
         """There in a run that came from another home, where its idempotency key was spent."""
         return self.path / "imported.json"

@@ -14,7 +14,7 @@ from mosaic.sweep.space import Space, space_from_dict, space_to_dict
 
 SCHEMA_VERSION = 1
 SAMPLERS, PRUNERS = ("tpe", "random", "grid"), ("median", "none")
-_DONE = frozenset({Outcome.COMPLETED, Outcome.TIME_LIMIT})
+_DONE = frozenset({Outcome.COMPLETED, Outcome.TIME_LIMIT, Outcome.BUDGET})
 # Two failures may be bad luck of the proposals; three in a row from the start are not.
 _HOPELESS_AFTER = 3
 

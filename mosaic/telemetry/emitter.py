@@ -188,6 +188,13 @@ class TelemetryEmitter:
         """Why records are not being delivered right now; empty when they are."""
         return next((line.trouble for line in self._lines if line.trouble), "")
 
+    def known(self, kind: Kind) -> int:
+        """How many records of the run's earlier processes are safe; asked before the first one.
+
+        A worker that was killed and repeats itself from the start leaves out so many.
+        """
+        return self._outboxes[kind].last_seq
+
     def stats(self) -> dict[str, OutboxStats]:
         """Taken, dropped, spooled and waited, by stream."""
         return {kind.value: outbox.stats for kind, outbox in self._outboxes.items()}

@@ -83,6 +83,12 @@ class Outbox:
         self.starved = False
         self.stats = OutboxStats()
 
+    @property
+    def last_seq(self) -> int:
+        """The number of the newest record, from this process or from one before it."""
+        with self._change:
+            return self._seq
+
     def put(self, record: Record, important: bool = False) -> bool:
         """Queue a record; False when it is too large or the policy dropped it.
 

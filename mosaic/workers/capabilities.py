@@ -29,6 +29,8 @@ class WorkerCapabilities:
         provides_fast_analytics: It lives in the analytics lane (TensorBoard and its kind).
         supports_pause: It obeys PAUSE and RESUME on the control stream.
         supports_checkpointing: It writes checkpoints a later run can continue from.
+        restarts_after_kill: A worker that is killed is started again within its run, with the
+            same command and `MOSAIC_RESTARTS` set: it continues from what it has written.
         own_variables: Environment variables by which its processes find each other. They are
             never inherited from the daemon, and no run may set them.
         warm_modules: Heavy modules a warm-start process may import for it.
@@ -60,6 +62,7 @@ class WorkerCapabilities:
     max_agents: int = 1
     supports_checkpointing: bool = False
     supports_pause: bool = False
+    restarts_after_kill: bool = False
     requires_gpu: bool = False
     requires_live_telemetry: bool = False
     provides_fast_analytics: bool = False

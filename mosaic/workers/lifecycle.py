@@ -70,11 +70,12 @@ class LifecycleEmitter:
         lost: How many lines could not be written at all.
     """
 
-    def __init__(self, run_id: str, descriptor: int | None = None) -> None:
+    def __init__(self, run_id: str, descriptor: int | None = None, after: int = 0) -> None:
+        """Begin after the line with number `after`, the last of a process that was killed."""
         self._run_id = run_id
         self._descriptor = sys.stdout.fileno() if descriptor is None else descriptor
         self._lock = threading.Lock()
-        self._seq = 0
+        self._seq = after
         self._metrics_at = -math.inf
         self._held: dict[str, _Number] = {}
         self._unsaid_step: int | None = None
@@ -82,7 +83,8 @@ class LifecycleEmitter:
         self._marks = Marks()
         self._unsaid: deque[_Word] = deque()
         self._refused = ""
-        self._torn = False
+        # A process that was killed may have left half a line.
+        self._torn = after > 0
         self._untold = 0
         self.lost = 0
 
@@ -274,6 +276,12 @@ def parse_line(line: bytes, run_id: str, after_seq: int) -> LifecycleLine | Quar
     except (ValueError, RecursionError) as error:
         return QuarantinedLine(f"not valid JSON: {error}")
     return _checked(document, run_id, after_seq)
+
+
+def last_number(log: bytes, run_id: str) -> int:
+    """The number of the last whole line of ours in a log; 0 when there is none."""
+    parsed = (parse_line(line, run_id, 0) for line in log.split(b"\n"))
+    return max((line.seq for line in parsed if isinstance(line, LifecycleLine)), default=0)
 
 
 def _checked(

@@ -23,12 +23,15 @@ from typing import Any
 
 from mosaic.errors import HandshakeRefusedError
 from mosaic.runs.disk import forgive_full_disks
+from mosaic.runs.opening import read_end
 from mosaic.workers.handshake import WorkerSession
-from mosaic.workers.lifecycle import HEARTBEAT_S, LifecycleEmitter
+from mosaic.workers.lifecycle import HEARTBEAT_S, LifecycleEmitter, last_number
 
 EXIT_FAILED = 1
 EXIT_REFUSED = 2
 EXIT_TERMINATED = 128 + signal.SIGTERM
+# A heartbeat comes every few seconds: among so many bytes there is one, whatever else is printed.
+_LAST_LINES = 4 << 20
 
 
 class WorkerProcess:
@@ -37,6 +40,7 @@ class WorkerProcess:
     Attributes:
         config: The worker's own fields from the config file.
         run_dir: Where everything it produces goes.
+        restarts: How often this run's worker was killed and started again.
         emit: The lifecycle channel.
     """
 
@@ -44,7 +48,8 @@ class WorkerProcess:
         self.config = config
         self.run_id = run_id
         self.run_dir = run_dir
-        self.emit = LifecycleEmitter(run_id)
+        self.restarts = int(os.environ.get("MOSAIC_RESTARTS", "0"))
+        self.emit = LifecycleEmitter(run_id, after=self._said_so_far())
         self.session: WorkerSession | None = None
         self._stop = threading.Event()
         self._not_paused = threading.Event()
@@ -143,6 +148,12 @@ class WorkerProcess:
             return EXIT_TERMINATED
         self.emit.run_completed()
         return 0
+
+    def _said_so_far(self) -> int:
+        """The number of the last line before this process was started again."""
+        if not self.restarts:
+            return 0
+        return last_number(read_end(self.run_dir, "logs/stdout.log", _LAST_LINES), self.run_id)
 
     def _connect(self, target: str, worker_kind: str, capabilities: dict[str, Any]) -> None:
         try:

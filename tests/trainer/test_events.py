@@ -61,6 +61,7 @@ OLD_LOG: list[tuple[str, dict[str, Any]]] = [
     ("stalled", {"detail": "no sign of life for 61 s"}),
     ("recovered", {}),
     ("adopted", {"epoch": 3}),
+    ("worker_restarted", {"pid": 4711}),
     ("checkpoint_saved", {"path": "checkpoints/a", "step": 7, "sha256": "0", "kind": "full"}),
     ("stop_requested", {"outcome": "cancelled", "reason": "by hand", "kill_at_mono": 9}),
     ("failure_reported", {"reason": "terminated", "hint": ""}),

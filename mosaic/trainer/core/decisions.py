@@ -35,6 +35,7 @@ from mosaic.trainer.core.events import (
     Started,
     StopAsked,
     WorkerNoted,
+    WorkerRestarted,
     WorkerSpawned,
 )
 from mosaic.trainer.core.instructions import (
@@ -237,7 +238,8 @@ def _registered(run: Run, stimulus: WorkerRegistered) -> Decision:
 
 def _spawned(run: Run, stimulus: Spawned) -> Decision:
     if run.state is not State.INIT:
-        return NOTHING
+        killed = run.state in WITH_PROCESS and stimulus.pid != run.pid
+        return Decision((WorkerRestarted(stimulus.pid),)) if killed else NOTHING
     # Cancelled while it was being launched: now there is a group to signal.
     instructions = (SignalGroup(signal.SIGTERM),) if run.stopping else ()
     return Decision((WorkerSpawned(stimulus.supervisor_pid, stimulus.pid),), instructions)

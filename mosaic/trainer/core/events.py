@@ -77,6 +77,14 @@ class WorkerSpawned:
 
 
 @value
+class WorkerRestarted:
+    """The worker was killed, and its supervisor has started it again."""
+
+    kind: ClassVar = "worker_restarted"
+    pid: int
+
+
+@value
 class Registered:
     """The handshake succeeded."""
 
@@ -288,6 +296,7 @@ RunEvent = (
     | SlotsReserved
     | LaunchTakenBack
     | WorkerSpawned
+    | WorkerRestarted
     | Registered
     | Started
     | PauseAsked

@@ -43,6 +43,7 @@ from mosaic.trainer.core.events import (
     StopAsked,
     Submitted,
     WorkerNoted,
+    WorkerRestarted,
     WorkerSpawned,
 )
 from mosaic.trainer.core.value import value
@@ -145,6 +146,7 @@ class Run:
     stop_reason: str = ""
     kill_at_mono: float = 0.0
     completion_seen: bool = False
+    budget_spent: str = ""
     failure_reported: str = ""
     exit_code: int | None = None
     exit_signal: int | None = None
@@ -235,6 +237,8 @@ def _fold(run: Run, event: Event) -> Run:
             return replace(run, slots=())
         case WorkerSpawned() as what:
             return _spawned(run, what, event.mono)
+        case WorkerRestarted() as what:
+            return replace(run, pid=what.pid)
         case Registered() as what:
             # A worker that registers again, with a restarted daemon, keeps its state.
             state = State.RDY if run.state is State.HSHK else run.state
@@ -256,8 +260,8 @@ def _fold(run: Run, event: Event) -> Run:
             return replace(run, stalled=False, reason="")
         case AdoptedByDaemon() as what:
             return replace(run, epoch=what.epoch)
-        case CompletionReported():
-            return replace(run, completion_seen=True)
+        case CompletionReported() as what:
+            return replace(run, completion_seen=True, budget_spent=_budget_spent(what))
         case FailureReported() as what:
             return replace(run, failure_reported=what.reason)
         case WorkerNoted():
@@ -272,6 +276,13 @@ def _fold(run: Run, event: Event) -> Run:
             return replace(run, deleted=True)
         case Restored():
             return replace(run, deleted=False)
+
+
+def _budget_spent(what: CompletionReported) -> str:
+    """Which budget ended the run, as its worker says it; empty for one that has done its work."""
+    summary = what.said.get("summary")
+    said = summary.get("budget") if isinstance(summary, dict) else ""
+    return said if isinstance(said, str) else ""
 
 
 def _submitted(run: Run, what: Submitted, at: float) -> Run:

@@ -33,7 +33,7 @@ class LaunchFailed:
 
 @value
 class Spawned:
-    """The supervisor wrote down the worker's process."""
+    """The supervisor wrote down the worker's process: the first one, or another after a kill."""
 
     supervisor_pid: int
     pid: int

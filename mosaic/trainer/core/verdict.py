@@ -12,7 +12,7 @@ def verdict(run: Run, end: ProcessEnded) -> tuple[Outcome, str]:
     # Before `stopping`: a run that finished while its cancellation was on the way has finished.
     finished = end.code == 0 and run.completion_seen
     if finished and run.state is not State.FAULT:
-        return Outcome.COMPLETED, ""
+        return (Outcome.BUDGET, run.budget_spent) if run.budget_spent else (Outcome.COMPLETED, "")
     if run.stopping:
         return Outcome(run.stopping), run.stop_reason
     if run.state is State.FAULT and not run.completion_seen:

@@ -21,6 +21,9 @@ class ControlStreams:
         self._queues[run.run_id] = commands
         if run.pausing and not run.resuming and run.state is State.EXEC:
             commands.put_nowait("pause")
+        # A worker that was killed in its pause and started again knows nothing of it.
+        if run.state is State.PAUSE and not run.resuming and not run.pause_by_signal:
+            commands.put_nowait("pause")
         if run.resuming and run.slots and not run.pause_by_signal:
             commands.put_nowait("resume")
         if run.checkpointing:

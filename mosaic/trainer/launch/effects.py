@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 
 from mosaic.config.paths import Home
 from mosaic.config.secrets import REFERENCE_PREFIX, SecretStore
@@ -81,8 +82,11 @@ class Effects:
             case PreventStart():
                 launch.prevent_start(RunDirectory(self._home.run_dir(run.run_id)))
             case SignalGroup():
+                if instruction.number == signal.SIGTERM:
+                    self._leave_it_dead(run)
                 _signal(run, watch, instruction.number)
             case KillEverything():
+                self._leave_it_dead(run)
                 # The group first, in one stroke; then what has left it. Only the supervisor is
                 # spared: it writes down how the worker ended.
                 _signal(run, watch, signal.SIGKILL)
@@ -97,6 +101,19 @@ class Effects:
                 move(self._home.run_dir(run.run_id), self._home.trash / run.run_id)
             case MoveBack():
                 move(self._home.trash / run.run_id, self._home.run_dir(run.run_id))
+
+    def _leave_it_dead(self, run: Run) -> None:
+        """Keep the supervisor from starting a worker again that is about to be killed."""
+        # Before the signal: the supervisor looks for the mark after it has written down a new
+        # worker, so that either it sees the mark or the signal finds that worker.
+        if self._restarts(run):
+            with suppress(OSError):  # on a full disk the next signal ends the new worker too
+                RunDirectory(self._home.run_dir(run.run_id)).stop_asked.touch()
+
+    def _restarts(self, run: Run) -> int:
+        known = self._workers.get(run.worker)
+        worker = known.capabilities if known else None
+        return launch.MOST_RESTARTS if worker and worker.restarts_after_kill else 0
 
     def preflight(self, run: Run) -> str:
         """Why a run cannot be started at all, with the fix; empty when it can."""
@@ -125,6 +142,7 @@ class Effects:
                 variables,
                 self._settings.worker_variables,
                 own_variables(self._workers.values()),
+                self._restarts(run),
             )
             await self._executor.launch(spec, modules)
         except (OSError, MosaicError) as error:
@@ -161,7 +179,11 @@ def _kill_escaped(watch: Watch | None, supervisor: frozenset[int]) -> None:
 
 def _signal(run: Run, watch: Watch | None, number: int) -> None:
     """Signal the group, if it is still ours."""
-    key = watch.worker_key() if watch else None
+    if watch is None:
+        return
+    # Asked first because it finds a worker that was started again since the last turn.
+    watch.anyone_alive()
+    key = watch.worker_key()
     if key is None:
         return
     ours = processes.is_alive(key) or any(

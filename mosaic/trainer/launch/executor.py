@@ -15,7 +15,11 @@ from mosaic.trainer.launch.warm import WarmProcesses
 
 @dataclass(frozen=True)
 class LaunchSpec:
-    """Everything a supervisor needs. `env` may hold secrets: it is never written to disk."""
+    """Everything a supervisor needs. `env` may hold secrets: it is never written to disk.
+
+    Attributes:
+        restarts: How often a worker that is killed is started again.
+    """
 
     run_id: str
     run_dir: Path
@@ -23,6 +27,7 @@ class LaunchSpec:
     env: dict[str, str]
     cwd: Path
     boot_id: str
+    restarts: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """As sent to a supervisor."""
@@ -33,6 +38,7 @@ class LaunchSpec:
             "env": self.env,
             "cwd": str(self.cwd),
             "boot_id": self.boot_id,
+            "restarts": self.restarts,
         }
 
 

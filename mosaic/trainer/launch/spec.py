@@ -21,6 +21,9 @@ from mosaic.workers.discovery import DiscoveredWorker
 
 # What a worker must not inherit from the shell in which the daemon was started.
 _PRIVATE_PREFIXES = ("MOSAIC_",)
+# Whoever kills a worker again and again means it, and one that breaks on its own records would
+# break each time.
+MOST_RESTARTS = 5
 _NEVER_INHERITED = frozenset({"WANDB_API_KEY"})
 
 
@@ -32,6 +35,7 @@ def build_spec(
     environment: Mapping[str, str],
     defaults: Mapping[str, str],
     private: frozenset[str],
+    restarts: int = 0,
 ) -> LaunchSpec:
     """Everything the supervisor needs to start a run.
 
@@ -43,6 +47,7 @@ def build_spec(
         environment: Extra variables of the run's own config.
         defaults: Variables of the settings, for a worker that inherits no such variable.
         private: Variables of the daemon's environment that no worker inherits.
+        restarts: How often its worker is started again after a kill.
     """
     run_dir = home.run_dir(run.run_id)
     config = home.configs / f"worker-{run.run_id}.json"
@@ -75,6 +80,7 @@ def build_spec(
         env=env,
         cwd=run_dir,
         boot_id=boot_id(),
+        restarts=restarts,
     )
 
 

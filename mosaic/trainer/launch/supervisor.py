@@ -4,7 +4,8 @@ Standard library only, and run by path, so that it starts in milliseconds. It le
 its own, adopts every descendant of the worker that loses its parent (sub-reaper), and holds a
 lock for as long as it lives, so that a run can never have two of them. The order of its writes is
 the protocol: `supervisor.json` before the worker's first instruction, `exit.json` only when the
-worker and all it left behind are dead.
+worker and all it left behind are dead. A worker that says that it can is started again after a
+kill, a few times, in the same run.
 
 The worker's environment arrives on standard input and is never written anywhere.
 """
@@ -45,7 +46,7 @@ def supervise(spec: Spec, become_worker: Callable[[Spec], NoReturn]) -> int:
     """Start the worker of `spec`, wait for its end, write it down.
 
     Args:
-        spec: `run_id`, `run_dir`, `argv`, `env`, `cwd`, `boot_id`.
+        spec: `run_id`, `run_dir`, `argv`, `env`, `cwd`, `boot_id`, `restarts`.
         become_worker: Turns the forked child into the worker; never returns.
 
     Returns:
@@ -61,9 +62,17 @@ def supervise(spec: Spec, become_worker: Callable[[Spec], NoReturn]) -> int:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     # The kernel's counter is for the whole machine; only its growth during this run says anything.
     memory_kills = _memory_kills()
-    pid, failed = _start(spec, become_worker, lock)
-    status, usage = _wait_for(pid)
-    stragglers = _end_descendants(pid)
+    stragglers, restarts = 0, 0
+    while True:
+        pid, failed = _start(spec, become_worker, lock)
+        status, usage = _wait_for(pid)
+        stragglers += _end_descendants(pid)
+        out_of_memory = os.WIFSIGNALED(status) and _memory_kills() > memory_kills
+        if out_of_memory or restarts == spec["restarts"] or not _was_killed(status, run_dir):
+            break
+        failed()
+        restarts += 1
+        spec["env"]["MOSAIC_RESTARTS"] = str(restarts)
     end = {
         "run_id": spec["run_id"],
         "code": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
@@ -71,7 +80,8 @@ def supervise(spec: Spec, become_worker: Callable[[Spec], NoReturn]) -> int:
         "finished_at": time.time(),
         "finished_mono": time.monotonic(),
         "stragglers": stragglers,
-        "out_of_memory": os.WIFSIGNALED(status) and _memory_kills() > memory_kills,
+        "restarts": restarts,
+        "out_of_memory": out_of_memory,
         # Read last: a warm worker and its children keep their ends open while they live.
         "error": failed(),
         "usage": {
@@ -87,6 +97,17 @@ def supervise(spec: Spec, become_worker: Callable[[Spec], NoReturn]) -> int:
 def exec_worker(spec: Spec) -> NoReturn:
     """Become the worker by starting its program."""
     os.execvpe(spec["argv"][0], spec["argv"], spec["env"])
+
+
+def _was_killed(status: int, run_dir: str) -> bool:
+    """Whether a worker died of a signal that nobody sent to end its run."""
+    if not os.WIFSIGNALED(status) or os.WTERMSIG(status) in _IGNORED:
+        return False
+    return not _stop_asked(run_dir)
+
+
+def _stop_asked(run_dir: str) -> bool:
+    return os.path.exists(os.path.join(run_dir, "stop-asked"))
 
 
 def _has_begun_or_ended(run_dir: str) -> bool:
@@ -140,10 +161,13 @@ def _start(
     # A worker that is held back for want of room has not begun, so its run only waits.
     record = os.path.join(spec["run_dir"], "supervisor.json")
     _patiently(lambda: _write_json(record, identity))
-    try:
-        os.write(go_write, b"go")
-    except BrokenPipeError:  # killed before it began; its status is waited for as any other
-        pass
+    # A worker that is started again after its run was cancelled would play until it is killed. The
+    # daemon leaves its mark before it signals, so one of the two sees the other.
+    if not _stop_asked(spec["run_dir"]):
+        try:
+            os.write(go_write, b"go")
+        except BrokenPipeError:  # killed before it began; its status is waited for as any other
+            pass
     os.close(go_write)
 
     def failure() -> str:

@@ -123,7 +123,11 @@ class Watch:
 
     def anyone_alive(self) -> bool:
         """Whether the worker or its supervisor runs."""
-        self.worker_key()
+        key = self.worker_key()
+        if key is not None and is_alive(key):
+            return True
+        # A worker that was killed may have been started again by its supervisor.
+        self.keys = process_keys(self.directory) or self.keys
         return any(is_alive(key) for key in self.keys)
 
 
@@ -195,6 +199,8 @@ def observe(run: Run, watch: Watch, settings: Settings, now: Now) -> Iterator[St
 
 def _launch_news(run: Run, watch: Watch, now: Now) -> Iterator[Stimulus]:
     if not run.launching:
+        if run.pid and watch.keys and watch.keys[0].pid != run.pid:
+            yield Spawned(run.supervisor_pid, watch.keys[0].pid)
         return
     ended = read_document(watch.directory.exit)
     if ended and ended.get("error"):

@@ -24,6 +24,7 @@ def get_worker_metadata() -> WorkerCapabilities:
         action_spaces=("discrete", "continuous", "multi_discrete"),
         supports_checkpointing=True,
         supports_pause=True,
+        restarts_after_kill=True,
         requires_live_telemetry=True,
         modes=("train", "resume_training", "arena"),
         estimated_memory_mb=300,

@@ -27,6 +27,7 @@ from llm_worker.process import LlmProcess
 from llm_worker.settings import Settings
 from mosaic.curves.names import LAST_EPISODES, SPEED
 from mosaic.errors import SecretError
+from mosaic.telemetry.records import Kind
 from mosaic.workers import resolve_secret
 
 # The mark that a run can be continued is written at most this often; the records themselves are
@@ -51,6 +52,10 @@ class Reporter:
         self._began = time.monotonic()
         self._marked = float("-inf")
         self._last: tuple[int, int] = (0, 0)
+        # After a kill the same run takes its recorded steps again: the daemon has these already.
+        told = process.telemetry
+        self._told_steps = told.known(Kind.STEPS) if told is not None else 0
+        self._told_episodes = told.known(Kind.EPISODES) if told is not None else 0
 
     def goes_on(self) -> bool:
         """Whether to take another step; waits while paused."""
@@ -63,6 +68,8 @@ class Reporter:
         self._tokens += record.tokens_in + record.tokens_out
         known = self._cost is not None and record.cost is not None
         self._cost = (self._cost or 0.0) + (record.cost or 0.0) if known else None
+        if self._steps <= self._told_steps:
+            return
         if self._process.telemetry is not None:
             self._process.telemetry.step(
                 episode=record.episode,
@@ -81,7 +88,8 @@ class Reporter:
 
     def ended(self, episode: EpisodeResult) -> None:
         """An episode is over."""
-        if self._process.telemetry is not None:
+        told = episode.episode < self._told_episodes
+        if self._process.telemetry is not None and not told:
             self._process.telemetry.episode(
                 episode=episode.episode,
                 length=episode.steps,
@@ -96,7 +104,8 @@ class Reporter:
         self._lengths = [*self._lengths, episode.steps][-LAST_EPISODES:]
         if episode.success is not None:
             self._wins = [*self._wins, episode.success][-LAST_EPISODES:]
-        self._metrics(episode.episode + 1)
+        if not told:
+            self._metrics(episode.episode + 1)
 
     def save(self) -> None:
         """Mark that the run can be continued from here."""
@@ -133,8 +142,11 @@ def play(process: LlmProcess, settings: Settings) -> None:
     model = find_model(settings.model, settings.price_in, settings.price_out)
     log = process.run_dir / FOLDER / "server.log"
     reporter = Reporter(process, records, settings)
-    # Before the first request: what is paid for from here on can be continued.
-    reporter.save()
+    if process.restarts:
+        process.emit.note("note", {"text": _started_again(process.restarts, len(records.done))})
+    else:
+        # Before the first request: what is paid for from here on can be continued.
+        reporter.save()
     try:
         with _client(settings, model, log, lambda: not process.stopping) as client:
             try:
@@ -163,6 +175,10 @@ def play(process: LlmProcess, settings: Settings) -> None:
     finally:
         records.close()
         world.close()
+
+
+def _started_again(restarts: int, steps: int) -> str:
+    return f"the worker was killed and started again ({restarts}); {steps} steps are taken again"
 
 
 def preview(settings: Settings) -> str:
