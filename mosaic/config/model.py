@@ -112,6 +112,7 @@ class Extras(BaseModel):
     eval_episodes: Annotated[int, Field(ge=1)] = 10
     eval_max_steps: Annotated[int | None, Field(ge=0)] = None
     eval_sample: bool = False
+    eval_each_seed: bool = False
     eval_policy_seed: Annotated[int | None, Field(ge=0)] = None
     gamma: Annotated[float | None, Field(ge=0, le=1)] = None
     repeat: bool = False

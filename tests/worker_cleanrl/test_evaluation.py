@@ -76,6 +76,23 @@ def test_the_same_seed_gives_the_same_episodes_and_steps_can_be_limited(
     assert (summary["returns"], summary["episodes_cut"]) == ([5.0] * 3, 3)
 
 
+def test_each_episode_can_have_a_seed_that_other_agents_play_too(
+    trained: Path, tmp_path: Path
+) -> None:
+    """With `eval_each_seed` an episode depends on its own seed, not on those before it."""
+    found = {}
+    for first, episodes in ((5, 3), (6, 2)):
+        config = tmp_path / f"{first}.json"
+        extras = {"mode": "policy_eval", "policy_path": str(trained), "eval_each_seed": True}
+        config.write_text(json.dumps({"extras": extras, "seed": first}))
+        run_dir = tmp_path / str(first)
+        harness.run(run_dir, "--config", str(config), "--episodes", str(episodes))
+        summary = json.loads((run_dir / "eval_summary.json").read_text())
+        found[first] = dict(zip(summary["seeds"], summary["returns"], strict=True))
+    assert list(found[5]) == [5, 6, 7]
+    assert {seed: found[5][seed] for seed in (6, 7)} == found[6]
+
+
 def test_repeating_goes_on_until_stopped_and_keeps_what_it_saw(
     trained: Path, tmp_path: Path
 ) -> None:

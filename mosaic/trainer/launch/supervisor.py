@@ -68,7 +68,7 @@ def supervise(spec: Spec, become_worker: Callable[[Spec], NoReturn]) -> int:
         status, usage = _wait_for(pid)
         stragglers += _end_descendants(pid)
         out_of_memory = os.WIFSIGNALED(status) and _memory_kills() > memory_kills
-        if out_of_memory or restarts == spec["restarts"] or not _was_killed(status, run_dir):
+        if out_of_memory or restarts == spec.get("restarts", 0) or not _was_killed(status, run_dir):
             break
         failed()
         restarts += 1

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import tempfile
 from collections.abc import Mapping
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 
 from llm_worker.settings import Settings
+from mosaic.workers.dry_run import by_command
 
 ALGORITHM = "llm"
 TOY_TEXT = ("FrozenLake-v1", "FrozenLake8x8-v1", "Taxi-v4", "CliffWalking-v1", "Blackjack-v1")
@@ -71,18 +67,7 @@ def environments() -> list[dict[str, str]]:
 
 def dry_run(config: Mapping[str, object]) -> tuple[bool, str]:
     """Check a configuration and ask the model server, in a process of its own: (fits, text)."""
-    with tempfile.TemporaryDirectory(prefix="mosaic-dry-run-") as folder:
-        path = Path(folder) / "config.json"
-        path.write_text(json.dumps(dict(config)))
-        done = subprocess.run(
-            [sys.executable, "-m", "llm_worker.cli", "--config", str(path), "--dry-run"],
-            capture_output=True,
-            text=True,
-            timeout=_DRY_RUN_LIMIT_S,
-            check=False,
-            cwd=folder,
-        )
-    return done.returncode == 0, (done.stdout + done.stderr).strip()
+    return by_command("llm_worker.cli", config, _DRY_RUN_LIMIT_S)
 
 
 def _argument(name: str, item: FieldInfo) -> dict[str, object]:

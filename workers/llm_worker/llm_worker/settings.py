@@ -33,9 +33,9 @@ class Settings(BaseModel):
     model: Annotated[
         str,
         Field(
-            description="embedded, embedded:FILE.gguf, llamacpp:NAME, ollama:NAME, vllm:NAME, "
-            "openai:NAME, openrouter:NAME, random, bot, or the URL of an OpenAI-compatible server, "
-            "http://HOST:PORT/v1#NAME"
+            description="embedded, embedded:FILE.gguf, smollm2, llamacpp:NAME, ollama:NAME, "
+            "vllm:NAME, openai:NAME, openrouter:NAME, random, bot, or the URL of an "
+            "OpenAI-compatible server, http://HOST:PORT/v1#NAME"
         ),
     ] = "embedded"
     api_key: Annotated[str, Field(description="the server's key; kept in the secret store")] = ""

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
+from mosaic.workers.dry_run import by_command
 from spade_bdi_rl_worker.settings import MODES, POLICIES, Settings
 
 ALGORITHM = "spade_bdi"
@@ -67,17 +63,7 @@ def environments() -> list[dict[str, str]]:
 
 def dry_run(config: Mapping[str, object]) -> tuple[bool, str]:
     """Check a config as the command line would, in a process of its own: (fits, text)."""
-    with tempfile.TemporaryDirectory(prefix="mosaic-dry-run-") as folder:
-        path = Path(folder) / "config.json"
-        path.write_text(json.dumps(dict(config)))
-        done = subprocess.run(
-            [sys.executable, "-m", "spade_bdi_rl_worker.cli", "--config", str(path), "--dry-run"],
-            capture_output=True,
-            text=True,
-            timeout=_DRY_RUN_LIMIT_S,
-            check=False,
-        )
-    return done.returncode == 0, (done.stdout + done.stderr).strip()
+    return by_command("spade_bdi_rl_worker.cli", config, _DRY_RUN_LIMIT_S)
 
 
 def _argument(item: Field[Any]) -> dict[str, object]:

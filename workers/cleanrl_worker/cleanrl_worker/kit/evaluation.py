@@ -47,6 +47,7 @@ def evaluate(
     on_episode: Callable[[Episode], None] | None = None,
     algorithm: str | None = None,
     policy_seed: int | None = None,
+    each_seed: bool = False,
     between_steps: Callable[[], None] | None = None,
 ) -> list[Episode]:
     """Play episodes with a policy file of any bundled algorithm.
@@ -66,6 +67,8 @@ def evaluate(
         on_episode: called with each episode as it ends.
         algorithm: what a plain state dict, as upstream's scripts save, was trained by.
         policy_seed: which seed plays, of a run that trained several; the best one by default.
+        each_seed: begin each episode with a seed of its own, counted up from `seed`, so that
+            other agents can play the same ones. They are played one after another.
         between_steps: called between two steps; may raise to end the evaluation.
 
     Returns:
@@ -79,10 +82,10 @@ def evaluate(
         raise UsageError(f"An evaluation needs at least one episode, not {episodes}.")
     limit_threads(1)
     trained = open_policy(Path(model_path), env_id, algorithm, policy_seed)
-    envs = trained.make_envs(min(episodes, _MOST_ENVS), video_dir)
+    envs = trained.make_envs(1 if each_seed else min(episodes, _MOST_ENVS), video_dir)
     try:
         policy = trained.rebuild(envs)
-        player = _Player(envs, policy, seed, gamma, max_steps, deterministic, on_episode)
+        player = _Player(envs, policy, seed, gamma, max_steps, deterministic, on_episode, each_seed)
         return player.play(episodes, between_steps)
     finally:
         envs.close()
@@ -249,7 +252,9 @@ class _Player:
         max_steps: int | None,
         deterministic: bool,
         on_episode: Callable[[Episode], None] | None,
+        each_seed: bool,
     ) -> None:
+        self._each_seed = each_seed
         self._envs = envs
         self._policy = policy
         self._seed = seed
@@ -284,6 +289,9 @@ class _Player:
                 self._note(totals[index], discounted[index], lengths[index], bool(cut[index]))
                 left[index] -= 1
             over = ended | cut
+            if self._each_seed and over.any():
+                # Again: by itself the environment began with the random numbers that were left.
+                obs = self._envs.reset(seed=self._seed + len(self._done))
             totals[over] = discounted[over] = lengths[over] = 0
             if hasattr(self._policy, "reset"):
                 # In training an episode, and the memory with it, ends with every life.

@@ -77,6 +77,7 @@ def plan(config: CleanRLWorkerConfig, run_dir: Path) -> Plan:
         "video": extras.capture_video or None,
         "repeat": extras.repeat or None,
         "sample": extras.eval_sample or None,
+        "each_seed": extras.eval_each_seed or None,
         "policy_seed": extras.eval_policy_seed,
     }
     return Plan(

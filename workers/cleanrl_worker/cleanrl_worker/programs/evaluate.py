@@ -59,6 +59,7 @@ class Evaluation:
                     on_episode=self._note,
                     algorithm=options.algo,
                     policy_seed=options.policy_seed,
+                    each_seed=options.each_seed,
                     between_steps=self._control.safe_point,
                 )
                 self._write_summary()
@@ -124,6 +125,8 @@ class Evaluation:
             "max_steps": options.max_steps,
             "deterministic": not options.sample,
             "policy_seed": options.policy_seed,
+            # The seed of each episode, in the order of `returns`; none where they share one.
+            "seeds": self._seeds(),
             "episodes": len(self._episodes),
             "episodes_cut": sum(episode.cut for episode in self._episodes),
             **statistics,
@@ -136,6 +139,10 @@ class Evaluation:
         now = time.time()
         for name in ("mean", "std", "min", "max", "median", "iqm"):
             self._events.add_scalar(f"eval/{name}", summary[name], len(returns), now)
+
+    def _seeds(self) -> list[int] | None:
+        first = self._options.seed
+        return [first + i for i in range(len(self._episodes))] if self._options.each_seed else None
 
 
 def _mean(numbers: Sequence[float]) -> float:
@@ -157,6 +164,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--video", action="store_true", help="record the first environment")
     parser.add_argument("--repeat", action="store_true", help="continue until stopped")
     parser.add_argument("--sample", action="store_true", help="sample actions, not the best ones")
+    parser.add_argument("--each-seed", action="store_true", help="a seed for each episode")
     parser.add_argument("--policy-seed", type=int, help="of a run that trained several seeds")
     values = accept()
     if values is None:

