@@ -1,5 +1,6 @@
 """Charts of many tags in a grid, with the controls they share."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -247,14 +248,16 @@ class ChartGrid(QWidget):
     def _say_what_is_drawn(self) -> None:
         """Name the kind of the bands, and whose they are."""
         kind = self.band.currentData()
-        members: dict[str, dict[str, str]] = {}
+        seeds: dict[str, tuple[int, str]] = {}
         for lines in self._lines.values():
-            for key, line in lines.items():
-                members.setdefault(line.group, {})[key] = line.colour
-        shown = isinstance(kind, BandKind) and any(members)
+            for name, count in Counter(line.group for line in lines.values()).items():
+                colour = next(line.colour for line in lines.values() if line.group == name)
+                # The fullest chart counts: of a run with many seeds some curves are means over
+                # them, and would be one seed more.
+                seeds[name] = max(seeds.get(name, (0, colour)), (count, colour))
+        shown = isinstance(kind, BandKind) and any(seeds)
         self.legend.setVisible(shown)
         if isinstance(kind, BandKind) and shown:
-            seeds = {name: (len(keys), next(iter(keys.values()))) for name, keys in members.items()}
             self.legend.setText(legend(kind, seeds))
 
     def say_empty(self, title: str, text: str) -> None:
