@@ -86,8 +86,14 @@ def _peer(kind: str) -> tuple[str, ...]:
     return (sys.executable, "-c", program, kind, "{steps}")
 
 
+def _our(work: str, name: str, short: int, long: int, flags: tuple[str, ...]) -> Contender:
+    return Contender(work, name, _ours(name, *flags), short, long)
+
+
 _EIGHT = ("--num-seeds", "8")
 _DQN = ("--learning-starts", "1000")
+_SWING = ("--env-id", "Pendulum-v1")
+_REPLAY = (*_SWING, "--learning-starts", "500", "--buffer-size", "20000")
 CONTENDERS = [
     Contender("PPO", "ppo_ondevice", _ours("ppo_ondevice"), 51_200, 1_024_000),
     Contender("PPO", "ppo_ondevice, 8 seeds", _ours("ppo_ondevice", *_EIGHT), 6_400, 128_000),
@@ -98,6 +104,12 @@ CONTENDERS = [
     Contender("DQN", "stable-baselines3", _peer("dqn"), 3_000, 13_000),
     Contender("PQN", "pqn_ondevice", _ours("pqn_ondevice"), 51_200, 512_000),
     Contender("PQN", "pqn", _ours("pqn"), 10_240, 81_920),
+    _our("continuous PPO", "ppo_continuous_ondevice", 20_480, 122_880, _SWING),
+    _our("continuous PPO", "ppo_continuous_action", 4_096, 24_576, _SWING),
+    _our("SAC", "sac_ondevice", 1_000, 2_500, _REPLAY),
+    _our("SAC", "sac_continuous_action", 1_000, 2_500, _REPLAY),
+    _our("TD3", "td3_ondevice", 1_000, 2_500, _REPLAY),
+    _our("TD3", "td3_continuous_action", 1_000, 2_500, _REPLAY),
 ]  # fmt: skip
 
 
@@ -114,7 +126,7 @@ def main() -> None:
             print(one.work, one.name, round(rates[one][-1]), file=sys.stderr, flush=True)
     record = {
         "command": f"python -m benchmarks.ondevice --rounds {rounds}",
-        "env_id": "CartPole-v1",
+        "env_id": "CartPole-v1; Pendulum-v1 for continuous PPO, SAC and TD3",
         "unit": "environment steps a processor second, one thread, all seeds together",
         "machine": {"processor": platform.machine(), "cores": os.cpu_count()},
         "load_at_the_end": round(os.getloadavg()[0], 1),

@@ -1,6 +1,6 @@
 """Steps a second of the programs on the device, on a GPU: prints one JSON object.
 
-    PYTHONPATH=.:workers/cleanrl_worker python benchmarks/ondevice_gpu.py
+    PYTHONPATH=.:workers/cleanrl_worker python benchmarks/ondevice_gpu.py [ALGORITHM ...]
 
 Needs JAX for the GPU, optax, NumPy, torch, Gymnasium, and our two packages on the path. Each case
 compiles its program, takes two chunks to warm up and three that count; the largest rate of the
@@ -10,24 +10,33 @@ the chunks that counted.
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 import time
 from typing import Any
+from unittest import mock
 
 import jax
 
-from cleanrl_worker.cleanrl import ppo_ondevice
 from cleanrl_worker.ondevice import learner
 
-# Environments, seeds, further arguments.
-CASES: list[tuple[int, int, dict[str, Any]]] = [
-    (4, 1, {}),
-    (1024, 1, {}),
-    (4096, 1, {}),
-    (4, 256, {}),
-    (64, 64, {}),
-    (2048, 16, {"num_steps": 32}),
+# From the first turn on, so that what is timed is learning.
+_AT_ONCE = {"learning_starts": 0, "buffer_size": 100_000}
+# Algorithm, environments, seeds, further arguments.
+CASES: list[tuple[str, int, int, dict[str, Any]]] = [
+    ("ppo_ondevice", 4, 1, {}),
+    ("ppo_ondevice", 1024, 1, {}),
+    ("ppo_ondevice", 4096, 1, {}),
+    ("ppo_ondevice", 4, 256, {}),
+    ("ppo_ondevice", 64, 64, {}),
+    ("ppo_ondevice", 2048, 16, {"num_steps": 32}),
+    ("pqn_ondevice", 1024, 1, {}),
+    ("ppo_continuous_ondevice", 1024, 1, {"num_steps": 32}),
+    ("ppo_rnn_ondevice", 1024, 1, {}),
+    ("dqn_ondevice", 1, 64, _AT_ONCE),
+    ("sac_ondevice", 1024, 1, _AT_ONCE),
+    ("td3_ondevice", 1024, 1, _AT_ONCE),
 ]
 _CHUNK_S = 1.0
 
@@ -41,9 +50,10 @@ class _NoRun:
         """Accept any."""
 
 
-def measure(num_envs: int, num_seeds: int, more: dict[str, Any]) -> dict[str, Any]:
+def measure(algorithm: str, num_envs: int, num_seeds: int, more: dict[str, Any]) -> dict[str, Any]:
     """Compile one case and time its chunks."""
-    args = ppo_ondevice.Args(
+    module = importlib.import_module(f"cleanrl_worker.cleanrl.{algorithm}")
+    args = module.Args(
         cuda=jax.default_backend() == "gpu",
         num_envs=num_envs,
         num_seeds=num_seeds,
@@ -57,8 +67,8 @@ def measure(num_envs: int, num_seeds: int, more: dict[str, Any]) -> dict[str, An
         def train(self) -> None:
             built.append(self)
 
-    ppo_ondevice.Learner = Kept
-    ppo_ondevice.train(args, _NoRun())
+    with mock.patch.object(module, "Learner", Kept):
+        module.train(args, _NoRun())
     compiled_s = time.monotonic() - began
     one = built[0]
     updates, rates, spent = 4, [], []
@@ -69,13 +79,15 @@ def measure(num_envs: int, num_seeds: int, more: dict[str, Any]) -> dict[str, An
         took = time.monotonic() - began
         if turn >= 2:
             spent.append(took)
-            rates.append(updates * num_envs * args.num_steps * num_seeds / took)
+            rates.append(updates * one._stride * num_seeds / took)
         else:
             updates = max(1, min(learner.MOST_UPDATES, int(updates * _CHUNK_S / took)))
     return {
+        "algorithm": algorithm,
+        "env_id": args.env_id,
         "num_envs": num_envs,
         "num_seeds": num_seeds,
-        "num_steps": args.num_steps,
+        "steps_in_an_update": one._stride,
         "updates_in_a_chunk": updates,
         "compile_s": round(compiled_s, 1),
         "seconds": [round(took, 3) for took in spent],
@@ -85,20 +97,21 @@ def measure(num_envs: int, num_seeds: int, more: dict[str, Any]) -> dict[str, An
 
 
 def main() -> None:
-    """Measure every case that fits, the small ones first."""
+    """Measure every case that fits, or those of the algorithms on the command line."""
+    wanted = sys.argv[1:]
     result: dict[str, Any] = {
-        "algorithm": "ppo_ondevice",
-        "env_id": "CartPole-v1",
         "device": str(jax.devices()[0].device_kind),
         "jax": jax.__version__,
         "cases": [],
     }
-    for num_envs, num_seeds, more in CASES:
+    for algorithm, num_envs, num_seeds, more in CASES:
+        if wanted and algorithm not in wanted:
+            continue
         try:
-            result["cases"].append(measure(num_envs, num_seeds, more))
+            result["cases"].append(measure(algorithm, num_envs, num_seeds, more))
         except Exception as error:  # one case that does not fit must not hide the others
-            failed = {"num_envs": num_envs, "num_seeds": num_seeds, "error": repr(error)}
-            result["cases"].append(failed)
+            case = {"algorithm": algorithm, "num_envs": num_envs, "num_seeds": num_seeds}
+            result["cases"].append({**case, "error": repr(error)})
         print(json.dumps(result["cases"][-1]), file=sys.stderr, flush=True)
     print(json.dumps(result, indent=1))
 
