@@ -12,6 +12,7 @@ import jax
 import numpy as np
 import pytest
 
+from cleanrl_worker.games import PREFIX
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.ondevice import registry
 from cleanrl_worker.ondevice.batch import DeviceEnvs, ended_episodes
@@ -25,6 +26,8 @@ DRIFT = {
     "MountainCarContinuous-v0": 1e-4,
     "Pendulum-v1": 2e-2,
 }
+# Those of Gymnasium, whose state a test can read and compare; ours has a test of its own.
+CLASSIC = [name for name in sorted(registry.TWINS) if not name.startswith(PREFIX)]
 
 
 @dataclass
@@ -58,7 +61,7 @@ def _played(env: gym.Env, seed: int) -> Tape:
     return tape
 
 
-@pytest.mark.parametrize("env_id", sorted(registry.TWINS))
+@pytest.mark.parametrize("env_id", CLASSIC)
 def test_one_tape_of_actions_gives_the_same_episode(env_id: str) -> None:
     """Observation, reward, termination and truncation are Gymnasium's: for every step from the
     same state and, where rounding allows it, over whole episodes; also at the time limit."""
@@ -107,7 +110,7 @@ def _assert_same_without_help(envs: DeviceEnvs, tapes: list[Tape], drift: float)
         assert outcome.lengths[length - 1, 0] == length
 
 
-@pytest.mark.parametrize("env_id", sorted(registry.TWINS))
+@pytest.mark.parametrize("env_id", CLASSIC)
 def test_episodes_begin_where_gymnasiums_begin(env_id: str) -> None:
     """First observations have the same range and mean, over a thousand episodes."""
     envs = DeviceEnvs(env_id, 1000)
@@ -119,6 +122,34 @@ def test_episodes_begin_where_gymnasiums_begin(env_id: str) -> None:
     np.testing.assert_array_less(np.abs(ours.mean(0) - wanted.mean(0)), 0.15 * spread + 1e-6)
     for edge in (np.min, np.max):
         np.testing.assert_allclose(edge(ours, axis=0), edge(wanted, axis=0), atol=0.02, rtol=0.05)
+
+
+def test_recall_is_the_game_of_that_name() -> None:
+    """Both cues and walks of every kind, also one that is cut off: what is seen and paid is what
+    the game shows and pays."""
+    theirs, envs = gym.make("mosaic/Recall-v0"), DeviceEnvs("mosaic/Recall-v0", 1)
+    assert envs.env.action_space == theirs.action_space
+    assert envs.env.observation_space == theirs.observation_space
+    begin, step = jax.jit(envs.reset), jax.jit(envs.step)
+    draw = jax.tree.map(lambda part: part[0], envs.draws(jax.random.key(1), 1))
+    first = {float(begin(jax.random.key(seed)).obs[0, 1]): seed for seed in range(20)}
+    rng, ends = np.random.default_rng(0), set()
+    for number in range(12):
+        obs, _ = theirs.reset(seed=number)
+        games, over, turn = begin(jax.random.key(first[float(obs[1])])), False, 0
+        while not over:
+            np.testing.assert_allclose(games.obs[0], obs)
+            # The first walks lead nowhere: to and fro until they are cut off.
+            action = turn % 2 if number < 2 else int(rng.integers(2))
+            games, outcome = step(games, np.array([action]), draw)
+            obs, reward, terminated, truncated, _ = theirs.step(action)
+            np.testing.assert_allclose(outcome.next_obs[0], obs)
+            given = outcome.rewards[0], outcome.terminated[0], outcome.truncated[0]
+            assert tuple(map(float, given)) == (reward, terminated, truncated)
+            over, turn = terminated or truncated, turn + 1
+        ends.add((reward, truncated))
+    assert ends == {(0.0, True), (1.0, False), (-1.0, False)}
+    theirs.close()
 
 
 class Countdown(DeviceEnv):

@@ -93,6 +93,32 @@ def watch_draws(module: ModuleType) -> None:
     module.draw = watched
 
 
+class _Instead:
+    """A module with one of its attributes replaced, for the file under test alone."""
+
+    def __init__(self, module: Any, name: str, value: Any) -> None:
+        self._module = module
+        setattr(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+
+def watch_noise(module: ModuleType) -> None:
+    """Note in the present turn the normal noise that a module draws."""
+
+    def note(noise: Any) -> None:
+        _present[-1].turns[-1].noise.append(np.array(noise))
+
+    def watched(*arguments: Any) -> Any:
+        noise = jax.random.normal(*arguments)
+        jax.debug.callback(note, noise, ordered=True)
+        return noise
+
+    # The environment draws noise too, inside vmap, where nothing can be noted in order.
+    module.jax = _Instead(jax, "random", _Instead(jax.random, "normal", watched))  # type: ignore[attr-defined]
+
+
 _present: list[DeviceTrial] = []
 
 
@@ -135,6 +161,7 @@ def _watched(trial: DeviceTrial) -> Iterator[None]:
 
 
 _PATH = re.compile(r"^(.*)\['(\w+)'\]\[(\d)\]\['(kernel|bias)'\]$")
+_WHOLE = re.compile(r"^(.*)\['(\w+)'\]$")
 
 
 def as_torch(state: State, prefix: str = "") -> dict[str, np.ndarray]:
@@ -145,6 +172,9 @@ def as_torch(state: State, prefix: str = "") -> dict[str, np.ndarray]:
         if match and match[1] == prefix:
             part = "weight" if match[4] == "kernel" else "bias"
             named[f"{match[2]}.{2 * int(match[3])}.{part}"] = np.asarray(value).T
+        # What is no layer, such as the logarithm of a standard deviation.
+        elif (alone := _WHOLE.match(path)) and alone[1] == prefix:
+            named[alone[2]] = np.asarray(value)
     return named
 
 

@@ -57,6 +57,8 @@ class Turn:
     logged: dict[str, float] = field(default_factory=dict)
     orders: list[np.ndarray] = field(default_factory=list)
     """the permutations that were drawn, such as those of an epoch's rows"""
+    noise: list[np.ndarray] = field(default_factory=list)
+    """the normal noise that a compiled program drew, in the order of its use"""
     random: torch.Tensor = field(default_factory=torch.get_rng_state)
     """torch's random state at the start of the turn"""
 

@@ -24,6 +24,7 @@ from cleanrl_worker.kit.script import main
 from cleanrl_worker.kit.types import Batch
 from cleanrl_worker.ondevice.batch import DeviceEnvs, Ended, Games, Outcome, ended_episodes
 from cleanrl_worker.ondevice.learner import Learner, Row
+from cleanrl_worker.ondevice.loops import unroll
 from cleanrl_worker.ondevice.seeds import chosen_seed
 
 ALGORITHM = {
@@ -136,7 +137,7 @@ def q_lambda_returns(args: Args, outcome: Outcome, next_values: Array) -> Array:
         return following, following
 
     steps = (outcome.rewards, outcome.terminated, ended, next_values)
-    _, returns = jax.lax.scan(backwards, next_values[-1], steps, reverse=True)
+    _, returns = jax.lax.scan(backwards, next_values[-1], steps, reverse=True, unroll=unroll())
     return returns
 
 
@@ -195,7 +196,7 @@ def train(args: Args, run: Run) -> None:
             return after, Sample(games.obs, actions, outcome)
 
         random = (explores, at_random, envs.draws(stepping, args.num_steps))
-        games, samples = jax.lax.scan(act, state.games, random)
+        games, samples = jax.lax.scan(act, state.games, random, unroll=unroll())
 
         # speed: the network did not change during the rollout, so one pass is enough
         next_values = q_network(state.params, samples.outcome.next_obs).max(axis=-1)
@@ -219,7 +220,7 @@ def train(args: Args, run: Run) -> None:
 
         def epoch(carry: tuple, key: Array) -> tuple:
             rows = jax.random.permutation(key, batch_size).reshape(-1, minibatch_size)
-            return jax.lax.scan(update, carry, rows)
+            return jax.lax.scan(update, carry, rows, unroll=unroll())
 
         keys = jax.random.split(shuffling, args.update_epochs)
         (params, moments), (losses, q_values) = jax.lax.scan(

@@ -17,7 +17,7 @@ from gymnasium import spaces
 from cleanrl_worker.kit.types import Array
 
 # How long the cue is seen, how long the player then has to keep it in mind, how far it walks.
-_SHOWN, _HIDDEN, _REACH = 2, 4, 3
+SHOWN, HIDDEN, REACH = 2, 4, 3
 LEFT, RIGHT = range(2)
 
 
@@ -40,14 +40,14 @@ class Recall(gym.Env[Array, np.int64]):
 
     def step(self, action: np.int64) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         """Wait, or walk one place to either side."""
-        if self._time >= _SHOWN + _HIDDEN:
+        if self._time >= SHOWN + HIDDEN:
             self._place += 1 if action == RIGHT else -1
         self._time += 1
-        arrived = abs(self._place) == _REACH
+        arrived = abs(self._place) == REACH
         reward = float(np.sign(self._place) * self._cue) if arrived else 0.0
         return self._look(), reward, arrived, False, {}
 
     def _look(self) -> Array:
-        cue = self._cue if self._time < _SHOWN else 0
-        walks = self._time >= _SHOWN + _HIDDEN
-        return np.array([self._place / _REACH, cue, walks], np.float32)
+        cue = self._cue if self._time < SHOWN else 0
+        walks = self._time >= SHOWN + HIDDEN
+        return np.array([self._place / REACH, cue, walks], np.float32)

@@ -216,7 +216,7 @@ def noisy_policy(action: Forward, noise: np.ndarray) -> Policy:
     return act
 
 
-def gaussian_policy(mean: Forward, logstd: nn.Parameter) -> Policy:
+def gaussian_policy(mean: Forward, logstd: Tensor) -> Policy:
     """The policy of a Gaussian: its mean, or a sample.
 
     Args:

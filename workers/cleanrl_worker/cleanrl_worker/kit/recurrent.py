@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Protocol
+
 import numpy as np
 import torch
 from torch import nn
@@ -62,6 +65,41 @@ class Recurrent:
         self.begins = state["begins"].numpy().copy()
 
 
+class ArrayMemory:
+    """A recurrent function of NumPy arrays that remembers each environment.
+
+    Args:
+        forward: from `(observations, begins, state)` to its output and the new state.
+        state: the state before anything was seen, `(parts, num_envs, hidden)`.
+    """
+
+    def __init__(
+        self,
+        forward: Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]],
+        state: np.ndarray,
+    ) -> None:
+        self._forward = forward
+        self._state = state
+        self._begins = np.ones(state.shape[1], np.float32)
+
+    def __call__(self, obs: np.ndarray) -> np.ndarray:
+        """The output for the next step, which is remembered."""
+        output, self._state = self._forward(obs, self._begins, self._state)
+        self._begins = np.zeros_like(self._begins)
+        return output
+
+    def reset(self, ended: np.ndarray) -> None:
+        """Forget the past where an episode ended."""
+        self._begins = np.maximum(self._begins, ended.astype(np.float32))
+
+
+class Forgets(Protocol):
+    """What can be told that episodes ended."""
+
+    def reset(self, ended: np.ndarray) -> None:
+        """Forget the past where an episode ended."""
+
+
 class RecurrentPolicy:
     """A trained policy with a memory.
 
@@ -70,7 +108,7 @@ class RecurrentPolicy:
         policy: acts on what the memory's first output is.
     """
 
-    def __init__(self, memory: Recurrent, policy: Policy) -> None:
+    def __init__(self, memory: Forgets, policy: Policy) -> None:
         self._policy = policy
         self.reset = memory.reset
 

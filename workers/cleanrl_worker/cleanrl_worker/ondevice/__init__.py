@@ -1,6 +1,7 @@
 """Training on the device: environment, policy and update in one compiled program.
 
-`environment` is what an environment offers, `classic_control` Gymnasium's in JAX, `registry` finds
-them by id, `batch` steps many of them, `learner` runs an algorithm in chunks, `pace` says how long
-a chunk is, `frames` shows the environments live.
+`environment` is what an environment offers, `classic_control` and `recall` are Gymnasium's and ours
+in JAX, `registry` finds them by id, `batch` steps many of them, `normalize` scales what they give,
+`learner` runs an algorithm in chunks, `pace` says how long a chunk is, `frames` shows the
+environments live.
 """

@@ -1,8 +1,9 @@
 """Environments on the device by id.
 
-The twins of Gymnasium's classic control come with the worker. An installed package adds its own
-under the entry point group `mosaic.device_environments`: the name is the id, the value a function
-without arguments that returns a `DeviceEnv`. A program adds one to itself with `register`.
+The twins of Gymnasium's classic control and of our Recall come with the worker. An installed
+package adds its own under the entry point group `mosaic.device_environments`: the name is the id,
+the value a function without arguments that returns a `DeviceEnv`. A program adds one to itself with
+`register`.
 
 JAX is imported by `make` and not before: the daemon asks only for names.
 """
@@ -21,13 +22,14 @@ if TYPE_CHECKING:
     from cleanrl_worker.ondevice.environment import DeviceEnv
 
 ENTRY_POINTS = "mosaic.device_environments"
-# Id to class; those of Gymnasium mean the same environment as there.
+# Id to module and class; each means the same environment as the id does in Gymnasium.
 TWINS: Mapping[str, str] = {
-    "CartPole-v1": "CartPole",
-    "Acrobot-v1": "Acrobot",
-    "MountainCar-v0": "MountainCar",
-    "MountainCarContinuous-v0": "MountainCarContinuous",
-    "Pendulum-v1": "Pendulum",
+    "CartPole-v1": "classic_control:CartPole",
+    "Acrobot-v1": "classic_control:Acrobot",
+    "MountainCar-v0": "classic_control:MountainCar",
+    "MountainCarContinuous-v0": "classic_control:MountainCarContinuous",
+    "Pendulum-v1": "classic_control:Pendulum",
+    "mosaic/Recall-v0": "recall:Recall",
 }
 _added: dict[str, Callable[[], DeviceEnv]] = {}
 
@@ -65,9 +67,7 @@ def make(env_id: str) -> DeviceEnv:
     if sentence := problem(env_id):
         raise UsageError(sentence)
     if env_id in TWINS:
-        module = importlib.import_module("cleanrl_worker.ondevice.classic_control")
-        found: DeviceEnv = getattr(module, TWINS[env_id])()
-        return found
+        return _loader(f"cleanrl_worker.ondevice.{TWINS[env_id]}")()
     return {**_installed(), **_added}[env_id]()
 
 
