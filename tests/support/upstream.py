@@ -126,3 +126,50 @@ if __name__ == "__main__":
                     writer.add_scalar("charts/episodic_return", info["episode"]["r"], step)
     writer.close()
 """
+
+
+# As upstream wrote scripts for `gym` 0.23: four values a step, a list of infos, `env.seed`.
+OLDEST_SCRIPT = """import argparse
+
+import gym
+import numpy as np
+from gym.wrappers.normalize import RunningMeanStd
+from torch.utils.tensorboard import SummaryWriter
+
+
+def parse_args():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int, default=1, help="seed")
+    parser.add_argument("--cuda", type=lambda x: x == "True", default=True, nargs="?", const=True)
+    parser.add_argument("--env-id", type=str, default="CartPole-v1", help="environment")
+    parser.add_argument("--total-timesteps", type=int, default=1000, help="steps")
+    parser.add_argument("--num-envs", type=int, default=2, help="environments")
+    return parser.parse_args()
+
+
+def make_env(env_id, seed):
+    env = gym.make(env_id)
+    env = gym.wrappers.RecordEpisodeStatistics(env)
+    env.seed(seed)
+    return env
+
+
+if __name__ == "__main__":
+    args = parse_args()
+    assert gym.__version__ < "0.26"
+    writer = SummaryWriter("runs/oldest")
+    envs = gym.vector.SyncVectorEnv([lambda: make_env(args.env_id, args.seed)] * args.num_envs)
+    assert isinstance(envs.single_action_space, gym.spaces.Discrete)
+    obs = envs.reset()
+    assert (obs[0] == obs[1]).all(), "the same seed begins the same"
+    statistics = RunningMeanStd(shape=(4,))
+    for step in range(0, args.total_timesteps, args.num_envs):
+        obs, rewards, dones, infos = envs.step(envs.action_space.sample())
+        statistics.update(obs)
+        for done, info in zip(dones, infos):
+            assert done == ("terminal_observation" in info)
+            if "episode" in info.keys():
+                assert info["terminal_observation"].shape == (4,)
+                writer.add_scalar("charts/episodic_return", info["episode"]["r"], step)
+    writer.close()
+"""

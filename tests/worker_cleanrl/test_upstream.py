@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from support import harness
 from support.trainer import Trainer, until
-from support.upstream import OLDER_SCRIPT, write_script
+from support.upstream import OLDER_SCRIPT, OLDEST_SCRIPT, write_script
 
 from cleanrl_worker import older_gymnasium
 from cleanrl_worker.tools import try_upstream
@@ -71,12 +71,23 @@ def test_a_script_for_an_older_gymnasium_runs_and_logs_its_returns(
     assert last["reason"] == "RuntimeError: the lights went out", "the reason is the exception"
 
 
+def test_a_script_for_gym_runs_though_gym_is_not_installed(home: Path, tmp_path: Path) -> None:
+    """The oldest scripts import a package that no longer installs; its names are provided."""
+    write_script(home, "oldest", OLDEST_SCRIPT)
+    words = ("--algo", "cleanrl:oldest", "--env-id", "CartPole-v1", "--total-timesteps", "600")
+    worker = harness.run(tmp_path / "run", *words, CLEANRL_HOME=str(home))
+    values = worker.events("metrics")[-1]["values"]
+    assert values["episodes"] > 10
+    assert 5 < values["episodic_return"] < 100
+
+
 def test_a_script_whose_packages_are_missing_is_refused(home: Path, tmp_path: Path) -> None:
     """Before it starts, with the names; the tool says the same of every script of a checkout."""
-    write_script(home, "lacking", "import gym\nimport no_such_package\n" + OLDER_SCRIPT)
+    write_script(home, "lacking", "import procgen\nimport no_such_package\n" + OLDER_SCRIPT)
     words = ("--algo", "cleanrl:lacking", "--env-id", "CartPole-v1", "--total-timesteps", "600")
     said = harness.refuse(tmp_path / "no", *words, CLEANRL_HOME=str(home))
-    assert "imports gym, no_such_package, not installed here" in said
+    assert "imports no_such_package, procgen, not installed here" in said
+    assert "never built for Python 3.11" in said, "and what can be done about it"
     assert try_upstream.main([str(home)]) == 0
 
 

@@ -39,7 +39,7 @@ def run(target: str, arguments: Sequence[str]) -> None:
 
 def _run_foreign(target: str, arguments: Sequence[str]) -> None:
     """Run a script that knows nothing of us; why it fails is told like our own failures."""
-    from cleanrl_worker import foreign_scripts, older_gymnasium
+    from cleanrl_worker import foreign_scripts, older_gym, older_gymnasium, older_libraries
 
     signal.signal(signal.SIGTERM, _leave)
     bridge = foreign_scripts.wait_for_go()
@@ -47,11 +47,10 @@ def _run_foreign(target: str, arguments: Sequence[str]) -> None:
     foreign_scripts.spare_wandb(bridge)
     foreign_scripts.track_offline(arguments)
     path = Path(target) if target.endswith(".py") else None
-    if path is None:
-        spec = importlib.util.find_spec(target)
-        older_gymnasium.support(Path(spec.origin) if spec and spec.origin else None)
-    else:
-        older_gymnasium.support(path)
+    source = path or _source_of(target)
+    older_gymnasium.support(source)
+    older_gym.provide(source)
+    older_libraries.support()
     try:
         if path is None:
             runpy.run_module(target, run_name="__main__", alter_sys=True)
@@ -64,6 +63,11 @@ def _run_foreign(target: str, arguments: Sequence[str]) -> None:
         text = " ".join(str(error).split())
         bridge.send("run_failed", reason=f"{type(error).__name__}: {text}"[:500])
         raise
+
+
+def _source_of(module: str) -> Path | None:
+    spec = importlib.util.find_spec(module)
+    return Path(spec.origin) if spec and spec.origin else None
 
 
 def _show_frames() -> None:

@@ -109,17 +109,17 @@ def with_old_names(infos: Mapping[str, Any], count: int) -> dict[str, Any]:
     if ended is not None and isinstance(infos.get("final_info"), Mapping):
         final = np.full(count, None, dtype=object)
         for number in np.flatnonzero(ended):
-            final[number] = _one(infos["final_info"], int(number))
+            final[number] = one_of(infos["final_info"], int(number))
         told["final_info"] = final
     return told
 
 
-def _one(infos: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """What concerns one environment; `_name` says which of them have a value of `name`."""
+def one_of(infos: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """What concerns one environment of several; `_name` says which have a value of `name`."""
     own: dict[str, Any] = {}
     for name, value in infos.items():
         has = infos.get(f"_{name}")
         if name.startswith("_") or (has is not None and not has[number]):
             continue
-        own[name] = _one(value, number) if isinstance(value, Mapping) else value[number]
+        own[name] = one_of(value, number) if isinstance(value, Mapping) else value[number]
     return own

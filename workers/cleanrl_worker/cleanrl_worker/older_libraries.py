@@ -1,0 +1,46 @@
+"""What foreign scripts expect of older versions of JAX and Stable-Baselines3, on those of today.
+
+Nothing of a script is changed, and our own scripts never see this.
+"""
+
+from __future__ import annotations
+
+import functools
+from types import ModuleType
+from typing import Any
+
+from cleanrl_worker.foreign_scripts import when_imported
+
+# Keywords that `jax.numpy.clip` had before NumPy 2 renamed its own.
+_CLIP = {"a": "arr", "a_min": "min", "a_max": "max"}
+
+
+def support() -> None:
+    """Adapt the libraries when, and only if, the script imports them."""
+    when_imported(("jax.numpy",), _adapt_clip)
+    when_imported(("stable_baselines3.common.buffers",), _adapt_replay)
+
+
+def _adapt_clip(module: ModuleType) -> None:
+    original: Any = module.clip
+
+    @functools.wraps(original)
+    def clip(*arguments: Any, **options: Any) -> Any:
+        return original(*arguments, **{_CLIP.get(key, key): val for key, val in options.items()})
+
+    setattr(module, "clip", clip)  # noqa: B010
+
+
+def _adapt_replay(module: ModuleType) -> None:
+    original: Any = module.ReplayBuffer
+
+    class ReplayBuffer(original):  # type: ignore[misc]
+        """Accepts the pair of options that the present one refuses; saving memory wins."""
+
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            if options.get("optimize_memory_usage"):
+                options["handle_timeout_termination"] = False
+            super().__init__(*arguments, **options)
+
+    ReplayBuffer.__qualname__, ReplayBuffer.__module__ = original.__qualname__, original.__module__
+    setattr(module, "ReplayBuffer", ReplayBuffer)  # noqa: B010
