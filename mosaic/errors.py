@@ -28,7 +28,9 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.pointer or '/'}: {self.message} [{self.code}]"
+        # Without a pointer the message itself says what it is about, such as a word that was typed.
+        where = f"{self.pointer}: " if self.pointer else ""
+        return f"{where}{self.message} [{self.code}]"
 
 
 class InvalidConfigError(MosaicError):

@@ -8,6 +8,7 @@ from mosaic.cli import output
 from mosaic.cli.options import json_option, runs_argument, unique_runs
 from mosaic.client import TrainerClient
 from mosaic.client.archives import SUFFIX
+from mosaic.errors import ArchiveError
 from mosaic.records import ExportedRun, ImportedRun
 
 
@@ -50,7 +51,11 @@ def import_(file: Path, as_new: bool, as_json: bool) -> int:
     The archive is checked first; if anything is wrong, nothing is imported.
     """
     with TrainerClient.connect() as trainer:
-        runs = trainer.import_runs(file, as_new=as_new)
+        try:
+            runs = trainer.import_runs(file, as_new=as_new)
+        except ArchiveError as error:
+            said = str(error) if file.name in str(error) else f"{file.name}: {error}"
+            raise ArchiveError(said) from None
     if as_json:
         output.print_json({"runs": [_imported_facts(item) for item in runs]})
         return 0

@@ -18,7 +18,9 @@ _STOP_LIMIT_S = 15.0
 
 
 @click.command()
-@click.option("--port", type=int, help="Port to listen on; 0 picks a free one.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 picks a free one."
+)
 @click.option("--listen", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--tls-cert",

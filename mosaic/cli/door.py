@@ -1,7 +1,7 @@
 """Problems of a configuration in the words of the command line: flags instead of pointers."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from mosaic.config.flags import flag_of
 from mosaic.errors import InvalidConfigError, Problem
@@ -24,11 +24,19 @@ _OWN = re.compile(r"/metadata/worker/config/(?:extras/(?:algo_params/)?)?(\w+)\Z
 _NAMED = re.compile(r"(?:\S+ has no flag )?(--[\w-]+)")
 
 
-def in_flags(problems: Iterable[Problem]) -> InvalidConfigError:
-    """The same problems, each with the flag by which the value was given, and each once."""
+def in_flags(
+    problems: Iterable[Problem], called: Mapping[str, str] | None = None
+) -> InvalidConfigError:
+    """The same problems, each with the flag by which the value was given, and each once.
+
+    Args:
+        problems: As the daemon or a reader of flags found them.
+        called: What a command calls a flag of `mosaic train`, where that is something else.
+    """
     said: dict[tuple[str, str], Problem] = {}
     for problem in problems:
         where = _flag(problem)
+        where = (called or {}).get(where, where)
         text = problem.message.removeprefix(f"{where} ")
         # The daemon finds what the flags have told already; the first telling is the nearer one.
         key = (where, problem.code) if where else (problem.pointer, problem.message)

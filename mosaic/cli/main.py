@@ -17,11 +17,14 @@ from mosaic.errors import (
     InvalidArgumentError,
     InvalidConfigError,
     InvalidRunIdError,
+    InvalidTransitionError,
     MosaicError,
     NotOurDaemonError,
+    NotRecordedError,
     RunFileError,
     RunNotFoundError,
     SweepBusyError,
+    WorkerContractError,
 )
 
 EXIT_FAILED, EXIT_REFUSED, EXIT_NO_DAEMON, EXIT_INTERRUPTED = 1, 2, 3, 130
@@ -169,12 +172,15 @@ def exit_code(error: MosaicError) -> int:
         InvalidConfigError,
         InvalidArgumentError,
         InvalidRunIdError,
+        InvalidTransitionError,
         RunFileError,
         RunNotFoundError,
+        NotRecordedError,
         AmbiguousRunError,
         ArchiveError,
         BindRefusedError,
         SweepBusyError,
+        WorkerContractError,
     )
     return EXIT_REFUSED if isinstance(error, refused) else EXIT_FAILED
 

@@ -7,7 +7,7 @@ import click
 from mosaic.cli import output
 from mosaic.cli.options import json_option, run_argument, runs_argument, unique_runs
 from mosaic.client import TrainerClient
-from mosaic.errors import MosaicError, RunNotFoundError
+from mosaic.errors import InvalidTransitionError, MosaicError, RunNotFoundError
 from mosaic.records import CheckpointRecord, Outcome, RunRecord, State
 
 # A run that saves a large model before it pauses or ends may take minutes.
@@ -276,6 +276,7 @@ def cancel(runs: tuple[str, ...], grace: float | None, wait: bool, as_json: bool
     with TrainerClient.connect() as trainer:
         # All are found before one is cancelled: a mistyped id must not leave half of it done.
         chosen = unique_runs(trainer, runs)
+        ended = {record.run_id for record in chosen if record.ended}
         records = [trainer.cancel(record.run_id, grace) for record in chosen]
         if wait:
             records = [_until(trainer, record.run_id, lambda now: now.ended) for record in records]
@@ -283,7 +284,10 @@ def cancel(runs: tuple[str, ...], grace: float | None, wait: bool, as_json: bool
         output.print_json(records[0] if len(records) == 1 else records)
         return 0
     for record in records:
-        _print_state(record, as_json)
+        if record.run_id in ended:
+            output.say(f"{record.run_id} had ended before ({record.outcome})")
+        else:
+            _print_state(record, as_json)
     return 0
 
 
@@ -314,6 +318,12 @@ def restore(run: str, as_json: bool) -> int:
             if not newest:
                 raise RunNotFoundError("the trash is empty")
             run = newest[0].run_id
+        else:
+            # Restoring is harmless to repeat for the daemon; who names a run here expects a change.
+            run = trainer.get(run).run_id
+            listed = trainer.list_runs(page_size=1, text=run)
+            if listed.total:
+                raise InvalidTransitionError(f"run {run} is not in the trash; see: mosaic runs")
         return _print_state(trainer.restore(run), as_json)
 
 

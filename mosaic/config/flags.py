@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from mosaic.config.json_types import JsonValue
 from mosaic.config.secrets import looks_secret
 from mosaic.config.suggest import did_you_mean
-from mosaic.config.values import convert, kinds_of, noun, read_truth
+from mosaic.config.values import convert, kinds_of, noun
 from mosaic.errors import Problem
 
 NOT_A_FLAG, SECRET_FLAG, MISSING_VALUE = "CLI100", "CLI101", "CLI102"
@@ -98,7 +98,7 @@ class _Reader:
     def _value(self, word: str, name: str, kind: str, inline: str | None) -> Problem | None:
         text = inline if inline is not None else self._following()
         if inline is None:
-            if _is_switch(kind) and (text is None or read_truth(text) is None):
+            if _is_switch(kind) and (text is None or text.startswith("--")):
                 self.values[name] = True
                 return None
             # Only a text may begin with two dashes; elsewhere it is the next flag.

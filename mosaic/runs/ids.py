@@ -67,6 +67,7 @@ def check_run_id(text: str) -> str:
     if not is_run_id(text):
         shown = text if len(text) <= 40 else f"{text[:40]}…"
         raise InvalidRunIdError(
-            f"{shown!r} is not a run id: 26 characters of 0-9 and A-Z without I, L, O, U"
+            f"{shown!r} is not a run id: 26 characters of 0-9 and A-Z without I, L, O, U; "
+            "`mosaic runs` lists them, and `last` is the newest"
         )
     return text

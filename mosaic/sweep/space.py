@@ -9,6 +9,8 @@ from typing import Any
 from mosaic.config.suggest import did_you_mean
 from mosaic.config.values import convert
 from mosaic.errors import InvalidConfigError, Problem
+from mosaic.workers.facts import RangeFacts
+from mosaic.workers.parameters import allowed
 
 SYNTAX = "NAME=A,B,C or NAME=LOW..HIGH or NAME=LOW..HIGH:STEP or NAME=log:LOW..HIGH"
 _BAD_SYNTAX, _UNKNOWN, _BAD_VALUE = "CLI103", "CFG113", "CFG114"
@@ -70,7 +72,7 @@ def read_space(
                 raise _ParameterError(_BAD_SYNTAX, f"{name} is given twice")
             space[name] = _dimension(name, values.strip(), known, algo)
         except _ParameterError as error:
-            problems.append(Problem("", error.code, error.message))
+            problems.append(Problem(f"--param {word.strip()}", error.code, error.message))
     if not texts:
         message = f"a sweep needs something to vary: --param {SYNTAX}"
         problems.append(Problem("", _BAD_SYNTAX, message))
@@ -97,8 +99,9 @@ def _dimension(
     argument: Mapping[str, Any] = {"type": "any"}
     if known is not None:
         if name not in known:
-            hint = did_you_mean(name, known.keys() - _FIXED.keys())
-            raise _ParameterError(_UNKNOWN, f"{algo} has no parameter {name}{hint}")
+            names = [item.replace("_", "-") for item in known.keys() - _FIXED.keys()]
+            hint = did_you_mean(name.replace("_", "-"), names)
+            raise _ParameterError(_UNKNOWN, f"{algo} has no such argument{hint}")
         argument = known[name]
     if ".." in text:
         between = _range(name, text, argument["type"])
@@ -154,21 +157,18 @@ def _value(name: str, text: str, kind: str) -> Any:
     return value
 
 
-def _check_bounds(name: str, value: Any, bounds: Mapping[str, Any] | None) -> None:
+def _check_bounds(name: str, value: Any, bounds: RangeFacts | None) -> None:
     if not bounds or isinstance(value, bool) or value is None:
         return
     if bounds["choices"] and value not in bounds["choices"]:
-        allowed = ", ".join(map(str, bounds["choices"]))
-        raise _ParameterError(_BAD_VALUE, f"{name} takes one of {allowed}, not {value!r}")
+        raise _ParameterError(_BAD_VALUE, f"{name} must be {allowed(bounds)}, not {value!r}")
     if not isinstance(value, int | float):
         return
     low, high = bounds["low"], bounds["high"]
     if low is not None and (value < low or (bounds["low_open"] and value == low)):
-        sign = ">" if bounds["low_open"] else ">="
-        raise _ParameterError(_BAD_VALUE, f"{name} must be {sign} {low:g}, not {value:g}")
+        raise _ParameterError(_BAD_VALUE, f"{name} must be {allowed(bounds)}, not {value:g}")
     if high is not None and (value > high or (bounds["high_open"] and value == high)):
-        sign = "<" if bounds["high_open"] else "<="
-        raise _ParameterError(_BAD_VALUE, f"{name} must be {sign} {high:g}, not {value:g}")
+        raise _ParameterError(_BAD_VALUE, f"{name} must be {allowed(bounds)}, not {value:g}")
 
 
 def grid(space: Space) -> list[dict[str, Any]]:

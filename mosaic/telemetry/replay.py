@@ -90,7 +90,9 @@ def fetch_episode(trainer: Recordings, run_id: str, episode: int) -> list[Replay
     steps = list(replay(step for batch in batches for step in batch.steps))
     if not steps:
         known = [e.episode for b in trainer.episodes(run_id) for e in b.episodes]
-        there = f"episodes {min(known)} to {max(known)} are" if known else "no episode is"
+        if not known:
+            raise NotRecordedError(f"run {run_id} has recorded no episodes; it cannot be replayed")
+        there = f"the run has recorded episodes {min(known)} to {max(known)}"
         raise NotRecordedError(f"episode {episode} is not recorded: {there}")
     return steps
 

@@ -76,11 +76,11 @@ def test_parameters_are_read_with_the_types_of_the_script() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("learning-rat=1,2", "did you mean 'learning_rate'?"),
+        ("learning-rat=1,2", "did you mean 'learning-rate'?"),
         ("learning-rate", "write NAME=A,B,C"),
         ("learning-rate=", "write NAME=A,B,C"),
-        ("learning-rate=0.1..2", "must be <= 1, not 2"),
-        ("learning-rate=0,0.1", "must be > 0, not 0"),
+        ("learning-rate=0.1..2", "must be above 0 and at most 1, not 2"),
+        ("learning-rate=0,0.1", "must be above 0 and at most 1, not 0"),
         ("learning-rate=0.5..0.1", "the smaller end comes first"),
         ("num-steps=log:0..8", "begins above 0"),
         ("num-steps=1..8:0", "a step is above 0"),

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cleanrl_worker import bundles
+from cleanrl_worker import bundles, foresight
 from cleanrl_worker.config import CleanRLWorkerConfig, problem
 from cleanrl_worker.kit.compiler import missing_compiler
 from cleanrl_worker.resolution import resolve
@@ -64,6 +64,7 @@ def _about(config: CleanRLWorkerConfig) -> dict[str, Any]:
     if config.algo and config.mode in ("train", "resume_training"):
         script = resolve(config.algo)
         about |= {"script": str(script.path), "module": script.module}
+        about["remarks"] = foresight.notes(config, script)
     return about
 
 
@@ -78,6 +79,7 @@ def report(summary: dict[str, Any]) -> str:
         lines.append(f"script:  {summary['script']}")
     for stage in summary.get("curriculum", []):
         lines.append(f"stage:   {stage['env_id']} until {stage['condition']}")
+    lines += [f"note:    {remark}" for remark in summary.get("remarks", [])]
     command = shlex.join(summary["command"])
     return "\n".join([*lines, f"command: {command}", "nothing was launched"])
 

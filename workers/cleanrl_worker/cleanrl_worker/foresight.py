@@ -6,12 +6,25 @@ import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
+from cleanrl_worker import older_gym
 from cleanrl_worker.config import CleanRLWorkerConfig, problem
 from cleanrl_worker.resolution import Script
 from mosaic.config.json_types import JsonValue
 from mosaic.workers import Problem
 
 BAD_COMBINATION, NO_TEACHER, MISSING_IMPORT = "CFG136", "CFG137", "CFG138"
+# What a missing package of upstream's scripts takes, where `pip install NAME` is not all of it.
+_HOW = {
+    "flax": "pip install flax==0.12.8, which keeps the installed jax",
+    "stable_baselines3": "pip install --no-deps stable_baselines3==2.9.2",
+    "procgen": "procgen was never built for Python 3.11; the bundled ppo_procgen uses EnvPool",
+    "isaacgym": "isaacgym needs an NVIDIA GPU and Python 3.8",
+    "envpool": "mosaic extras envpool",
+    "supersuit": "mosaic extras pettingzoo",
+    "pettingzoo": "mosaic extras pettingzoo",
+    "jax": "mosaic extras jax",
+    "optax": "mosaic extras jax",
+}
 _TEACHERS = ("teacher_policy", "teacher_trajectories")
 
 
@@ -21,10 +34,11 @@ def problems(config: CleanRLWorkerConfig, script: Script) -> Iterator[Problem]:
     if not script.bundled:
         yield from _import_problems(script)
         return
-    values = _values(config, script)
+    values = values_of(config, script)
     yield from _batch_problems(script.name, values)
     if config.mode == "train":
         yield from _length_problems(values)
+        yield from _late_learning(config, values)
     yield from _teacher_problems(script.name, values)
 
 
@@ -36,15 +50,15 @@ def _import_problems(script: Script) -> Iterator[Problem]:
     missing = [
         name
         for name in sorted(script.schema.imports - beside)
-        if importlib.util.find_spec(name) is None
+        if importlib.util.find_spec(name) is None and not older_gym.stands_in_for(name)
     ]
     if missing:
-        hint = "; gym is the old package that Gymnasium has replaced" if "gym" in missing else ""
-        text = f"{script.name} imports {', '.join(missing)}, not installed here{hint}"
+        hints = "".join(f"; {_HOW[name]}" for name in missing if name in _HOW)
+        text = f"{script.name} imports {', '.join(missing)}, not installed here{hints}"
         yield problem("algo", MISSING_IMPORT, text)
 
 
-def _values(config: CleanRLWorkerConfig, script: Script) -> dict[str, JsonValue]:
+def values_of(config: CleanRLWorkerConfig, script: Script) -> dict[str, JsonValue]:
     """Each argument as the script will see it: defaults, short settings, what was given."""
     declared = {name: item.default for name, item in script.schema.arguments.items()}
     given = config.parameters
@@ -84,6 +98,31 @@ def _length_problems(values: dict[str, JsonValue]) -> Iterator[Problem]:
             f"(num_envs times num_steps); use at least {turn}"
         )
         yield problem("total_timesteps", BAD_COMBINATION, text)
+
+
+def _late_learning(config: CleanRLWorkerConfig, values: dict[str, JsonValue]) -> Iterator[Problem]:
+    """Learning that was set to begin after the end; by default a short run may only try things."""
+    if "learning_starts" in config.parameters and (sentence := late_learning(values)):
+        yield problem("extras/algo_params/learning_starts", BAD_COMBINATION, sentence)
+
+
+def late_learning(values: dict[str, JsonValue]) -> str:
+    """Why a run would end before it learns anything; empty when it does learn."""
+    first, total = values.get("learning_starts"), values.get("total_timesteps")
+    if not isinstance(first, int) or not isinstance(total, int) or first < total:
+        return ""
+    return (
+        f"learning_starts {first:,} is not before the end at step {total:,}, so nothing would be "
+        f"learned; use at most {max(0, total // 10)}, or more steps"
+    )
+
+
+def notes(config: CleanRLWorkerConfig, script: Script) -> list[str]:
+    """What is allowed but hardly meant, for people who look before they run."""
+    if not script.bundled or config.mode != "train" or "learning_starts" in config.parameters:
+        return []
+    sentence = late_learning(values_of(config, script))
+    return [sentence] if sentence else []
 
 
 def _teacher_problems(name: str, values: dict[str, JsonValue]) -> Iterator[Problem]:

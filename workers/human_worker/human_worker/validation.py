@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from human_worker.keys import KeyScriptError, parse_script
+from human_worker.keys import RESET, KeyScriptError, UnknownKeyError, parse_script
+from mosaic.errors import MosaicError
 from mosaic.workers import Problem, did_you_mean
 
 if TYPE_CHECKING:
@@ -21,11 +22,33 @@ def _script_problems(config: "TrainRunConfig") -> Iterator[Problem]:
     script = config.worker.extras.own.get("script")
     if not script:
         return
+    where = "/metadata/worker/config/extras/script"
     try:
-        parse_script(str(script))
+        presses = parse_script(str(script))
     except KeyScriptError as error:
-        where = "/metadata/worker/config/extras/script"
         yield Problem(where, UNREADABLE_SCRIPT, str(error))
+        return
+    for sentence in _unknown_keys(config.worker.env_id, presses):
+        yield Problem(where, UNREADABLE_SCRIPT, sentence)
+
+
+def _unknown_keys(env_id: str, presses: list[tuple[str, ...]]) -> Iterator[str]:
+    """Each key of a script that does nothing in its environment, once."""
+    from human_worker.environment import EnvHost
+
+    # What cannot be made is told by the check of the environment, or by the run.
+    try:
+        game = EnvHost(env_id)
+    except MosaicError:
+        return
+    try:
+        for keys in dict.fromkeys(presses):
+            try:
+                game.keys.action(key for key in keys if key != RESET)
+            except UnknownKeyError as error:
+                yield str(error)
+    finally:
+        game.close()
 
 
 def _environment_problems(env_id: str) -> Iterator[Problem]:

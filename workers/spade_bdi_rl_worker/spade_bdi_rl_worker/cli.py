@@ -85,13 +85,11 @@ def check_plans(settings: Settings) -> list[Path]:
     """
     from spade_bdi_rl_worker.plans import check_plan, find_plan
 
-    learner = find_plan(settings.plan)
-    check_plan(learner, (("+!", "act", 0),))
-    if not settings.report_every:
-        return [learner]
-    coach = find_plan(settings.coach_plan)
-    check_plan(coach, (("+", "report", 3),))
-    return [learner, coach]
+    paths = []
+    for _, given, must_have in settings.plans:
+        paths.append(find_plan(given))
+        check_plan(paths[-1], must_have)
+    return paths
 
 
 def _run(settings: Settings, config: dict[str, Any], options: argparse.Namespace) -> int:

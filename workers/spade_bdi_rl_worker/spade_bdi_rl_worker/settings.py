@@ -72,6 +72,13 @@ class Settings:
     eval_max_steps: int = _option(0, "longest episode of an evaluation; 0: as in training", 0)
 
     @property
+    def plans(self) -> list[tuple[str, str, tuple[tuple[str, str, int], ...]]]:
+        """Each plan that is read: its setting, what it was given, and the plans it must have."""
+        learner = ("plan", self.plan, (("+!", "act", 0),))
+        coach = ("coach_plan", self.coach_plan, (("+", "report", 3),))
+        return [learner, coach] if self.report_every else [learner]
+
+    @property
     def planned_episodes(self) -> int:
         """How many episodes this run is about."""
         if self.smoke and not self.episodes:
