@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
-from gym_gui.models.artifacts import MANIFEST, Artifacts, Manifest, find_artifacts
+from gym_gui.models.artifacts import MANIFEST, WANDB_ADDRESS, Artifacts, Manifest, find_artifacts
 from gym_gui.models.failure import Failure, explain
 from gym_gui.models.wandb_local import WandbSummary, summarise
 from mosaic.client import TrainerClient
@@ -23,6 +24,9 @@ def read_artifacts(client: TrainerClient, run_id: str) -> Artifacts:
     """What a run has left behind so far."""
     document, problem = _manifest(client, run_id)
     manifest = Manifest.from_document(document)
+    if not manifest.wandb:
+        # The manifest comes at the end; where W&B shows the run is known once it tracks it.
+        manifest = replace(manifest, wandb=_document(client, run_id, WANDB_ADDRESS))
     folders = dict.fromkeys((manifest.tensorboard, "videos", "wandb"))
     files = list(client.files(run_id))
     for folder in folders:

@@ -1,12 +1,11 @@
-"""The train form's options beside hyperparameters: machine, live view, trackers, extras."""
+"""The train form's options beside hyperparameters: machine, live view, trackers, ids."""
 
 import os
 
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QCheckBox, QComboBox, QGridLayout, QGroupBox, QLineEdit, QWidget
+from qtpy.QtWidgets import QCheckBox, QComboBox, QGroupBox, QLineEdit, QWidget
 
 from gym_gui.forms.base import NumberLine, form_layout
-from gym_gui.models.requirement_sets import RequirementSet
 from gym_gui.models.train_draft import TrainDraft
 from gym_gui.models.wandb_proxy import from_environment
 from gym_gui.widgets.controls import button
@@ -136,25 +135,34 @@ class ViewSection(Section):
             "Nothing is rendered while the view is closed."
         )
         self.limit = NumberLine("Grid size", 4, 1, 64)
+        self.slot = NumberLine("Environment to show", 0, 0, 100_000)
+        self.slot.setToolTip("Which of a run's environments the single view shows; 0 is the first")
         self.tensorboard = QCheckBox("Write TensorBoard files")
+        self.minimal = QCheckBox("Minimal telemetry")
+        self.minimal.setToolTip("Send the daemon summaries of episodes, and no single steps")
         self.video = QCheckBox("Capture videos")
         self.video.setToolTip("Of the first environment, now and then")
         self.keep = KeepLine()
         form = form_layout()
         form.addRow("Live view", self.mode)
         form.addRow("Grid size", column(self.limit, self.limit.error, spacing=2))
+        form.addRow("Environment", column(self.slot, self.slot.error, spacing=2))
+        form.addRow(self.minimal)
         form.addRow(self.tensorboard)
         form.addRow(self.video)
         form.addRow("Checkpoints", column(self.keep, self.keep.error, spacing=2))
         self.setLayout(column(form, margin=10))
-        self.mode.currentTextChanged.connect(lambda text: self.limit.setEnabled(text == "grid"))
-        self.limit.setEnabled(False)
+        self.mode.currentTextChanged.connect(self._enable_numbers)
+        self._enable_numbers("single")
         self.tensorboard.setChecked(True)
-        self._watch(self.mode, self.limit, self.tensorboard, self.video, self.keep)
+        self._watch(self.mode, self.limit, self.slot, self.minimal)
+        self._watch(self.tensorboard, self.video, self.keep)
 
     def write(self, draft: TrainDraft) -> None:
         draft.fastlane_video_mode = self.mode.currentText()
         draft.fastlane_grid_limit = int(self.limit.valid(4))
+        draft.fastlane_slot = int(self.slot.valid(0))
+        draft.minimal_telemetry = self.minimal.isChecked()
         draft.tensorboard = self.tensorboard.isChecked()
         draft.capture_video = self.video.isChecked()
         draft.keep_checkpoints = self.keep.policy()
@@ -162,9 +170,39 @@ class ViewSection(Section):
     def read(self, draft: TrainDraft) -> None:
         self.mode.setCurrentText(draft.fastlane_video_mode)
         self.limit.set_value(draft.fastlane_grid_limit)
+        self.slot.set_value(draft.fastlane_slot)
+        self.minimal.setChecked(draft.minimal_telemetry)
         self.tensorboard.setChecked(draft.tensorboard)
         self.video.setChecked(draft.capture_video)
         self.keep.setText(str(draft.keep_checkpoints))
+
+    def _enable_numbers(self, mode: str) -> None:
+        self.limit.setEnabled(mode == "grid")
+        self.slot.setEnabled(mode == "single")
+
+
+class IdsSection(Section):
+    """Names of one's own for the worker and the agent, which its records carry."""
+
+    def __init__(self) -> None:
+        super().__init__("Ids for your records")
+        self.worker_id, self.agent_id = QLineEdit(), QLineEdit()
+        form = form_layout()
+        for line, title in ((self.worker_id, "Worker id"), (self.agent_id, "Agent id")):
+            line.setPlaceholderText("none")
+            line.setAccessibleName(title)
+            line.setMaxLength(200)
+            form.addRow(title, line)
+        self.setLayout(column(form, margin=10))
+        self._watch(self.worker_id, self.agent_id)
+
+    def write(self, draft: TrainDraft) -> None:
+        draft.worker_id = self.worker_id.text().strip()
+        draft.agent_id = self.agent_id.text().strip()
+
+    def read(self, draft: TrainDraft) -> None:
+        self.worker_id.setText(draft.worker_id)
+        self.agent_id.setText(draft.agent_id)
 
 
 class WandbSection(Section):
@@ -243,52 +281,3 @@ class WandbSection(Section):
             proxy = self._lines["wandb_https_proxy"].text().strip()
             proxy = proxy or from_environment("WANDB_VPN_HTTPS_PROXY")
         self.probe_wanted.emit(proxy)
-
-
-class ExtrasSection(Section):
-    """Which requirement sets the run needs, and which of them are missing."""
-
-    def __init__(self) -> None:
-        super().__init__("Requirement sets")
-        self._boxes: dict[str, QCheckBox] = {}
-        self._sets: dict[str, RequirementSet] = {}
-        self._grid = QGridLayout()
-        self._grid.setContentsMargins(0, 0, 0, 0)
-        self._missing = label("", "error", wrap=True)
-        self._missing.hide()
-        self.setLayout(column(self._grid, self._missing, margin=10))
-
-    def set_sets(self, sets: list[RequirementSet]) -> None:
-        """Show the sets there are."""
-        for place, item in enumerate(sets):
-            box = QCheckBox(item.name if item.installed else f"{item.name} (missing)")
-            box.setToolTip(item.hint)
-            box.toggled.connect(self._on_toggle)
-            self._boxes[item.name] = box
-            self._sets[item.name] = item
-            self._grid.addWidget(box, place // 2, place % 2)
-        self.require(["base"])
-
-    def require(self, names: list[str]) -> None:
-        """Tick exactly the sets that the algorithm and the environment need."""
-        for name, box in self._boxes.items():
-            box.blockSignals(True)
-            box.setChecked(name in names)
-            box.blockSignals(False)
-        self._on_toggle()
-
-    def write(self, draft: TrainDraft) -> None:
-        draft.requirements = self._ticked() or ["base"]
-
-    def read(self, draft: TrainDraft) -> None:
-        if draft.requirements:
-            self.require(draft.requirements)
-
-    def _ticked(self) -> list[str]:
-        return [name for name, box in self._boxes.items() if box.isChecked()]
-
-    def _on_toggle(self) -> None:
-        missing = [self._sets[name] for name in self._ticked() if not self._sets[name].installed]
-        self._missing.setText("\n".join(f"{item.name}: {item.hint}" for item in missing))
-        self._missing.setVisible(bool(missing))
-        self.edited.emit()

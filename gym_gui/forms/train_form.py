@@ -9,9 +9,10 @@ from gym_gui.algo_docs import library
 from gym_gui.background.daemon_link import Pulse
 from gym_gui.background.wandb_probe import probe_wandb
 from gym_gui.forms.base import NumberLine, WorkerForm, form_layout
+from gym_gui.forms.extras_section import ExtrasSection
 from gym_gui.forms.notes_panel import NotesPanel
 from gym_gui.forms.option_sections import (
-    ExtrasSection,
+    IdsSection,
     MachineSection,
     Section,
     ViewSection,
@@ -23,7 +24,6 @@ from gym_gui.forms.train_bar import TrainBar
 from gym_gui.models.actors import Actor
 from gym_gui.models.form_grid import forecast, grid_configs
 from gym_gui.models.presets import Preset, shipped_presets
-from gym_gui.models.requirement_sets import all_sets
 from gym_gui.models.train_draft import TrainDraft
 from gym_gui.services import Services
 from gym_gui.widgets.labels import label
@@ -47,7 +47,7 @@ class TrainForm(WorkerForm):
         self._filling = False
         self._other_extras: dict[str, Any] = {}
         self._make_fields()
-        self._sections: list[Section] = [self.machine, self.view, self.wandb, self.extras]
+        self._sections = self._option_sections()
         self.banner = Banner()
         split = FoldingSplitter()
         split.addWidget(scrolled(self._left()))
@@ -59,7 +59,6 @@ class TrainForm(WorkerForm):
         self.setLayout(column(self.banner, split, self.bar, margin=8, spacing=8, stretch={1: 1}))
         self._connect()
         self._chain()
-        self._services.link.calls.run(all_sets, self.extras.set_sets)
 
     # ------------------------------------------------------------ building
 
@@ -92,7 +91,8 @@ class TrainForm(WorkerForm):
         self.help.setAccessibleName("About the algorithm")
         self.notes = NotesPanel()
         self.machine, self.view = MachineSection(), ViewSection()
-        self.wandb, self.extras = WandbSection(), ExtrasSection()
+        self.wandb, self.extras = WandbSection(), ExtrasSection(self._services)
+        self.ids = IdsSection()
         self._recommended = label("", "muted", wrap=True)
 
     def _left(self) -> QWidget:
@@ -129,7 +129,7 @@ class TrainForm(WorkerForm):
         tab_chain(*self.bar.tab_stops())
 
     def _option_sections(self) -> list[Section]:
-        return [self.machine, self.view, self.wandb, self.extras]
+        return [self.machine, self.view, self.wandb, self.extras, self.ids]
 
     def _connect(self) -> None:
         self.choice.described.connect(self._on_description)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from mosaic.client.files import RunFile
 
 MANIFEST = "analytics.json"
+WANDB_ADDRESS = "wandb/address.json"
 _EVENTS = "events.out.tfevents."
 _WANDB_RUNS = ("wandb/run-", "wandb/offline-run-")
 
@@ -77,11 +78,16 @@ class Manifest:
         artifacts = _object(document.get("artifacts"))
         videos = artifacts.get("videos")
         named = videos if isinstance(videos, list) else []
+        # The second name of each is that of the design documents; other tools may write it.
+        tensorboard = _object(artifacts.get("tensorboard")).get("dir")
+        optuna = _object(artifacts.get("optuna")).get("db")
+        run_id = _text(document.get("wandb_run_id"))
+        wandb = _object(artifacts.get("wandb")) or ({"run_id": run_id} if run_id else {})
         return cls(
-            tensorboard=_text(_object(artifacts.get("tensorboard")).get("dir")) or cls.tensorboard,
-            optuna=_text(_object(artifacts.get("optuna")).get("db")) or cls.optuna,
+            tensorboard=_text(tensorboard or document.get("tensorboard_dir")) or cls.tensorboard,
+            optuna=_text(optuna or document.get("optuna_db_path")) or cls.optuna,
             videos=tuple(name for name in named if isinstance(name, str)),
-            wandb=_object(artifacts.get("wandb")),
+            wandb=wandb,
         )
 
 

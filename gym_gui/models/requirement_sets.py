@@ -4,6 +4,9 @@ import importlib.util
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from mosaic.config.paths import Home
+from mosaic.runs.directory import read_json
+
 # A set is there when this module can be found; nothing is imported to find out.
 _PROOF = {
     "base": "numpy",
@@ -46,12 +49,20 @@ class RequirementSet:
         """What to do when it is missing."""
         if self.installed:
             return f"the set {self.name} is installed"
-        return f"missing; run: pip install -r requirements/extras/{self.name}.txt"
+        return f"missing; run: mosaic extras {self.name}"
 
 
-def all_sets() -> list[RequirementSet]:
-    """Every known set; takes a few milliseconds."""
-    return [RequirementSet(name, _is_there(module)) for name, module in _PROOF.items()]
+def all_sets(home: Home) -> list[RequirementSet]:
+    """Every known set; those in a bundle of the home count as installed. Takes milliseconds."""
+    bundled = {
+        str(name)
+        for path in (home.trainer / "venvs").glob("*/bundle.json")
+        for name in (read_json(path) or {}).get("sets", [])
+    }
+    return [
+        RequirementSet(name, name in bundled or _is_there(module))
+        for name, module in _PROOF.items()
+    ]
 
 
 def needed(requires: Iterable[str], family: str) -> list[str]:

@@ -41,6 +41,10 @@ class TrainDraft:
     capture_video: bool = False
     fastlane_video_mode: str = "single"
     fastlane_grid_limit: int = 4
+    fastlane_slot: int = 0
+    minimal_telemetry: bool = False
+    worker_id: str = ""
+    agent_id: str = ""
     track_wandb: bool = False
     wandb_use_vpn_proxy: bool = False
     wandb: dict[str, str] = field(default_factory=dict)
@@ -73,6 +77,7 @@ class TrainDraft:
             total_timesteps=self.total_timesteps,
             parameters=self.params,
             extras=self._extras(),
+            ids={"worker_id": self.worker_id, "agent_id": self.agent_id},
             wishes=build.Wishes(
                 name=self.name_of(seed),
                 tags=self.tags,
@@ -99,6 +104,10 @@ class TrainDraft:
         }
         if self.fastlane_video_mode == "grid":
             extras["fastlane_grid_limit"] = self.fastlane_grid_limit
+        elif self.fastlane_video_mode == "single" and self.fastlane_slot:
+            extras["fastlane_slot"] = self.fastlane_slot
+        if self.minimal_telemetry:
+            extras["minimal_telemetry"] = True
         if self.capture_video:
             extras["capture_video"] = True
         if self.track_wandb:
@@ -132,6 +141,8 @@ class TrainDraft:
             tensorboard=config.artifacts.tensorboard.enabled,
             keep_checkpoints=str(config.artifacts.keep_checkpoints),
             tags=list(config.metadata.tags),
+            worker_id=worker.worker_id or "",
+            agent_id=worker.agent_id or "",
         )
         # The form has one switch for the GPU: the one that reserves it.
         extras.pop("cuda", None)

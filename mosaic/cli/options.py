@@ -49,6 +49,12 @@ def connected(start: bool) -> "TrainerClient":
     try:
         return TrainerClient.connect(start=start)
     except DaemonNotRunningError as error:
+        # Read only now: with a daemon, the setting makes no difference.
+        from mosaic.config.paths import Home
+        from mosaic.config.settings import load_settings
+
+        if load_settings(Home.locate()).auto_start:
+            return TrainerClient.connect(start=True)
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise DaemonNotRunningError(f"{error}, or use --start") from None
     if not click.confirm("no daemon is running; start one?", default=True, err=True):

@@ -16,10 +16,12 @@ from typing import Any
 import click
 
 from mosaic.cli import output
+from mosaic.cli.door import in_flags
 from mosaic.cli.follow import follow
 from mosaic.cli.options import json_option, run_argument
+from mosaic.cli.screen import Screen
 from mosaic.client import TrainerClient
-from mosaic.errors import InvalidArgumentError, MosaicError
+from mosaic.errors import InvalidArgumentError, InvalidConfigError, MosaicError
 from mosaic.records import RunRecord
 
 _ESCAPES = {b"\x1b[A": "up", b"\x1b[B": "down", b"\x1b[C": "right", b"\x1b[D": "left"}
@@ -55,7 +57,10 @@ def play(
     with TrainerClient.connect() as trainer:
         player = worker_for("play", worker).worker_type
         config = build.play(player, env_id, seed=seed, script=text, fps=fps)
-        record = trainer.submit(config)
+        try:
+            record = trainer.submit(config)
+        except InvalidConfigError as error:
+            raise in_flags(error.problems, {"--env-id": "ENV_ID"}) from None
         if script:
             return follow(trainer, record.run_id, as_json=as_json)
         _at_the_keys(trainer, record)
@@ -156,10 +161,11 @@ def _at_the_keys(trainer: TrainerClient, record: RunRecord) -> None:
     with PlayClient(Path(record.run_dir)) as game, _raw_keyboard() as keyboard:
         legend = "  ".join(f"{key}: {meaning}" for key, meaning in game.keys.items())
         print(f"keys go to the game — {legend}  (q or Esc leaves)\r")
-        lines = 0
+        screen = Screen(sys.stdout)
         try:
             while True:
-                lines = _draw(game.scene, lines)
+                # Nothing follows a picture of a game that waits for its player: it must be seen.
+                screen.show(_picture(game.scene), always=game.turn_based)
                 pressed = _pressed(keyboard, None if game.turn_based else 0.0)
                 if pressed == "leave":
                     game.quit()
@@ -171,7 +177,8 @@ def _at_the_keys(trainer: TrainerClient, record: RunRecord) -> None:
             return
 
 
-def _draw(scene: Any, lines: int) -> int:
+def _picture(scene: Any) -> str:
+    """A scene as text: the frame in coloured blocks, and a line of numbers."""
     import numpy as np
     from PIL import Image
 
@@ -183,11 +190,7 @@ def _draw(scene: Any, lines: int) -> int:
         pixels = np.asarray(Image.open(io.BytesIO(scene.frame)).convert("RGB"))
         picture = ansi_picture(pixels, size.columns, size.lines - 4)
     caption = f"episode {scene.episode}  step {scene.step}  return {scene.total:g}"
-    text = f"{picture}\n{caption} {'— over' if scene.over else ''}{scene.problem}\n"
-    back = f"\x1b[{lines}F\x1b[J" if lines else ""
-    sys.stdout.write((back + text).replace("\n", "\r\n"))
-    sys.stdout.flush()
-    return text.count("\n")
+    return f"{picture}\n{caption} {'— over' if scene.over else ''}{scene.problem}"
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from mosaic.client.calls import Calls
 from mosaic.client.content import RunContent
 from mosaic.client.following import PATIENCE_S
 from mosaic.connect.failures import LIST_IS_CUT, read_problems
-from mosaic.errors import InvalidConfigError, Problem
+from mosaic.errors import DaemonNotRunningError, InvalidConfigError, Problem
 from mosaic.records import RunChange, RunEvent, RunRecord
 from mosaic.records.messages import read_change, read_event
 from mosaic.records.wire import read_run
@@ -38,6 +38,8 @@ class RunCalls(RunContent):
     def __init__(self, open_calls: Callable[[], Calls]) -> None:
         super().__init__(open_calls())
         self._open_calls = open_calls
+        # Closed by its owner: whoever still waits in another thread must not open it again.
+        self._closed = False
 
     def reconnect(self, patience_s: float = PATIENCE_S) -> None:
         """Find the daemon again, which may listen somewhere else after a restart.
@@ -45,6 +47,9 @@ class RunCalls(RunContent):
         Raises:
             DaemonNotRunningError: It is not back within `patience_s`.
         """
+
+        if self._closed:
+            raise DaemonNotRunningError("this client is closed; connect again")
 
         def replace() -> None:
             # The new connection first: if it fails, the old one stays usable for the next try.
@@ -103,6 +108,7 @@ class RunCalls(RunContent):
 
     def train(
         self,
+        /,
         algo: str,
         *,
         env_id: str | None = None,

@@ -171,6 +171,7 @@ class TrainerClient(RunCalls):
 
     def close(self) -> None:
         """End the connection; runs and daemon continue."""
+        self._closed = True
         self._calls.close()
 
     def __enter__(self) -> "TrainerClient":

@@ -79,6 +79,7 @@ def train(
     total_timesteps: int | None = None,
     parameters: Mapping[str, JsonValue] | None = None,
     extras: Mapping[str, JsonValue] | None = None,
+    ids: Mapping[str, str] | None = None,
     wishes: Wishes | None = None,
 ) -> TrainRunConfig:
     """Train an algorithm from the beginning.
@@ -91,6 +92,7 @@ def train(
         total_timesteps: How long to train; the worker's own default when left out.
         parameters: The algorithm's own arguments.
         extras: Settings that every worker understands; see `mosaic.config.model.Extras`.
+        ids: `worker_id` and `agent_id`, where the user has names of their own.
         wishes: Name, resources, limits and artifacts.
 
     Raises:
@@ -108,6 +110,7 @@ def train(
         "seed": seed,
         "total_timesteps": total_timesteps,
         "extras": given,
+        **{name: text for name, text in (ids or {}).items() if text},
     }
     return _build(worker, fields, wishes or Wishes())
 

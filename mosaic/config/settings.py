@@ -27,6 +27,9 @@ class Settings(BaseModel):
 
     schema_version: int = 1
     port: Annotated[int, Field(ge=0, le=65535, title="Preferred port")] = 50055
+    auto_start: Annotated[
+        bool, Field(title="Start when needed", description="`mosaic train` starts the daemon")
+    ] = False
     cpu_slots: Annotated[
         int | None, Field(ge=1, title="CPU slots", description="null: one per CPU")
     ] = None

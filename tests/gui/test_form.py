@@ -19,6 +19,7 @@ from support.trainer import Trainer, until
 
 from gym_gui.models.draft_export import as_command
 from gym_gui.models.presets import PresetBook, shipped_presets
+from gym_gui.models.requirement_sets import RequirementSet
 from gym_gui.models.train_draft import TrainDraft
 from mosaic.errors import Problem
 
@@ -287,3 +288,17 @@ def test_every_main_action_has_a_key_or_is_in_the_palette(driver: Driver) -> Non
         if not widget.accessibleName() and not isinstance(widget.parent(), QComboBox)
     ]
     assert nameless == []
+
+
+def test_missing_requirement_sets_are_installed_from_the_form(driver: Driver) -> None:
+    """The button does what `mosaic extras` does, says how it ended, and looks again."""
+    extras = driver.train_form().extras
+    driver.until(lambda: extras._boxes, "the sets")
+    extras.set_sets([RequirementSet("minigrid", False)])
+    extras.require(["base", "minigrid"])
+    assert "mosaic extras minigrid" in extras._missing.text()
+    QTest.mouseClick(extras.install, Qt.MouseButton.LeftButton)
+    assert not extras.install.isEnabled()
+    driver.until(lambda: "minigrid is installed" in extras.progress.text(), "the installer's word")
+    driver.until(lambda: extras._boxes["minigrid"].text() == "minigrid", "it is seen")
+    assert extras.install.isHidden()

@@ -1,6 +1,7 @@
 """What the window knows, without a window: filters, order, curves, fields, drafts, layouts."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -157,11 +158,15 @@ def test_draft_survives_the_way_through_a_config_and_a_file() -> None:
     draft = TrainDraft(
         algo="dqn", env_id="Acrobot-v1", total_timesteps=5, params={"tau": 0.5}, notes="why",
         fastlane_video_mode="grid", fastlane_grid_limit=9, wall_minutes=2.0, tags=["x"],
+        worker_id="mine", agent_id="first", minimal_telemetry=True,
     )  # fmt: skip
-    config = draft.config(draft.seed)
-    assert TrainDraft.from_config(config).config(draft.seed) == config
-    stored = json.loads(json.dumps(draft.to_json()))
-    assert TrainDraft.from_json(stored).config(draft.seed) == config
+    for shown in (draft, replace(draft, fastlane_video_mode="single", fastlane_slot=3)):
+        config = shown.config(shown.seed)
+        assert TrainDraft.from_config(config).config(shown.seed) == config
+        stored = json.loads(json.dumps(shown.to_json()))
+        assert TrainDraft.from_json(stored).config(shown.seed) == config
+    assert (config.worker.worker_id, config.worker.agent_id) == ("mine", "first")
+    assert (config.worker.extras.fastlane_slot, config.worker.extras.minimal_telemetry) == (3, True)
 
 
 def test_api_key_is_never_kept_or_copied() -> None:
@@ -268,6 +273,13 @@ def test_manifest_that_lies_is_not_followed() -> None:
     for shape in ([], {"artifacts": 3}, {"artifacts": {"tensorboard": [], "videos": "x"}}):
         document = shape if isinstance(shape, dict) else {}
         assert find_artifacts(Manifest.from_document(document), files).events
+
+
+def test_a_manifest_with_the_names_of_the_design_documents_is_read() -> None:
+    """Another tool may have written it by the documents."""
+    document = {"tensorboard_dir": "tb", "optuna_db_path": "study.db", "wandb_run_id": "abc"}
+    read = Manifest.from_document(document)
+    assert (read.tensorboard, read.optuna, read.wandb) == ("tb", "study.db", {"run_id": "abc"})
 
 
 def test_artifacts_are_what_the_run_really_has() -> None:

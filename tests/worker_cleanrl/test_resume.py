@@ -84,13 +84,25 @@ def test_a_checkpoint_that_does_not_fit_is_refused(
     assert not (tmp_path / "no").exists()
 
 
-def test_a_policy_alone_cannot_be_continued(copied: Path, tmp_path: Path) -> None:
-    """The refusal says which file is needed; beside its full state the policy's name will do."""
+def test_a_policy_alone_gives_its_weights(copied: Path, tmp_path: Path) -> None:
+    """It is said that all else starts fresh; beside its full state the policy's name means that."""
     policy = next(copied.glob("checkpoints/*.cleanrl_model"))
-    again = ("--resume", str(policy), "--total-timesteps", "1024", "--dry-run")
-    assert ".state" in harness.run(tmp_path / "yes", *again).said()
-    policy.with_suffix(".state").unlink()
-    assert "holds the policy alone" in harness.refuse(tmp_path / "no", *again)
+    again = ("--resume", str(policy), "--total-timesteps", "1024")
+    assert ".state" in harness.run(tmp_path / "yes", *again, "--dry-run").said()
+    own = tmp_path / "mine.cleanrl_model"
+    own.write_bytes(policy.read_bytes())
+    steps = ("--total-timesteps", "512", "--", "--learning-rate", "1e-30")
+    worker = harness.run(tmp_path / "run", "--algo", "ppo", "--resume", str(own), *steps)
+    assert "only the weights of mine.cleanrl_model are used" in worker.said()
+    state = harness.newest_state(tmp_path / "run")
+    assert state["step"] == 512, "counted from the beginning of this run"
+    before = harness.newest_state(copied)["policy"]["agent"]
+    after = state["policy"]["agent"]
+    # So small a rate changes no weight: what is saved is what was loaded.
+    assert all(torch.allclose(before[name], after[name], atol=1e-6) for name in before)
+    other = ("--algo", "dqn", "--env-id", "CartPole-v1", "--total-timesteps", "900")
+    said = harness.refuse(tmp_path / "no", *other, "--resume", str(own))
+    assert "is a checkpoint of the algorithm 'ppo'" in said
 
 
 def test_damaged_checkpoints_are_passed_over_or_refused(copied: Path, tmp_path: Path) -> None:

@@ -6,12 +6,14 @@ import json
 import socket
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from support import harness
 
 from cleanrl_worker import wandb_environment
+from cleanrl_worker.analytics import build_manifest
 from cleanrl_worker.config import CleanRLWorkerConfig
 from cleanrl_worker.kit.bridge import Bridge
 from cleanrl_worker.kit.wandb_logging import init_or_offline
@@ -140,6 +142,24 @@ def test_n11_wrong_hosts_and_proxies_make_tracking_go_offline(
         asked: list[dict[str, Any]] = []
         init_or_offline(lambda **options: asked.append(options), Bridge(), {"project": "p"})
     assert asked == [{"project": "p", "mode": "offline"}]
+
+
+def test_where_wandb_shows_a_run_is_known_while_it_trains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """W&B says it when it begins: the default team and a server of one's own are in it."""
+    page = SimpleNamespace(url="http://own:8080/me/p/runs/x", entity="me", project="p", id="x")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("WANDB_BASE_URL", f"http://127.0.0.1:{server.getsockname()[1]}")
+        monkeypatch.setenv("WANDB_INIT_TIMEOUT", "30")
+        monkeypatch.delenv("WANDB_MODE", raising=False)
+        answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+        threading.Thread(target=_answer_once, args=(server, answer), daemon=True).start()
+        assert init_or_offline(lambda **_: page, Bridge(), {"dir": str(tmp_path)}) is page
+    (tmp_path / "wandb" / "run-20260101_000000-x").mkdir()
+    config = CleanRLWorkerConfig.from_document({"algo": "ppo", "extras": {"track_wandb": True}})
+    said = build_manifest(config, tmp_path)["artifacts"]["wandb"]
+    assert (said["url"], said["entity"], said["run_id"]) == (page.url, "me", "x")
 
 
 def _answer_once(server: socket.socket, answer: bytes) -> None:

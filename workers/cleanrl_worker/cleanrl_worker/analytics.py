@@ -10,6 +10,8 @@ from cleanrl_worker import bundles
 from cleanrl_worker.config import CleanRLWorkerConfig
 from cleanrl_worker.kit.checked_files import recorded_checksum
 from cleanrl_worker.kit.checkpoint_files import POLICY_SUFFIX, STATE_SUFFIX, step_of
+from cleanrl_worker.kit.wandb_logging import ADDRESS_FILE
+from mosaic.runs.directory import read_json
 from mosaic.system import atomic
 
 SCHEMA_VERSION = 1
@@ -102,18 +104,19 @@ def _wandb(config: CleanRLWorkerConfig, run_dir: Path) -> Document | None:
         return None
     newest = max(folders, key=lambda folder: folder.stat().st_mtime)
     offline = newest.name.startswith("offline-")
-    run_id = newest.name.rpartition("-")[2]
-    project = config.extras.wandb_project_name or "cleanRL"
-    entity = config.extras.wandb_entity
+    # Online, W&B itself has said where: the default team and a server of one's own are in it.
+    said = {} if offline else read_json(run_dir / ADDRESS_FILE) or {}
+    run_id = said.get("run_id") or newest.name.rpartition("-")[2]
+    project = said.get("project") or config.extras.wandb_project_name or "cleanRL"
+    entity = said.get("entity") or config.extras.wandb_entity
+    guess = f"https://wandb.ai/{entity}/{project}/runs/{run_id}" if entity else None
     return {
         "run_id": run_id,
         "project": project,
         "entity": entity,
         "mode": "offline" if offline else "online",
         "dir": _relative(newest, run_dir),
-        "url": None
-        if offline or not entity
-        else f"https://wandb.ai/{entity}/{project}/runs/{run_id}",
+        "url": None if offline else said.get("url") or guess,
     }
 
 

@@ -148,10 +148,8 @@ def locate(given: str, run_dir: Path | None, suffix: str, *, check: bool) -> Pat
     if not path.exists():
         raise CheckpointError(f"there is no file or folder {path}")
     if suffix == STATE_SUFFIX and path.suffix == POLICY_SUFFIX:
-        raise CheckpointError(
-            f"{path} holds the policy alone; training continues from a full state "
-            f"(step-<N>{STATE_SUFFIX} in a run's checkpoints folder)"
-        )
+        # A policy without its state: training can begin with its weights.
+        suffix = POLICY_SUFFIX
     if path.is_file() and not check:
         return path
     if not check:

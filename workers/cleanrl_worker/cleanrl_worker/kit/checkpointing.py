@@ -181,16 +181,13 @@ class Checkpointer:
         Raises:
             CheckpointError: There is no valid checkpoint, or it does not fit this run.
         """
+        if where.suffix == POLICY_SUFFIX and where.is_file():
+            return self._take_weights(where)
         path, passed_over = checkpoint_files.find(where)
         for problem in passed_over:
             print(f"passed over: {problem}", file=sys.stderr)
         state = checkpoints.load(path)
-        for key, wanted in (("algorithm", self._name), ("env_id", self._env_id)):
-            if state.get(key) != wanted:
-                raise CheckpointError(
-                    f"{path.name} is a checkpoint of {key} {state.get(key)!r}, this run has "
-                    f"{wanted!r}; resume it with the {key} it was made with."
-                )
+        self._refuse_others(path, state)
         for group, saved in ((self._policy, "policy"), (self._objects, "objects")):
             for name, item in group.items():
                 # Earlier releases did not keep the newest episodes: their return starts again.
@@ -203,6 +200,33 @@ class Checkpointer:
         checkpoints.restore_random_state(state["random"])
         self._saved_step = int(state["step"])
         return self._saved_step
+
+    def _take_weights(self, path: Path) -> int:
+        """Begin with the weights of a policy; all else that a run has starts fresh, at step 0."""
+        state = checkpoints.load(path)
+        self._refuse_others(path, state)
+        weights = state.get("model")
+        if not isinstance(weights, dict):
+            raise CheckpointError(f"{path.name} is no policy that a bundled algorithm has saved.")
+        for name, item in self._policy.items():
+            _load_into(item, name, weights, path)
+        # A target that was drawn at random would pull the weights away again.
+        for name, item in self._objects.items():
+            same = [saved for saved in weights.values() if _same_names(item, saved)]
+            if name.startswith("target") and len(same) == 1:
+                _load_into(item, name, {name: same[0]}, path)
+        self._tell(
+            f"only the weights of {path.name} are used: optimiser, memory and counters start fresh"
+        )
+        return 0
+
+    def _refuse_others(self, path: Path, state: StateDict) -> None:
+        for key, wanted in (("algorithm", self._name), ("env_id", self._env_id)):
+            if state.get(key) != wanted:
+                raise CheckpointError(
+                    f"{path.name} is a checkpoint of {key} {state.get(key)!r}, this run has "
+                    f"{wanted!r}; resume it with the {key} it was made with."
+                )
 
     def _plan_next(self, took: float) -> None:
         """A large replay memory takes seconds to save: then less often than was asked for."""
@@ -236,3 +260,8 @@ def _load_into(item: Stateful, name: str, saved: StateDict, path: Path) -> None:
             f"{path.name} does not fit this run: its {name!r} cannot be restored ({reason}). "
             "Resume with the settings it was made with."
         ) from None
+
+
+def _same_names(item: Stateful, saved: object) -> bool:
+    """Whether saved weights are those of a network like this one."""
+    return isinstance(saved, dict) and item.state_dict().keys() == saved.keys()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
@@ -18,6 +19,9 @@ _MOST_WAITING = 100_000
 _DEFAULT_PATIENCE_S = 10.0
 # Beyond the time W&B itself was given: its own limits are not exact.
 _GRACE_S = 5.0
+
+# Beside W&B's own folders, which it makes in `wandb/` too.
+ADDRESS_FILE = "wandb/address.json"
 
 Opened = TypeVar("Opened")
 
@@ -108,12 +112,28 @@ def init_or_offline(
         _tell_offline(bridge, reason)
         return init(**{**options, "mode": "offline"})
     try:
-        return init(**options)
+        opened = init(**options)
+        _note_address(opened, Path(str(options.get("dir") or ".")))
+        return opened
     except Exception as error:
         _tell_offline(bridge, str(error))
         # The failed attempt still holds the run's own id.
         run_id = f"{os.environ.get('WANDB_RUN_ID', 'run')}-offline"
         return init(**{**options, "mode": "offline", "id": run_id})
+
+
+def _note_address(run: object, folder: Path) -> None:
+    """Write down where W&B shows the run, which only W&B knows: team, server and id are its own."""
+    names = {"url": "url", "entity": "entity", "project": "project", "run_id": "id"}
+    facts = {key: getattr(run, name, None) for key, name in names.items()}
+    if not facts["url"]:
+        return
+    target = folder / ADDRESS_FILE
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Whole or not at all: the window reads it while the run goes on.
+    part = target.with_suffix(".part")
+    part.write_text(json.dumps({key: str(value) for key, value in facts.items() if value}))
+    part.replace(target)
 
 
 def _host_problem() -> str:

@@ -1,4 +1,4 @@
-"""Resume: continue from a full-state checkpoint as if the run had never stopped."""
+"""Resume: continue from a full state as if the run had never stopped, or from weights alone."""
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ def _misfits(config: CleanRLWorkerConfig, info: CheckpointInfo) -> Iterator[str]
     if config.algo.startswith("cleanrl:"):
         yield f"{config.algo} is an upstream script, which cannot resume; use the bundled one"
         return
-    if not info.full:
-        yield f"{name} is no full-state checkpoint; give a run directory or a step-<N>.state file"
+    if not info.full and not info.algorithm:
+        yield f"{name} does not say which algorithm it is of; give one that MOSAIC has saved"
         return
     for key, wanted, found in (
         ("algorithm", config.algo, info.algorithm),
@@ -125,7 +125,8 @@ def _misfits(config: CleanRLWorkerConfig, info: CheckpointInfo) -> Iterator[str]
                 f"{name} is a checkpoint of the {key} {found!r}, this run has {wanted!r}; "
                 f"leave it out to continue with {found!r}"
             )
-    if config.total_timesteps and config.total_timesteps <= info.step:
+    # From weights alone a run begins at step 0, so its steps are all additional ones.
+    if info.full and config.total_timesteps and config.total_timesteps <= info.step:
         yield (
             f"{name} has already reached step {info.step}; 'total_timesteps' counts from the "
             f"beginning: give more than {info.step}, not {config.total_timesteps}"
