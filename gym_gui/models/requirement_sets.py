@@ -1,11 +1,12 @@
 """Extras that an environment or algorithm needs, and whether they are installed."""
 
 import importlib.util
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from mosaic.config.paths import Home
-from mosaic.runs.directory import read_json
 
 # A set is there when this module can be found; nothing is imported to find out.
 _PROOF = {
@@ -54,11 +55,8 @@ class RequirementSet:
 
 def all_sets(home: Home) -> list[RequirementSet]:
     """Every known set; those in a bundle of the home count as installed. Takes milliseconds."""
-    bundled = {
-        str(name)
-        for path in (home.trainer / "venvs").glob("*/bundle.json")
-        for name in (read_json(path) or {}).get("sets", [])
-    }
+    bundles = (home.trainer / "venvs").glob("*/bundle.json")
+    bundled = {name for path in bundles for name in _sets_in(path)}
     return [
         RequirementSet(name, name in bundled or _is_there(module))
         for name, module in _PROOF.items()
@@ -71,6 +69,15 @@ def needed(requires: Iterable[str], family: str) -> list[str]:
     if family in _FAMILY_SETS:
         names.append(_FAMILY_SETS[family])
     return list(dict.fromkeys(names))
+
+
+def _sets_in(bundle: Path) -> list[str]:
+    """The sets that a bundle's own file names; none while it is not readable."""
+    try:
+        named = json.loads(bundle.read_bytes())["sets"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return []
+    return [str(name) for name in named]
 
 
 def _is_there(module: str) -> bool:

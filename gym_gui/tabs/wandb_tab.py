@@ -5,10 +5,11 @@ from qtpy.QtGui import QGuiApplication
 from qtpy.QtWidgets import QHeaderView, QTableWidget, QTableWidgetItem
 
 from gym_gui.background.run_reading import read_wandb
+from gym_gui.background.wandb_send import can_send, knows_a_key, send
 from gym_gui.models.wandb_local import WandbSummary
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
-from gym_gui.widgets.controls import button, plain_table
+from gym_gui.widgets.controls import ask_secret, button, plain_table
 from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.messages import Banner, EmptyState
 from gym_gui.widgets.qt_types import sure
@@ -38,13 +39,14 @@ class WandbTab(RunTab):
         self._empty = EmptyState("No W&B data yet", "The run's wandb folder has not appeared.")
         self._sync = ""
         self._copy = button("Copy the sync command", self._on_copy)
+        self.send = button("Send to W&&B", self._on_send)
         self.load_page = button("Load the hosted page", self._on_load)
         self._url = self._proxy = ""
         self._summary: WandbSummary | None = None
         self._timer = QTimer(self)
         self._timer.setInterval(_EVERY_MS)
         self._timer.timeout.connect(self._read)
-        bar = row(self._copy, self.load_page, 1)
+        bar = row(self.send, self._copy, self.load_page, 1)
         self.setLayout(column(self.banner, bar, self._empty, self.table, self.web, margin=10))
         self._show(None)
 
@@ -90,6 +92,9 @@ class WandbTab(RunTab):
         self._url = summary.url if summary else ""
         self._proxy = summary.proxy if summary else ""
         self._copy.setVisible(bool(self._sync))
+        # The files are on the daemon's machine; elsewhere only the command helps.
+        here = bool(self._sync) and self.services.link.local and can_send()
+        self.send.setVisible(here)
         self.load_page.setVisible(bool(self._url))
         self.banner.say("info", "")
         if summary is None:
@@ -119,6 +124,27 @@ class WandbTab(RunTab):
         self.table.hide()
         self.web.show()
         self.web.show_address(self._url, self._proxy)
+
+    def _on_send(self) -> None:
+        if knows_a_key():
+            self._send("")
+        else:
+            ask_secret(self, "Send to W&B", "API key of your W&B account", self._send)
+
+    def _send(self, key: str) -> None:
+        folder = self._sync.removeprefix("wandb sync ")
+        self.send.setEnabled(False)
+        self.banner.say("info", "Sending to W&B …")
+
+        def settle(kind: str, text: str) -> None:
+            self.send.setEnabled(True)
+            self.banner.say(kind, text)
+
+        self.services.link.calls.run(
+            lambda: send(folder, key),
+            lambda said: settle("info", said),
+            lambda error: settle("warning", str(error)),
+        )
 
     def _on_copy(self) -> None:
         sure(QGuiApplication.clipboard()).setText(self._sync)

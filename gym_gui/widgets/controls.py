@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from qtpy.QtCore import QEvent, QObject, Qt
-from qtpy.QtWidgets import QComboBox, QInputDialog, QPushButton, QTableWidget, QWidget
+from qtpy.QtWidgets import QComboBox, QInputDialog, QLineEdit, QPushButton, QTableWidget, QWidget
 
 from gym_gui.widgets.qt_types import sure
 
@@ -61,10 +61,24 @@ def ask_name(
     parent: QWidget, title: str, text: str, name: str, done: Callable[[str], object]
 ) -> None:
     """Ask for a name; `done` gets it, unless it is empty or the question is dismissed."""
+    dialog = _question(parent, title, text, done)
+    dialog.setTextValue(name)
+    dialog.open()
+
+
+def ask_secret(parent: QWidget, title: str, text: str, done: Callable[[str], object]) -> None:
+    """Ask for something that must not be seen on the screen; as `ask_name` otherwise."""
+    dialog = _question(parent, title, text, done)
+    dialog.setTextEchoMode(QLineEdit.EchoMode.Password)
+    dialog.open()
+
+
+def _question(
+    parent: QWidget, title: str, text: str, done: Callable[[str], object]
+) -> QInputDialog:
     dialog = QInputDialog(parent)
     dialog.setWindowTitle(title)
     dialog.setLabelText(text)
-    dialog.setTextValue(name)
     dialog.textValueSelected.connect(lambda typed: done(typed.strip()) if typed.strip() else None)
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-    dialog.open()
+    return dialog

@@ -41,6 +41,8 @@ class Calls:
         try:
             return getattr(self._stub, method)(request, metadata=self._metadata, timeout=timeout_s)
         except grpc.RpcError as error:
+            # Closed while it waited in another thread: gRPC calls that cancelled.
+            self._refuse_closed()
             raise from_failure(error) from None
 
     def stream(self, method: str, request: Any, timeout_s: float | None = None) -> Iterator[Any]:
@@ -55,6 +57,7 @@ class Calls:
         try:
             yield from call
         except grpc.RpcError as error:
+            self._refuse_closed()
             if timeout_s is not None and error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise TimeoutError(f"{method} took longer than {timeout_s:g} s") from None
             raise from_failure(error) from None

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
+from qtpy.QtWidgets import QInputDialog, QLineEdit
+from support.trainer import Trainer
 
+from gym_gui.background.run_reading import read_wandb
 from gym_gui.models.optuna_study import read_study
 from mosaic.records import RunUpdated
 
@@ -59,7 +62,10 @@ def test_steps_of_a_telemetry_run_arrive_live(driver: Driver) -> None:
 
 
 def test_wandb_tab_appears_with_its_folder(
-    driver: Driver, trained: list[str], extra_files: Path
+    driver: Driver,
+    trained: list[str],
+    extra_files: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The W&B tab is not there until the run's own folder is, then it says what is on disk."""
     panel = driver.window.run_panel
@@ -77,6 +83,30 @@ def test_wandb_tab_appears_with_its_folder(
     names = [tab.table.item(row, 0).text() for row in range(tab.table.rowCount())]
     assert "charts/return" in names
     assert "offline" in tab.banner.text
+    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("NETRC", "/nowhere")
+    monkeypatch.delenv("WANDB_API_KEY", raising=False)
+    tab.send.click()
+    asked = driver.until(lambda: tab.findChild(QInputDialog), "the key is asked for")
+    assert asked.textEchoMode() == QLineEdit.EchoMode.Password
+    asked.setTextValue("k" * 40)
+    asked.accept()
+    driver.until(lambda: "cannot be reached" in tab.banner.text, "why it was not sent")
+    assert tab.send.isEnabled()
+
+
+def test_a_run_that_wandb_tracks_shows_its_page_before_it_ends(
+    shared_trainer: Trainer, trained: list[str], extra_files: Path
+) -> None:
+    """The address that W&B itself gave is read beside a manifest that does not know it."""
+    folder = extra_files / "wandb"
+    (folder / "run-20260101_000000-abc").mkdir(parents=True)
+    about = {"url": "https://wandb.ai/me/p/runs/abc", "entity": "me", "run_id": "abc"}
+    (folder / "address.json").write_text(json.dumps(about))
+    summary = read_wandb(shared_trainer.client, trained[1], str(extra_files))
+    assert summary is not None
+    assert (summary.mode, summary.url) == ("online", about["url"])
+    assert ("entity", "me") in summary.facts
 
 
 @pytest.fixture

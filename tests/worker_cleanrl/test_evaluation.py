@@ -140,6 +140,7 @@ def test_a_plain_state_dict_of_upstream_is_evaluated_where_it_fits(
         (("--env-id", "CartPol-v1"), "did you mean 'CartPole-v1'"),
         (("--algo", "dqn"), "was trained by ppo"),
         (("--env-id", "Pendulum-v1"), "discrete actions"),
+        (("--env-id", "Acrobot-v1"), "differ from those of CartPole-v1"),
     ],
 )
 def test_what_cannot_be_evaluated_is_refused(

@@ -30,6 +30,8 @@ SPACES_DO_NOT_FIT = "CFG115"
 
 # Families that bring their own ids; their scripts check these themselves.
 _OWN_IDS = frozenset({"envpool", "procgen", "pettingzoo"})
+# A foreign script that imports one of these makes its environments with it.
+_OWN_MAKERS = frozenset({"envpool", "procgen", "pettingzoo", "supersuit"})
 # Both the worker and the script have these; they are set through the worker.
 _THE_WORKERS_OWN = frozenset({"run_dir", "resume"})
 
@@ -101,6 +103,8 @@ def argument_problem(argument: Argument, value: JsonValue) -> str:
 def _environment_problems(config: CleanRLWorkerConfig, script: Script | None) -> Iterator[Problem]:
     algorithm = script.schema.algorithm if script else {}
     if _OWN_IDS & set(algorithm.get("requires", ())):
+        return
+    if script is not None and not script.bundled and _OWN_MAKERS & script.schema.imports:
         return
     if not config.env_id:
         yield problem("env_id", UNKNOWN_ENVIRONMENT, "'env_id' is required: what to train in")

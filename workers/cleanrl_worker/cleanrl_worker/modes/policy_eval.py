@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from cleanrl_worker import bundles
+from cleanrl_worker import bundles, catalog
 from cleanrl_worker.config import CleanRLWorkerConfig, problem
 from cleanrl_worker.kit.checkpoint_files import POLICY_SUFFIX, CheckpointInfo, describe, locate
 from cleanrl_worker.kit.errors import CheckpointError
 from cleanrl_worker.modes.plan import Plan
+from cleanrl_worker.wrappers.curriculum import compare_spaces
 from mosaic.config.json_types import JsonValue
 from mosaic.workers import Problem
 
@@ -57,6 +58,21 @@ def problems(
             f"{info.path.name} was trained by {info.algorithm}, not by {config.algo}; "
             "leave 'algo' out",
         )
+    elif sentence := _misfit(config, info.env_id):
+        yield problem("env_id", BAD_POLICY, sentence)
+
+
+def _misfit(config: CleanRLWorkerConfig, trained_in: str) -> str:
+    """Why a policy cannot act in another environment than its own; empty when it can."""
+    if not trained_in or config.env_id in ("", trained_in):
+        return ""
+    python = bundles.interpreter(bundles.wanted_sets(config))
+    known = {item["id"] for item in catalog.environments(python)}
+    # Ids of EnvPool, or of a module of the user's, are known to their own makers alone.
+    if not {trained_in, config.env_id} <= known:
+        return ""
+    sentence = compare_spaces([trained_in, config.env_id], python)
+    return f"the policy was trained in {trained_in}: {sentence}" if sentence else ""
 
 
 def plan(config: CleanRLWorkerConfig, run_dir: Path) -> Plan:

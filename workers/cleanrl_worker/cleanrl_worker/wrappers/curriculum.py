@@ -125,7 +125,7 @@ def problems(config: CleanRLWorkerConfig, *, thorough: bool) -> Iterator[Problem
         text = f"there is no environment {stage.env_id!r}{did_you_mean(stage.env_id, known)}"
         yield problem(f"{_FIELD}/{number}/env_id", BAD_CURRICULUM, text)
     if not unknown and thorough:
-        sentence = _compare_spaces(stages, python)
+        sentence = compare_spaces([stage.env_id for stage in stages], python)
         if sentence:
             yield problem(_FIELD, BAD_CURRICULUM, sentence)
 
@@ -153,10 +153,10 @@ def _condition(item: Mapping[str, object]) -> str:
     return "|".join(parts) or DEFAULT_CONDITION
 
 
-def _compare_spaces(stages: list[Stage], python: str) -> str:
-    """Compare in a process of its own: building environments loads Gymnasium and more."""
+def compare_spaces(env_ids: list[str], python: str) -> str:
+    """Why one agent cannot act in all of these; in a process of its own, which loads Gymnasium."""
     done = subprocess.run(
-        [python, "-m", "cleanrl_worker.tools.compare_spaces"] + [stage.env_id for stage in stages],
+        [python, "-m", "cleanrl_worker.tools.compare_spaces", *env_ids],
         capture_output=True,
         text=True,
         timeout=_CHECK_LIMIT_S,
