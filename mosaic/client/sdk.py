@@ -76,6 +76,7 @@ class TrainerClient(RunCalls):
 
     def fork(
         self,
+        /,
         run_id: str,
         at: int,
         *,

@@ -12,6 +12,7 @@ around them. Everything below, libraries' wrappers included, is Gymnasium.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import sys
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from cleanrl_worker.foreign_scripts import when_imported
 from cleanrl_worker.kit.schema import read_schema
 
 NAME = "gym"
@@ -52,6 +54,7 @@ def provide(script: Path | None) -> None:
     _module("spaces", gymnasium.spaces)
     parts = {part: sys.modules[f"{NAME}.{part}"] for part in ("vector", "wrappers", "spaces")}
     _module("", gymnasium, __version__=_VERSION, make=_make, Wrapper=Wrapper, **parts)
+    when_imported(("envpool",), _adapt_envpool)
 
 
 def _module(part: str, like: ModuleType, **own: object) -> ModuleType:
@@ -76,6 +79,19 @@ def _make(name: str, **options: Any) -> Any:
     import gymnasium
 
     return gymnasium.make(name, **{"render_mode": "rgb_array", **options})
+
+
+def _adapt_envpool(module: ModuleType) -> None:
+    """Environments of the kind `gym` answer as they did when EnvPool still used that package."""
+    original: Any = module.make
+
+    @functools.wraps(original)
+    def make(task: str, env_type: str = "gym", **options: Any) -> Any:
+        if env_type != "gym":
+            return original(task, env_type, **options)
+        return _EnvPool(original(task, "gymnasium", **options))
+
+    setattr(module, "make", make)  # noqa: B010
 
 
 def _old_vector(original: Any) -> type:
@@ -163,6 +179,25 @@ class Wrapper:
             return answer
         obs, rewards, ends, cuts, infos = answer
         return obs, rewards, np.logical_or(ends, cuts), infos
+
+
+class _EnvPool(Wrapper):
+    """EnvPool's environments: settings of the script are its own, and infos name what was cut."""
+
+    def step(self, action: Any) -> Any:
+        """As before Gymnasium, with `TimeLimit.truncated` among the infos."""
+        obs, rewards, ends, cuts, infos = self.env.step(action)
+        return obs, rewards, ends | cuts, {**infos, "TimeLimit.truncated": cuts}
+
+    def xla(self) -> Any:
+        """The functions for JAX; `step` has four values."""
+        handle, receive, send, step = self.env.xla()
+
+        def old_step(handle: Any, action: Any, *rest: Any) -> Any:
+            handle, (obs, rewards, ends, cuts, infos) = step(handle, action, *rest)
+            return handle, (obs, rewards, ends | cuts, {**infos, "TimeLimit.truncated": cuts})
+
+        return handle, receive, send, old_step
 
 
 def _record_statistics(env: Any, **options: Any) -> Any:

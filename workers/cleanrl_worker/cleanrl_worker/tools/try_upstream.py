@@ -30,6 +30,9 @@ _LIMIT_S = 900.0
 _SHORT = {"learning_starts": "200", "buffer_size": "2000", "num_envs": "2", "num_steps": "32"}
 # They divide their environments among minibatches, or cannot use fewer of them.
 _NOT_SHORT = {
+    # A minibatch of one has no deviation to normalise by.
+    "ppo_continuous_action": {"num_steps": "128"},
+    "rpo_continuous_action": {"num_steps": "128"},
     "ppo_atari_lstm": {"num_envs": "4"},
     "ppo_atari_multigpu": {"num_envs": "4"},
     "ppo_pettingzoo_ma_atari": {"num_envs": "4"},

@@ -17,7 +17,7 @@ from mosaic.workers import Problem, did_you_mean
 
 # The training process reads its schedule here too; it must not wait for pydantic's import.
 if TYPE_CHECKING:
-    from cleanrl_worker.config import CleanRLWorkerConfig, problem
+    from cleanrl_worker.config import CleanRLWorkerConfig
     from mosaic.config.model import CurriculumStage
 
 VARIABLE = "CLEANRL_CURRICULUM"
@@ -111,6 +111,7 @@ def problems(config: CleanRLWorkerConfig, *, thorough: bool) -> Iterator[Problem
         thorough: Whether to build the environments and compare their spaces.
     """
     from cleanrl_worker import bundles, catalog
+    from cleanrl_worker.config import problem
 
     stages = read_schedule(config.extras.curriculum_schedule)
     if isinstance(stages, str):
