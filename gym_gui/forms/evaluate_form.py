@@ -72,6 +72,11 @@ class EvaluateForm(WorkerForm):
 
     def set_actor(self, actor: Actor) -> None:
         self._worker = actor.worker_type
+        # What the worker would ignore is not offered; the daemon would refuse it.
+        films = actor.capabilities is not None and "video" in actor.capabilities.options
+        self.video.setVisible(films)
+        if not films:
+            self.video.setChecked(False)
         self.source.set_worker(actor.worker_type)
         self._on_source()
 

@@ -1,0 +1,149 @@
+"""Each guide followed from a fresh home, command by command, as a reader would type it.
+
+The commands come from the pages themselves. Only numbers are made smaller, and names that a reader
+has to fill in are filled in; what needs a network, a person or hours is left to other tests.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.prove
+
+ROOT = Path(__file__).parents[2]
+GUIDES = ROOT / "docs" / "guides"
+FOLLOWED = (
+    "train", "resume", "evaluate", "scripts", "fork", "export", "play", "sweep", "experiments",
+    "compare", "curriculum", "wandb", "bdi-plans", "on-device", "jax", "extras", "writing-a-worker",
+)  # fmt: skip
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_STARTS = ("mosaic ", "python -m ", "pip ")
+# A smaller number where the page has one that takes hours.
+_SMALLER = {"--trials": 2, "--seeds": 2, "--num-seeds": 2, "--episodes": 20}
+_MOST_STEPS = 4096
+# A keyboard, a server of one's own, a package index, a page that has to be running.
+_LEFT_OUT = (
+    r"mosaic play \S+( --seed \d+)?$",
+    r"--jid ",
+    r"install_extras --set",
+    r"^pip ",
+    r"check-worker darts",
+)
+# What the fork guide does happens at steps that only its own length reaches.
+_WHOLE = {"fork"}
+
+
+@dataclass
+class Reader:
+    """Someone with a checkout, an empty folder and a fresh home."""
+
+    folder: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {key: val for key, val in os.environ.items() if not key.startswith("MOSAIC_")}
+        own = {
+            "MOSAIC_HOME": str(self.folder / "home"),
+            "MOSAIC_SETTING_PORT": "0",
+            "MOSAIC_SETTING_MIN_FREE_DISK_MB": "0",
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{kept['PATH']}",
+            "PYTHONPATH": os.pathsep.join(str(path) for path in self.folder.glob("my_worker")),
+            "WANDB_MODE": "offline",
+        }
+        return {**kept, **own}
+
+    def type(self, line: str) -> str:
+        """What a command prints; it must succeed."""
+        words = shlex.split(line, comments=True)
+        done = subprocess.run(
+            words, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=900, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Reader]:
+    """With a daemon, a first run, and the files that pages speak of."""
+    made = Reader(tmp_path)
+    made.type("mosaic up")
+    _write_files(tmp_path)
+    try:
+        train = "--env-id CartPole-v1 --total-timesteps 4096 --name cp-lr"
+        for seed in (1, 2):
+            made.type(f"mosaic train ppo {train} --seed {seed}")
+        run_dir = Path(made.type("mosaic open last --path").strip())
+        # The pages' own name for a run that was made without a daemon.
+        shutil.copytree(run_dir, tmp_path / "runs" / "ppo-1")
+        model = run_dir / "checkpoints" / "step-4096.cleanrl_model"
+        shutil.copy(model, tmp_path / "ppo.cleanrl_model")
+        yield made
+    finally:
+        made.type("mosaic down --stop-runs")
+
+
+def _write_files(folder: Path) -> None:
+    for name, page, mark in (
+        ("two.sh", "scripts", "@phases"),
+        ("job.json", "curriculum", '"run_name"'),
+        ("my.asl", "bdi-plans", "@trust"),
+        ("keys.txt", "play", "idle"),
+    ):
+        text = (GUIDES / f"{page}.md").read_text()
+        block = next(block for _, block in _BLOCK.findall(text) if mark in block)
+        (folder / name).write_text(block)
+
+
+def _commands(guide: str) -> list[str]:
+    lines = []
+    for language, block in _BLOCK.findall((GUIDES / f"{guide}.md").read_text()):
+        if language in ("", "bash", "sh") and "#!/" not in block:
+            joined = block.replace("\\\n", " ")
+            lines += [line.strip() for line in joined.splitlines()]
+    shown = [line for line in lines if line.startswith(_STARTS)]
+    kept = [line for line in shown if not any(re.search(out, line) for out in _LEFT_OUT)]
+    return [line if guide in _WHOLE else _shorter(line) for line in kept]
+
+
+def _shorter(line: str) -> str:
+    for flag, most in _SMALLER.items():
+        line = re.sub(rf"{flag} (\d+)", lambda m, f=flag, n=most: f"{f} {min(n, int(m[1]))}", line)
+    if "--resume" in line:
+        return line
+    return re.sub(
+        r"--total-timesteps (\d+)",
+        lambda match: f"--total-timesteps {min(_MOST_STEPS, int(match[1]))}",
+        line,
+    )
+
+
+def _filled(line: str, reader: Reader) -> str:
+    """The line with what stands for a reader's own runs."""
+    if not re.search(r"\b01[KM]\w{1,3}\b", line):
+        return line
+    listed = reader.type("mosaic runs").splitlines()[1:]
+    ids = [row.split("\t")[0] for row in listed if "cp-lr" in row]
+    given = iter(ids)
+    # A page may name more runs than there are; each is used once.
+    line = re.sub(r"\b01[KM]\w{1,3}\b", lambda _: next(given, ""), line)
+    return " ".join(line.split())
+
+
+@pytest.mark.parametrize("guide", FOLLOWED)
+def test_a_guide_can_be_followed(guide: str, reader: Reader) -> None:
+    """Every command of the page works in the order in which it stands there."""
+    commands = _commands(guide)
+    assert commands, f"{guide}.md shows no command"
+    for line in commands:
+        reader.type(_filled(line, reader))
