@@ -13,7 +13,7 @@ import click
 from mosaic.cli import output
 from mosaic.cli.options import json_option
 from mosaic.client.connection import prove, read_token
-from mosaic.config.paths import Home
+from mosaic.config.paths import Home, how_to_install
 from mosaic.config.settings import load_settings
 from mosaic.connect.channel import open_channel
 from mosaic.connect.endpoint import find_endpoint
@@ -150,9 +150,9 @@ def _machine(home: Home) -> Iterator[Finding]:
 
 def _optional_parts() -> Iterator[Finding]:
     parts = {
-        "qtpy": ("the window", "make setup-gui"),
-        "tensorboard": ("TensorBoard", "make setup"),
-        "wandb": ("Weights & Biases", "make setup-all"),
+        "qtpy": ("the window", how_to_install("setup-gui", "gui")),
+        "tensorboard": ("TensorBoard", how_to_install("setup", "cleanrl")),
+        "wandb": ("Weights & Biases", how_to_install("setup-all", "wandb")),
     }
     for module, (what, command) in parts.items():
         if importlib.util.find_spec(module) is None:

@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from mosaic.config.paths import how_to_install
 from mosaic.errors import MosaicError
 
 
@@ -23,7 +24,8 @@ def gui(connect: str | None) -> int:
     """
     missing = [name for name in ("qtpy", "gym_gui") if importlib.util.find_spec(name) is None]
     if missing:
-        raise MosaicError(f"the window's packages are missing ({missing[0]}); run: make setup-gui")
+        run = how_to_install("setup-gui", "gui")
+        raise MosaicError(f"the window's packages are missing ({missing[0]}); run: {run}")
     arguments = ["--connect", connect] if connect else []
     # -P: a file of the folder it is started in must not take the place of a module.
     # In place of this process: Ctrl-C and the exit status then belong to the window.

@@ -21,7 +21,7 @@ from mosaic.cli.follow import follow
 from mosaic.cli.options import json_option, run_argument
 from mosaic.cli.screen import Screen
 from mosaic.client import TrainerClient
-from mosaic.errors import InvalidArgumentError, InvalidConfigError, MosaicError
+from mosaic.errors import InvalidArgumentError, InvalidConfigError, MosaicError, NotRecordedError
 from mosaic.records import RunRecord
 
 _ESCAPES = {b"\x1b[A": "up", b"\x1b[B": "down", b"\x1b[C": "right", b"\x1b[D": "left"}
@@ -150,7 +150,7 @@ def _first_episode(trainer: TrainerClient, run_id: str) -> int:
     for batch in trainer.steps(run_id):
         if batch.steps:
             return int(batch.steps[0].episode)
-    raise MosaicError(f"run {run_id} has recorded no steps")
+    raise NotRecordedError(f"run {run_id} has recorded no steps")
 
 
 def _at_the_keys(trainer: TrainerClient, record: RunRecord) -> None:

@@ -24,6 +24,11 @@ def project_root() -> Path:
     return _CHECKOUT if in_checkout() else Path.cwd()
 
 
+def how_to_install(target: str, extra: str) -> str:
+    """The command that installs an optional part: of the checkout, or of the installed package."""
+    return f"make {target}" if in_checkout() else f'pip install "mosaic-rl[{extra}]"'
+
+
 def _default_home() -> Path:
     if in_checkout():
         return _CHECKOUT / "var"

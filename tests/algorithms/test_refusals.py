@@ -21,7 +21,7 @@ REFUSALS = [
     ("ppo", "--lerning-rate 1", ["--learning-rate"]),
     ("ppo", "--gamma 1.5", ["--gamma", "at most 1"]),
     ("ppo", "--num-envs four", ["--num-envs", "whole number", "four"]),
-    ("ppo", "--anneal-lr perhaps", ["'perhaps' is not a flag"]),
+    ("ppo", "--anneal-lr perhaps", ["--anneal-lr takes true or false, not 'perhaps'"]),
     ("ppo", "--total-timesteps 100", ["--total-timesteps 512"]),
     ("c51", "--v-min 5 --v-max 5", ["--v-min", "--v-max"]),
     ("sac_continuous_action", "--no-autotune --alpha 0", ["--alpha", "above 0"]),

@@ -31,9 +31,9 @@ def test_a_played_episode_comes_back_as_it_was(mosaic: Command, tmp_path: Path) 
 def test_replaying_what_was_not_recorded_is_refused(mosaic: Command) -> None:
     """A run without records, and an episode that was never played, get a sentence."""
     mosaic("train", "example", "--total-timesteps", "3")
-    assert "recorded no" in mosaic("replay", "last", code=1)
+    assert "recorded no" in mosaic("replay", "last", code=2)
     mosaic("play", "CartPole-v1", "--script", str(KEYS))
-    assert "is not recorded" in mosaic("replay", "last", "--episode", "99", code=1)
+    assert "is not recorded" in mosaic("replay", "last", "--episode", "99", code=2)
 
 
 def test_playing_without_a_keyboard_says_what_to_do(mosaic: Command) -> None:

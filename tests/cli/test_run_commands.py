@@ -113,7 +113,7 @@ def test_pause_resume_cancel(mosaic: Command, trainer: Trainer) -> None:
     assert mosaic.json("resume", run_id)["state"] == "EXEC"
     assert mosaic.json("cancel", run_id)["outcome"] == "cancelled"
     assert mosaic.json("cancel", run_id)["outcome"] == "cancelled"
-    assert "has ended" in mosaic("pause", run_id, code=1)
+    assert "has ended" in mosaic("pause", run_id, code=2)
 
 
 def test_interrupting_the_follower_leaves_the_run_alone(mosaic: Command, trainer: Trainer) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("mosaic", "gym_gui", "proto", "docs", "requirements", "workers/cleanrl_worker")
+WORKERS = ("workers/cleanrl_worker", "workers/human_worker")
+PARTS = ("mosaic", "gym_gui", "proto", "docs", "requirements", *WORKERS)
 FILES = ("pyproject.toml", "setup.py", "README.md", "LICENSE")
 
 
@@ -66,7 +67,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
         shutil.copy(ROOT / file, source / file)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
     build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(place / "built")]
-    for project in (source, source / "workers" / "cleanrl_worker"):
+    for project in (source, *(source / worker for worker in WORKERS)):
         subprocess.run([*build, str(project)], check=True, capture_output=True)
     wheels = [str(path) for path in (place / "built").glob("*.whl")]
     target = ["--no-deps", "--target", str(place / "site")]
@@ -98,3 +99,41 @@ def test_an_installed_mosaic_trains_and_has_all_its_parts(installed: Installed) 
     schema = installed.site / "mosaic" / "config" / "train_run_config.schema.json"
     assert json.loads(schema.read_text())["title"] == "TrainRunConfig"
     assert next(installed.site.glob("mosaic_rl-*.dist-info")).name == "mosaic_rl-0.1.0.dist-info"
+
+
+@pytest.mark.prove
+def test_the_wheels_bring_what_they_need(installed: Installed, tmp_path: Path) -> None:
+    """As the installation page says: a new environment, one `pip install`, and it trains."""
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "own")], check=True)
+    programs = tmp_path / "own" / "bin"
+    wheels = str(installed.site.parent / "built")
+    pip = [str(programs / "pip"), "-q", "--disable-pip-version-check", "install"]
+    subprocess.run([*pip, "--find-links", wheels, "mosaic-rl[cleanrl,human]"], check=True)
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("MOSAIC_")}
+    environment = {
+        **{key: value for key, value in kept.items() if key != "PYTHONPATH"},
+        "XDG_DATA_HOME": str(tmp_path / "data"),
+        "MOSAIC_SETTING_PORT": "0",
+    }
+
+    def mosaic(*words: str) -> str:
+        done = subprocess.run(
+            [str(programs / "mosaic"), *words],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    try:
+        words = ("--total-timesteps", "512", "--num-envs", "2", "--num-steps", "64", "--json")
+        assert json.loads(mosaic("train", "ppo", "--start", *words))["outcome"] == "completed"
+        assert "3 episodes: return" in mosaic("eval", "last", "--episodes", "3")
+        said = mosaic("doctor")
+        assert 'pip install "mosaic-rl[gui]"' in said, "what is left out can be added the same way"
+    finally:
+        mosaic("down", "--stop-runs")

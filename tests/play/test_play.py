@@ -53,7 +53,9 @@ def test_a_scripted_game_is_recorded_and_replayed_exactly(trainer: Trainer, tmp_
     assert batch.episodes[0].seed == 3
     assert write_video(steps, tmp_path / "game.mp4") == len(steps)
     assert (tmp_path / "game.mp4").stat().st_size > 1000
-    with pytest.raises(NotRecordedError, match="episode 99 is not recorded: episodes 0 to"):
+    with pytest.raises(
+        NotRecordedError, match="episode 99 is not recorded: the run has recorded episodes 0 to"
+    ):
         fetch_episode(trainer.client, record.run_id, 99)
     with pytest.raises(NotRecordedError, match="the store holds episodes 0 to"):
         read_episode(Path(ended.run_dir), 99)
