@@ -1,6 +1,7 @@
 """`mosaic arena`: agents of different kinds on the same seeds, in one table."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import click
 
@@ -64,10 +65,22 @@ def arena(
         ]
     rows = compare(env_id, played)
     if as_json:
-        output.print_json({"env_id": env_id, "seed": seed, "seeds": seeds, "agents": rows})
+        output.print_json(
+            {
+                "env_id": env_id,
+                "seed": seed,
+                "seeds": seeds,
+                "agents": [_document(row) for row in rows],
+            }
+        )
     else:
         output.print_table(_COLUMNS, [_cells(row) for row in rows])
     return 0
+
+
+def _document(row: Row) -> dict[str, object]:
+    # A named tuple would become a list, and nobody could tell its numbers apart.
+    return {**asdict(row), "lead": row.lead._asdict() if row.lead else None}
 
 
 def _cells(row: Row) -> Sequence[str]:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TypedDict, cast
 
@@ -21,7 +22,8 @@ from mosaic.records import RunRecord
 from mosaic.workers.algorithms import find_algorithm
 
 WORKER = "llm"
-SUMMARY = "llm/summary.json"
+SUMMARY, STEPS = "llm/summary.json", "llm/steps.jsonl"
+EXIT_REFUSED = 2
 # A key on the command line would show in the process list; the environment does not.
 KEY_VARIABLE = "MOSAIC_LLM_API_KEY"
 
@@ -37,6 +39,27 @@ class Summary(TypedDict, total=False):
     steps_per_second: float | None
     tokens: dict[str, int]
     cost: float | None
+
+
+class Decided(TypedDict, total=False):
+    """What was decided at a step, and why."""
+
+    model: str
+    action: str
+    reasoning: str
+    valid: bool
+    tokens: int
+    cost: float | None
+
+
+class Answer(TypedDict):
+    """A step of a run, as it was decided then and as it is decided now."""
+
+    episode: int
+    step: int
+    text: str
+    then: Decided
+    now: Decided
 
 
 @click.group()
@@ -107,6 +130,37 @@ def resume(run: str, detach: bool, as_json: bool) -> int:
     return _submit(config, base.run_id, detach, as_json)
 
 
+@llm.command(
+    context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    epilog="Any other flag is a setting that is to be different: --system-prompt '…' --history 0",
+)
+@run_argument
+@click.option("--episode", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--step", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--model", default="", help="Another model than the run's.")
+@json_option
+@click.pass_context
+def ask(ctx: click.Context, /, run: str, episode: int, step: int, model: str, as_json: bool) -> int:
+    """Ask again what to do at a recorded step of RUN, with another model or prompt.
+
+    The environment is brought to that step by the recorded actions; nothing is changed in RUN.
+    """
+    flags = own_flags(ctx.args, find_algorithm(WORKER, WORKER), WORKER)
+    with TrainerClient.connect() as trainer:
+        base = trainer.get(run)
+        config = build.read_config(trainer.config(base.run_id))
+        steps = trainer.read_file(base.run_id, STEPS).data
+    changed = {**flags, **({"model": model} if model else {}), **_key()}
+    answer = _ask(build.with_parameters(config, changed), steps, episode, step)
+    if answer is None:
+        return EXIT_REFUSED
+    if as_json:
+        output.print_json(answer)
+    else:
+        output.say(_both_answers(answer))
+    return 0
+
+
 @llm.command("make-model")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--episodes", type=click.IntRange(1), default=26_000, show_default=True)
@@ -123,6 +177,31 @@ def make_model(file: Path, episodes: int, steps: int, batch: int, seed: int, dev
     command += ["--episodes", str(episodes), "--steps", str(steps), "--batch", str(batch)]
     command += ["--seed", str(seed), *(["--device", device] if device else [])]
     return subprocess.run(command, check=False).returncode
+
+
+def _ask(config: TrainRunConfig, steps: bytes, episode: int, step: int) -> Answer | None:
+    """Ask in a process of the worker, which may have packages that commands do without."""
+    with tempfile.TemporaryDirectory(prefix="mosaic-ask-") as folder:
+        files = {"config": Path(folder) / "config.json", "steps": Path(folder) / "steps.jsonl"}
+        files["config"].write_text(json.dumps(config.document()))
+        files["steps"].write_bytes(steps)
+        command = [sys.executable, "-m", "llm_worker.again"]
+        for name, path in files.items():
+            command += [f"--{name}", str(path)]
+        command += ["--episode", str(episode), "--step", str(step)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    # What an environment prints comes before the answer; why there is none is on stderr already.
+    return cast(Answer, json.loads(done.stdout.splitlines()[-1])) if not done.returncode else None
+
+
+def _both_answers(answer: Answer) -> str:
+    now, then = answer["now"], answer["then"]
+    lines = [answer["text"], ""]
+    for when, said in ((f"then: {then['action']}", then), (f"now:  {now['action']}", now)):
+        lines.append(f"{when}  ({said['reasoning']})" if said["reasoning"] else when)
+    default = "" if now["valid"] else ", no valid answer: the default action"
+    lines.append(f"      {now['model']}, {now['tokens']} tokens{default}")
+    return "\n".join(lines)
 
 
 def _key() -> dict[str, str]:

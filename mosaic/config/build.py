@@ -47,6 +47,7 @@ __all__ = [
     "script",
     "train",
     "trial",
+    "with_parameters",
     "without_secrets",
 ]
 
@@ -313,6 +314,11 @@ def any_worker(worker: Worker, fields: Mapping[str, JsonValue]) -> TrainRunConfi
 def clone(before: TrainRunConfig, *, seed: int | None = None, name: str = "") -> TrainRunConfig:
     """The same run once more."""
     return _changed(before, {"seed": seed}, {}, name=name)
+
+
+def with_parameters(before: TrainRunConfig, parameters: Mapping[str, JsonValue]) -> TrainRunConfig:
+    """The same run with other arguments of its algorithm."""
+    return _changed(before, {}, {"algo_params": {**_parameters(before), **parameters}})
 
 
 def trial(

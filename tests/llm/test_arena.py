@@ -1,5 +1,9 @@
 """One table for agents of different kinds, on the same seeds."""
 
+import json
+import subprocess
+import sys
+
 import pytest
 from support.trainer import Trainer
 
@@ -64,5 +68,14 @@ def test_bot_and_random_play_the_same_worlds(trainer: Trainer) -> None:
     assert collect(trainer.client, again, start(trainer.client, again, match), match) == Played(
         again, bot.run_id, bot.episodes, 0, 0.0, bot.seconds
     )
+    words = ["--agents", f"run:{chance.run_id},{again}", "--seed", "7", "--seeds", "4", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "mosaic", "arena", ENV, *words],
+        env=trainer.environment(MOSAIC_HOME=str(trainer.home.root)),
+        capture_output=True,
+        check=True,
+    )
+    printed = json.loads(done.stdout)["agents"][1]
+    assert (printed["agent"], printed["success"], printed["lead"]["seeds"]) == (again, 1.0, 4)
     with pytest.raises(MosaicError, match="plays"):
         start(trainer.client, again, Match("BabyAI-GoToLocal-v0", 7, 4))

@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from llm_worker.embedded.server import EmbeddedServer, default_model
-from llm_worker.errors import ModelError
-from llm_worker.play.records import RunRecords
+from llm_worker.errors import ModelError, RecordError
+from llm_worker.play.records import RunRecords, read_steps
 from llm_worker.process import LlmProcess
-from llm_worker.run import play
+from llm_worker.run import ask_again, play
 from llm_worker.settings import Settings
 from mosaic.workers import LifecycleEmitter
 
@@ -57,6 +57,27 @@ def test_the_same_run_twice_gives_the_same_record(tmp_path: Path) -> None:
         records.close()
         found.append([step.comparable() for step in records.done])
     assert found[0] == found[1]
+
+
+def test_another_model_is_asked_in_a_recorded_moment(tmp_path: Path) -> None:
+    """The bot's game is brought back to a step, and the shipped model says what it would do."""
+    _play(tmp_path, model="bot", episodes=2)
+    bot = read_steps(tmp_path / "llm" / "steps.jsonl")
+    settings = Settings.model_validate({"env_id": "BabyAI-GoToLocal-v0", "frames": False})
+    number = sum(step.episode == 1 for step in bot) - 1
+    answer = ask_again(settings, bot, episode=1, step=number)
+    then, now = answer["then"], answer["now"]
+    assert answer["text"] == bot[-1].text
+    assert isinstance(then, dict)
+    assert isinstance(now, dict)
+    # One step before its goal there is one thing to do, and the reason names what is seen.
+    assert now["action"] == then["action"] == bot[-1].action_name
+    assert now["model"] == "embedded:default"
+    assert now["reasoning"] not in ("", then["reasoning"])
+    with pytest.raises(RecordError, match=f"has {number + 1} recorded steps"):
+        ask_again(settings, bot, episode=1, step=number + 1)
+    with pytest.raises(RecordError, match="went differently"):
+        ask_again(settings.model_copy(update={"seed": 99}), bot, episode=1, step=number)
 
 
 def test_a_server_that_dies_is_replaced_and_the_token_is_needed(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the worker; returns its exit status."""
     options = _parser().parse_args(arguments)
     try:
-        settings = _settings(options.config)
+        settings = read_settings(options.config)
         if options.dry_run:
             print(preview(settings))
             return 0
@@ -39,7 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _run(settings, options)
 
 
-def _settings(path: Path | None) -> Settings:
+def read_settings(path: Path | None) -> Settings:
+    """The settings of a configuration file; the defaults without one."""
     if path is None:
         return Settings()
     fields = read_worker_config(path.read_bytes(), WorkerRunConfig)

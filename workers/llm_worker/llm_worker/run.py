@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
 from llm_worker.embedded.server import EmbeddedServer
-from llm_worker.errors import ModelError
+from llm_worker.errors import ModelError, RecordError
 from llm_worker.play.actions import Json
 from llm_worker.play.answers import Way
 from llm_worker.play.budget import Spent
@@ -179,6 +180,64 @@ def play(process: LlmProcess, settings: Settings) -> None:
 
 def _started_again(restarts: int, steps: int) -> str:
     return f"the worker was killed and started again ({restarts}); {steps} steps are taken again"
+
+
+def ask_again(settings: Settings, recorded: list[StepRecord], episode: int, step: int) -> Json:
+    """What the model of `settings` does in a recorded moment, beside what was done in it.
+
+    Raises:
+        RecordError: There is no such step, or the environment does not repeat it.
+        ModelError: The model does not answer.
+    """
+    steps = [record for record in recorded if record.episode == episode]
+    if step >= len(steps):
+        raise RecordError(
+            f"episode {episode} has {len(steps)} recorded steps, none has number {step}"
+        )
+    world = _world(settings)
+    model = find_model(settings.model, settings.price_in, settings.price_out)
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="mosaic-ask-") as folder,
+            # Not the run's own replies: the question is what is answered now.
+            closing(RunRecords(Path(folder))) as records,
+            _client(settings, model, None, lambda: True) as client,
+        ):
+            way, spent = _way(settings, model, client, records)
+            prompts = _prompts(settings)
+            game = Game(settings, model, way, world, records, client.ask, _Nobody(), prompts, spent)
+            thought = game.ask_again(episode, steps[:step])
+        then = steps[step]
+        return {
+            "episode": episode,
+            "step": step,
+            "text": then.text,
+            "then": {"action": then.action_name, "reasoning": then.reasoning},
+            "now": {
+                "model": model.identity,
+                "action": world.actions.say(thought.decision.action),
+                "reasoning": thought.decision.reasoning,
+                "valid": thought.valid,
+                "tokens": thought.usage.tokens_in + thought.usage.tokens_out,
+                "cost": thought.cost,
+            },
+        }
+    finally:
+        world.close()
+
+
+class _Nobody:
+    """Watches a game that is not played on."""
+
+    def stepped(self, record: StepRecord, picture: bytes) -> None:
+        """No step is taken."""
+
+    def ended(self, episode: EpisodeResult) -> None:
+        """No episode ends."""
+
+    def goes_on(self) -> bool:
+        """Nothing stops it."""
+        return True
 
 
 def preview(settings: Settings) -> str:

@@ -114,6 +114,23 @@ class Game:
                 break
         return results
 
+    def ask_again(self, episode: int, recorded: list[StepRecord]) -> Thought:
+        """Take the recorded steps of an episode again and decide the next one, without acting.
+
+        Raises:
+            RecordError: The environment does not repeat what was recorded.
+            ModelError: The model does not answer.
+        """
+        seed = self.settings.seed + episode
+        self.world.begin(seed)
+        if self._scripted is not None:
+            self._scripted.begin(self.world, seed)
+        turns: list[Turn] = []
+        for number, record in enumerate(recorded):
+            self._replay(record, number)
+            turns = self._remember(turns, record)
+        return self._decide(self.world.text(), episode, len(recorded), turns)
+
     def _episode(self, episode: int, recorded: list[StepRecord]) -> EpisodeResult:
         seed = self.settings.seed + episode
         self.world.begin(seed)
@@ -149,12 +166,7 @@ class Game:
     def _step(self, episode: int, number: int, turns: list[Turn]) -> StepRecord:
         began = time.monotonic()
         text = self.world.text()
-        asked = self.prompts.step_message(text, episode, number)
-        if self._scripted is not None:
-            thought = Thought(self._scripted.decide(self.world), "", [], True, Usage(), 0.0)
-        else:
-            sampling = sampling_of(self.settings, self.model, episode, number)
-            thought = self._think(asked, turns, sampling)
+        thought = self._decide(text, episode, number, turns)
         outcome = self.world.act(thought.decision.action)
         seconds = time.monotonic() - began
         record = StepRecord(
@@ -181,6 +193,13 @@ class Game:
         self.records.add_step(record)
         self.spent = self.spent.with_seconds(seconds)
         return record
+
+    def _decide(self, text: str, episode: int, number: int, turns: list[Turn]) -> Thought:
+        if self._scripted is not None:
+            return Thought(self._scripted.decide(self.world), "", [], True, Usage(), 0.0)
+        asked = self.prompts.step_message(text, episode, number)
+        sampling = sampling_of(self.settings, self.model, episode, number)
+        return self._think(asked, turns, sampling)
 
     def _replay(self, record: StepRecord, number: int) -> StepRecord:
         """Take a recorded step again: same text, same action, same result, no request."""

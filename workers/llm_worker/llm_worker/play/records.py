@@ -180,6 +180,17 @@ class RunRecords:
                 half.rename(self._folder / name)
 
 
+def read_steps(path: Path) -> list[StepRecord]:
+    """The steps that a run has recorded, from a copy of its file.
+
+    Raises:
+        RecordError: A line is no step of this version.
+    """
+    file = AppendOnly(path)
+    file.close()
+    return [_step(line) for line in file.found]
+
+
 def continued_run(checkpoint_path: str) -> Path:
     """The run directory that a path of `--resume` means."""
     path = Path(checkpoint_path)
