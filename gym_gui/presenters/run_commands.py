@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
+from gym_gui.models.health import source_step
 from gym_gui.models.notices import Notice
 from gym_gui.services import Services
 from mosaic.client import TrainerClient
@@ -64,8 +65,11 @@ class RunCommands:
             else:
                 notices.error("The run was not started", error)
 
+        step = source_step(store.get(parent) if parent else None, config)
         self._services.link.ask(
-            lambda client: client.submit(config, parent_run_id=parent), done, failed
+            lambda client: client.submit(config, parent_run_id=parent, parent_step=step),
+            done,
+            failed,
         )
 
     def again(self, runs: Iterable[RunRecord]) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from gym_gui.models.health import marks
 from gym_gui.models.series import by_chart
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
@@ -52,7 +53,9 @@ class ChartsTab(RunTab):
             {
                 chart: {
                     seed_key(self.run_id, seed): replace(
-                        seed_line(series, name, colour, seed), dots=chart.startswith("eval/")
+                        seed_line(series, name, colour, seed),
+                        dots=chart.startswith("eval/"),
+                        marks=() if chart.startswith("eval/") else marks(self.run),
                     )
                     for seed, series in seeds.items()
                 }

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from qtpy.QtWidgets import QGridLayout
 
 from gym_gui.models.evaluation import evaluation_text
+from gym_gui.models.health import alarm_text, marks, way_back
 from gym_gui.resources import icons
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
@@ -40,6 +41,8 @@ class OverviewTab(RunTab):
         self._title = ElidedLabel("", "title")
         self._state = label("", "muted")
         self._reason = Banner()
+        self.health = Banner()
+        self.health.setAccessibleName("Health")
         self.tiles = {name: NumberTile(name) for name in _TILES}
         self.tiles["Return"].setToolTip(f"Mean over the last {LAST_EPISODES} finished episodes.")
         grid = QGridLayout()
@@ -60,13 +63,14 @@ class OverviewTab(RunTab):
             column(
                 head,
                 self._reason,
+                self.health,
                 grid,
                 self._chart_title,
                 self.chart,
                 self._no_curve,
                 self._facts,
                 margin=10,
-                stretch={4: 1, 5: 1},
+                stretch={5: 1, 6: 1},
             )
         )
         services.feeds.grown.connect(self._on_grown)
@@ -94,8 +98,29 @@ class OverviewTab(RunTab):
             "danger" if run.outcome in (Outcome.FAILED, Outcome.LOST, Outcome.DAMAGED) else "info"
         )
         self._reason.say(tone, one_line(run))
+        self._show_health(run)
         self._show_numbers()
         self._facts.setText(_facts(run))
+
+    def _show_health(self, run: RunRecord) -> None:
+        step = way_back(run)
+        offer = "" if step is None else f"Fork from step {step:,}"
+        self.health.say("warning", alarm_text(run), offer, lambda: self._fork(run.run_id, step))
+
+    def _fork(self, run_id: str, step: int | None) -> None:
+        """Continue from before the alarm, as a run of its own."""
+        if step is None:
+            return
+
+        def forked(run: RunRecord) -> None:
+            self.services.store.put(run)
+            self.services.selection.select((run.run_id,))
+
+        self.services.link.ask(
+            lambda client: client.fork(run_id, step),
+            forked,
+            lambda error: self.services.notices.error("The run was not forked", error),
+        )
 
     def _show_numbers(self) -> None:
         run = self.run
@@ -133,7 +158,8 @@ class OverviewTab(RunTab):
         title = evaluation_text(curves[tag].values) if judged else tag
         self._chart_title.setText(title)
         colour = self.services.themes.theme.series[0]
-        line = Line(curves[tag], tag, colour, strong=True, dots=judged)
+        began = () if judged or self.run is None else marks(self.run)
+        line = Line(curves[tag], tag, colour, strong=True, dots=judged, marks=began)
         self.chart.set_lines({self.run_id: line}, Look(self.services.settings.smoothing))
 
 
@@ -157,7 +183,8 @@ def _facts(run: RunRecord) -> str:
     if run.slots:
         parts.append("on " + ", ".join(run.slots))
     if run.parent_run_id:
-        parts.append(f"continues {run.parent_run_id}")
+        step = "" if run.parent_step is None else f" from step {run.parent_step:,}"
+        parts.append(f"continues {run.parent_run_id}{step}")
     if run.notes:
         parts.append(f"notes: {run.notes}")
     parts.append(str(run.run_id))

@@ -16,6 +16,7 @@ from gym_gui.resources.theming import ThemeManager
 from gym_gui.widgets.axis import ReadableAxis
 from gym_gui.widgets.chart_bands import BandItems, BandKind, GroupBand
 from gym_gui.widgets.chart_clock import ChartClock
+from gym_gui.widgets.chart_marks import Mark, MarkItems
 from mosaic.curves.names import seed_tag
 from mosaic.curves.thinning import thin
 from mosaic.presenting import formatting
@@ -49,6 +50,7 @@ class Line:
     Attributes:
         group: What it has in common with other seeds of its configuration; empty if it is alone.
         dots: Single results in no order, such as the episodes of an evaluation: not a curve.
+        marks: Steps of the run where something began, and what.
     """
 
     series: Series
@@ -57,6 +59,7 @@ class Line:
     strong: bool = False
     group: str = ""
     dots: bool = False
+    marks: tuple[Mark, ...] = ()
 
 
 def seed_line(
@@ -107,6 +110,7 @@ class Chart(QWidget):
         self.plot.hideButtons()
         self.plot.setAccessibleName(title or "chart")
         self.bands = BandItems(self.plot)
+        self.marks = MarkItems(self.plot)
         self._cross = pg.InfiniteLine(angle=90, movable=False)
         self._cross.hide()
         self.plot.addItem(self._cross, ignoreBounds=True)
@@ -197,6 +201,10 @@ class Chart(QWidget):
             self._items[key].setVisible(self._solo in ("", key))
         self._draw_raw()
         self._draw_bands()
+        # Marks are steps; over time they have no place.
+        shown = {} if self._look.by_time else self._lines
+        marks = dict.fromkeys(mark for line in shown.values() for mark in line.marks)
+        self.marks.show(tuple(marks), self._themes.theme.tone("danger"))
         self._show_readout()
 
     def _draw_raw(self) -> None:

@@ -45,6 +45,11 @@ class Banner(QFrame):
         """What it says."""
         return str(self._label.text())
 
+    @property
+    def action(self) -> str:
+        """What can be pressed; empty if nothing can."""
+        return str(self._button.text())
+
 
 class EmptyState(QWidget):
     """Why there is nothing here, and the button that changes it."""

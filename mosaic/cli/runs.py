@@ -1,6 +1,6 @@
 """`mosaic runs`, `show`, `pause`, `resume`, `checkpoint`, `cancel`, `delete`, `restore`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import click
 
@@ -137,6 +137,8 @@ def show(run: str, events: bool, as_json: bool) -> int:
     for label, text in _facts(record):
         if text:
             output.say(f"{label:<12} {text}")
+    for line in _health(record):
+        output.say(line)
     for event in history:
         output.say(f"  {event.seq:>4} {output.clock(event.at)} {event.state:<6} {event.kind}")
     return 0
@@ -169,6 +171,17 @@ def _facts(record: RunRecord) -> list[tuple[str, str]]:
         ("notes", record.notes),
         ("directory", record.run_dir),
     ]
+
+
+def _health(record: RunRecord) -> Iterator[str]:
+    """What health rules found: what, the evidence, what to try, the way back."""
+    for alarm in record.alarms:
+        yield f"{'health':<12} {alarm.rule} since step {alarm.step:,}: {alarm.evidence}"
+        if alarm.advice:
+            yield f"{'':<12} try: {alarm.advice}"
+        if alarm.checkpoint_step is not None:
+            short = output.short_id(record.run_id)
+            yield f"{'':<12} from before it: mosaic fork {short} --at {alarm.checkpoint_step}"
 
 
 def _parent(record: RunRecord) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         SnapshotEnd,
     )
     from mosaic.records.run import (
+        AlarmRecord,
         Capabilities,
         CheckpointRecord,
         Outcome,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AlarmRecord",
     "Capabilities",
     "ChangesMissed",
     "CheckpointRecord",
@@ -75,7 +77,15 @@ _MODULES = {
         "RunUpdated",
         "SnapshotEnd",
     ),
-    "run": ("Capabilities", "CheckpointRecord", "Outcome", "Progress", "RunRecord", "State"),
+    "run": (
+        "AlarmRecord",
+        "Capabilities",
+        "CheckpointRecord",
+        "Outcome",
+        "Progress",
+        "RunRecord",
+        "State",
+    ),
     "streams": (
         "EpisodeBatch",
         "EpisodeRecord",

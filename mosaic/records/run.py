@@ -62,6 +62,19 @@ class CheckpointRecord(Record):
     saved_at: Annotated[float, "When it was saved."]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlarmRecord(Record):
+    """Something that went wrong in the training."""
+
+    rule: Annotated[str, "What, by name, such as `kl-explosion`."]
+    step: Annotated[int, "Step where it began."]
+    evidence: Annotated[str, "The numbers, in a sentence."]
+    advice: Annotated[str, "What to try."]
+    checkpoint: Annotated[str, "Last full checkpoint from before it, pinned; empty if none."]
+    checkpoint_step: Annotated[int | None, "Step of that checkpoint."]
+    raised_at: Annotated[float, "When it was found."]
+
+
 class Capabilities(Mapping[str, Any]):
     """What a worker registered with: its own document, unchanged, and what MOSAIC reads of it."""
 
@@ -130,6 +143,11 @@ class RunRecord(Record):
     checkpoints: Annotated[
         tuple[CheckpointRecord, ...],
         "Newest last; `path` (relative to `run_dir`), `step`, `sha256`, `kind`, `saved_at`.",
+    ] = ()
+    alarms: Annotated[
+        tuple[AlarmRecord, ...],
+        "What health rules found, oldest first; `rule`, `step`, `evidence`, `advice`, "
+        "`checkpoint`, `checkpoint_step`, `raised_at`.",
     ] = ()
     capabilities: Annotated[Capabilities, "What the worker registered with; empty before that."] = (
         field(default_factory=Capabilities)

@@ -12,7 +12,15 @@ from operator import attrgetter
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
-from mosaic.records.run import Capabilities, CheckpointRecord, Outcome, Progress, RunRecord, State
+from mosaic.records.run import (
+    AlarmRecord,
+    Capabilities,
+    CheckpointRecord,
+    Outcome,
+    Progress,
+    RunRecord,
+    State,
+)
 from mosaic.wire import trainer_pb2 as pb
 
 Reader = Callable[[Any], Any]
@@ -35,6 +43,7 @@ _STATES = {str(state): state for state in State}
 _OUTCOMES = {"": None, **{str(outcome): outcome for outcome in Outcome}}
 _progress_values = _values_of(Progress)
 _checkpoint_values = _values_of(CheckpointRecord)
+_alarm_values = _values_of(AlarmRecord)
 
 # Fields whose type on the wire differs from the record's: how to read and how to write them.
 _OWN_WAYS: dict[str, tuple[Reader, Writer]] = {
@@ -49,11 +58,24 @@ _OWN_WAYS: dict[str, tuple[Reader, Writer]] = {
         lambda run: tuple(CheckpointRecord(**_checkpoint_values(item)) for item in run.checkpoints),
         lambda value: [pb.Checkpoint(**_checkpoint_values(item)) for item in value],
     ),
+    "alarms": (
+        lambda run: tuple(_alarm(item) for item in run.alarms),
+        lambda value: [pb.Alarm(**_alarm_values(item)) for item in value],
+    ),
     "capabilities": (
         lambda run: _capabilities(run.capabilities_json),
         lambda value: json.dumps(dict(value)),
     ),
 }
+
+
+def _alarm(message: pb.Alarm) -> AlarmRecord:
+    values = _alarm_values(message)
+    if not message.HasField("checkpoint_step"):
+        values["checkpoint_step"] = None
+    return AlarmRecord(**values)
+
+
 _OTHER_NAMES = {"capabilities": "capabilities_json"}
 
 

@@ -28,6 +28,7 @@ KNOWN_EVENTS = VITAL_SIGNS | {
     "curriculum_stage",
     "phase_started",
     "note",
+    "alarm",
     "run_completed",
     "run_failed",
 }
@@ -141,6 +142,18 @@ class LifecycleEmitter:
     def note(self, event: str, fields: Mapping[str, Any]) -> None:
         """Any other event: `curriculum_stage`, `phase_started`, `note`."""
         self._emit(event, dict(fields))
+
+    def alarm(self, rule: str, step: int, evidence: str, advice: str = "") -> None:
+        """Something is wrong with the training that only the worker can see; the run goes on.
+
+        Args:
+            rule: What, in a word or two: `not-a-number`.
+            step: Where it began.
+            evidence: The numbers, in a sentence.
+            advice: What to try.
+        """
+        fields = {"rule": rule, "step": step, "evidence": evidence, "advice": advice}
+        self._emit("alarm", fields)
 
     def run_completed(self, **summary: Any) -> None:
         """The last line of a run that did what it was asked."""
@@ -325,6 +338,10 @@ def _field_problem(event: str, fields: dict[str, Any]) -> str:
             return "checkpoint_saved needs path, step, sha256 and kind"
         if fields["path"].startswith("/") or ".." in fields["path"].split("/"):
             return "checkpoint path leads outside the run directory"
+    if event == "alarm":
+        said = (fields.get("rule"), fields.get("evidence"), fields.get("advice", ""))
+        if not all(isinstance(text, str) for text in said) or not _is_int(fields.get("step")):
+            return "alarm needs rule, step and evidence"
     if event == "run_failed" and not isinstance(fields.get("reason"), str):
         return "run_failed without a reason"
     return ""

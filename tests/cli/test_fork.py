@@ -8,8 +8,8 @@ import pytest
 from support import harness
 from support.trainer import Trainer, trainers
 
+from cli.conftest import Command
 from mosaic.records import RunRecord
-from tests.cli.conftest import Command
 
 
 @pytest.fixture(scope="module")

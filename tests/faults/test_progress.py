@@ -24,6 +24,8 @@ def test_f16_a_run_that_does_not_move_is_shown_with_where_it_stands(
     (stalled,) = [event for event in trainer.client.events(run_id) if event.kind == "stalled"]
     assert "no progress since step 7" in str(stalled.data["detail"])
     assert "buffer.py:12 draw" in str(stalled.data["detail"])
+    (alarm,) = trainer.client.get(run_id).alarms
+    assert (alarm.rule, alarm.step) == ("no-progress", 7)
     command = [str(Path(sys.executable).with_name("mosaic")), "show", run_id]
     home = trainer.environment(MOSAIC_HOME=str(trainer.home.root))
     shown = subprocess.run(command, env=home, capture_output=True, text=True, check=True).stdout

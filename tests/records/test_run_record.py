@@ -5,7 +5,15 @@ from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
-from mosaic.records import Capabilities, CheckpointRecord, Outcome, Progress, RunRecord, State
+from mosaic.records import (
+    AlarmRecord,
+    Capabilities,
+    CheckpointRecord,
+    Outcome,
+    Progress,
+    RunRecord,
+    State,
+)
 from mosaic.records.fields import fields_of
 from mosaic.records.wire import read_run, write_run
 from mosaic.wire import trainer_pb2 as pb
@@ -14,7 +22,7 @@ from mosaic.wire import trainer_pb2 as pb
 PUBLIC = """
 run_id run_name worker algo env_id seed state outcome reason wait_reason pid exit_code slots
 progress metrics created_at started_at finished_at last_heartbeat run_dir checkpoints
-capabilities stalled stopping priority parent_run_id parent_step tags notes version
+alarms capabilities stalled stopping priority parent_run_id parent_step tags notes version
 quarantined_lines mode
 """
 
@@ -42,6 +50,17 @@ FULL = RunRecord(
     checkpoints=(
         CheckpointRecord(path="a.pt", step=3, sha256="ab", kind="full", saved_at=2.75),
         CheckpointRecord(path="b.pt", step=4, sha256="cd", kind="policy", saved_at=3.0),
+    ),
+    alarms=(
+        AlarmRecord(
+            rule="kl-explosion",
+            step=512,
+            evidence="far",
+            advice="less",
+            checkpoint="a.pt",
+            checkpoint_step=3,
+            raised_at=3.5,
+        ),
     ),
     capabilities=Capabilities({"algo": "ppo", "supports_pause": True, "its own": [1]}),
     stalled=True,

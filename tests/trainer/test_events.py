@@ -125,6 +125,7 @@ def test_a_log_of_an_earlier_version_is_read_whole(tmp_path: Path) -> None:
         "checkpoint_confirmed",
         "checkpoint_refused",
         "copied",
+        "alarm",
     } == {kind.kind for kind in KINDS}
 
 

@@ -3,7 +3,15 @@
 from dataclasses import fields
 from typing import Any
 
-from mosaic.records.run import Capabilities, CheckpointRecord, Outcome, Progress, RunRecord, State
+from mosaic.records.run import (
+    AlarmRecord,
+    Capabilities,
+    CheckpointRecord,
+    Outcome,
+    Progress,
+    RunRecord,
+    State,
+)
 from mosaic.records.wire import write_run
 from mosaic.trainer.core.states import Run
 from mosaic.trainer.storage.registry import StoredRun
@@ -12,6 +20,7 @@ from mosaic.wire import trainer_pb2 as pb
 # Most of the record is the stored row under the same names; `run_record` makes the rest.
 _AS_STORED = tuple({item.name for item in fields(RunRecord)} & {item.name for item in fields(Run)})
 _CHECKPOINT = tuple(item.name for item in fields(CheckpointRecord))
+_ALARM = tuple(item.name for item in fields(AlarmRecord))
 
 
 def run_message(stored: StoredRun, run_dir: str, wait_reason: str = "") -> pb.Run:
@@ -39,6 +48,9 @@ def run_record(stored: StoredRun, run_dir: str, wait_reason: str = "") -> RunRec
         "checkpoints": tuple(
             CheckpointRecord(**{name: getattr(item, name) for name in _CHECKPOINT})
             for item in run.checkpoints
+        ),
+        "alarms": tuple(
+            AlarmRecord(**{name: getattr(item, name) for name in _ALARM}) for item in run.alarms
         ),
         "capabilities": Capabilities(run.capabilities),
         "stopping": run.stopping if run.live else "",

@@ -11,6 +11,7 @@ from mosaic.records.run import Outcome
 from mosaic.trainer.core.eventcodec import decode
 from mosaic.trainer.core.events import (
     AdoptedByDaemon,
+    Alarmed,
     Annotated,
     CheckpointAsked,
     CheckpointConfirmed,
@@ -45,6 +46,7 @@ from mosaic.trainer.core.instructions import (
     Launch,
     MoveBack,
     MoveToTrash,
+    PinCheckpoint,
     PreventStart,
     SendControl,
     SignalGroup,
@@ -52,6 +54,7 @@ from mosaic.trainer.core.instructions import (
 from mosaic.trainer.core.states import WITH_PROCESS, Run, State
 from mosaic.trainer.core.stimuli import (
     Adopted,
+    AlarmRaised,
     AnnotateRequested,
     CancelRequested,
     CheckpointRequested,
@@ -163,6 +166,8 @@ def decide(run: Run, stimulus: Stimulus, now: Now) -> Decision:
             return _deadline(run, stimulus, now)
         case SignOfLife():
             return Decision((Recovered(),)) if run.stalled else NOTHING
+        case AlarmRaised():
+            return _alarm(run, stimulus)
         case Adopted():
             return Decision((AdoptedByDaemon(stimulus.epoch),))
         case StragglersFound():
@@ -252,6 +257,28 @@ def _worker_said(run: Run, stimulus: WorkerSaid) -> Decision:
     if stimulus.event in _SAID:
         return Decision((decode(_SAID[stimulus.event], dict(stimulus.data)),))
     return Decision((WorkerNoted(stimulus.event, stimulus.data),))
+
+
+def _alarm(run: Run, stimulus: AlarmRaised) -> Decision:
+    """Each rule once: a run that is ill stays so, and its history is to be read by people."""
+    if any(alarm.rule == stimulus.rule for alarm in run.alarms):
+        return NOTHING
+    # The row names what was saved; `kept` says what has not been pruned since.
+    healthy = [
+        item
+        for item in run.checkpoints
+        if item.kind == "full" and item.step <= stimulus.step and item.path in stimulus.kept
+    ]
+    last = max(healthy, key=lambda item: item.step, default=None)
+    alarmed = Alarmed(
+        stimulus.rule,
+        stimulus.step,
+        stimulus.evidence,
+        stimulus.advice,
+        last.path if last else "",
+        last.step if last else None,
+    )
+    return Decision((alarmed,), (PinCheckpoint(last.path),) if last else ())
 
 
 def _cancel(run: Run, stimulus: CancelRequested, now: Now) -> Decision:

@@ -187,6 +187,28 @@ class Recovered:
 
 
 @value
+class Alarmed:
+    """Something is wrong with the training; it goes on.
+
+    Attributes:
+        rule: What, by name.
+        step: Where it began.
+        evidence: The numbers.
+        advice: What to try.
+        checkpoint: The last one from before it began; empty if none is kept.
+        checkpoint_step: The step of that one.
+    """
+
+    kind: ClassVar = "alarm"
+    rule: str
+    step: int
+    evidence: str
+    advice: str = ""
+    checkpoint: str = ""
+    checkpoint_step: int | None = None
+
+
+@value
 class AdoptedByDaemon:
     """A new daemon took the run over."""
 
@@ -310,6 +332,7 @@ RunEvent = (
     | CheckpointSaved
     | Stalled
     | Recovered
+    | Alarmed
     | AdoptedByDaemon
     | StopAsked
     | CompletionReported

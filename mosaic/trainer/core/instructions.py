@@ -33,6 +33,13 @@ class SendControl:
 
 
 @value
+class PinCheckpoint:
+    """Keep a checkpoint of the run, whatever its policy removes."""
+
+    path: str
+
+
+@value
 class Archive:
     """The run is over: keep its logs, close its sessions, free the slots it held."""
 
@@ -55,6 +62,7 @@ Instruction = (
     | SignalGroup
     | KillEverything
     | SendControl
+    | PinCheckpoint
     | Archive
     | MoveToTrash
     | MoveBack

@@ -13,6 +13,7 @@ from mosaic.records.run import Outcome
 from mosaic.records.run import State as State
 from mosaic.trainer.core.events import (
     AdoptedByDaemon,
+    Alarmed,
     Annotated,
     CheckpointAsked,
     CheckpointConfirmed,
@@ -50,6 +51,8 @@ from mosaic.trainer.core.value import value
 
 # A run keeps this many checkpoints in its row; the files are the worker's to prune.
 _MOST_CHECKPOINTS = 50
+# More than there are rules; a worker that invents names without end is cut off.
+_MOST_ALARMS = 20
 
 
 LIVE = frozenset(State) - {State.TERM}
@@ -96,6 +99,19 @@ class Checkpoint:
     sha256: str
     kind: str
     saved_at: float
+
+
+@value
+class Alarm:
+    """Something that went wrong in the training, as `mosaic.health` found it."""
+
+    rule: str
+    step: int
+    evidence: str
+    advice: str
+    checkpoint: str
+    checkpoint_step: int | None
+    raised_at: float
 
 
 @value
@@ -153,6 +169,7 @@ class Run:
     outcome: str = ""
     reason: str = ""
     checkpoints: tuple[Checkpoint, ...] = ()
+    alarms: tuple[Alarm, ...] = ()
     deleted: bool = False
 
     @property
@@ -258,6 +275,8 @@ def _fold(run: Run, event: Event) -> Run:
             return replace(run, stalled=True, reason=what.detail)
         case Recovered():
             return replace(run, stalled=False, reason="")
+        case Alarmed() as what:
+            return _alarmed(run, what, event.at)
         case AdoptedByDaemon() as what:
             return replace(run, epoch=what.epoch)
         case CompletionReported() as what:
@@ -363,6 +382,19 @@ def _checkpoint_saved(run: Run, what: CheckpointSaved, at: float) -> Run:
     return replace(run, checkpoints=(*others, saved)[-_MOST_CHECKPOINTS:])
 
 
+def _alarmed(run: Run, what: Alarmed, at: float) -> Run:
+    alarm = Alarm(
+        what.rule,
+        what.step,
+        what.evidence,
+        what.advice,
+        what.checkpoint,
+        what.checkpoint_step,
+        raised_at=at,
+    )
+    return replace(run, alarms=(*run.alarms, alarm)[:_MOST_ALARMS])
+
+
 def _ending(run: Run, what: StopAsked | Faulted | ProcessesEnded | Settled) -> Run:
     match what:
         case StopAsked():
@@ -414,6 +446,7 @@ def run_from_dict(data: Mapping[str, Any]) -> Run:
     known["state"] = State(known["state"])
     known["request"] = Request(**known["request"])
     known["checkpoints"] = tuple(Checkpoint(**item) for item in known["checkpoints"])
+    known["alarms"] = tuple(Alarm(**item) for item in known.get("alarms", ()))
     known["slots"] = tuple(known["slots"])
     known["tags"] = tuple(known["tags"])
     return Run(**known)

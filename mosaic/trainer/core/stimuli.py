@@ -124,6 +124,21 @@ class SignOfLife:
 
 
 @value
+class AlarmRaised:
+    """A health rule, or the worker itself, found something wrong.
+
+    Attributes:
+        kept: The files in the run's checkpoint folders at this moment.
+    """
+
+    rule: str
+    step: int
+    evidence: str
+    advice: str = ""
+    kept: tuple[str, ...] = ()
+
+
+@value
 class Adopted:
     """A new daemon found the run's processes alive."""
 
@@ -195,6 +210,7 @@ Stimulus = (
     | WorkerRefused
     | DeadlinePassed
     | SignOfLife
+    | AlarmRaised
     | Adopted
     | StragglersFound
     | ProcessEnded

@@ -1,14 +1,17 @@
 """Carrying out what was decided: starting, signalling and talking to workers, moving files."""
 
+import logging
 import signal
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 from mosaic.config.paths import Home
 from mosaic.config.secrets import REFERENCE_PREFIX, SecretStore
 from mosaic.config.settings import Settings
 from mosaic.errors import MosaicError
 from mosaic.runs.directory import RunDirectory
+from mosaic.runs.pins import pin
 from mosaic.system import processes
 from mosaic.system.shortage import shortage
 from mosaic.trainer import failpoints
@@ -19,6 +22,7 @@ from mosaic.trainer.core.instructions import (
     Launch,
     MoveBack,
     MoveToTrash,
+    PinCheckpoint,
     PreventStart,
     SendControl,
     SignalGroup,
@@ -37,6 +41,8 @@ from mosaic.trainer.loop.trash import move
 from mosaic.workers.discovery import DiscoveredWorker, own_variables
 
 Report = Callable[[str, Stimulus], None]
+
+log = logging.getLogger(__name__)
 
 
 class Effects:
@@ -95,6 +101,8 @@ class Effects:
                 _kill_escaped(watch, supervisor)
             case SendControl():
                 self._controls.send(run.run_id, instruction.command)
+            case PinCheckpoint():
+                _pin(self._home.run_dir(run.run_id), instruction.path)
             case Archive():
                 self._endings.archive(run, instruction.slots)
             case MoveToTrash():
@@ -175,6 +183,14 @@ def _kill_escaped(watch: Watch | None, supervisor: frozenset[int]) -> None:
     if watch is not None and not any(processes.is_alive(key) for key in watch.keys[1:]):
         logs = (watch.directory.stdout, watch.directory.stderr)
         processes.kill_all(pid for pid in processes.writing_to(logs) if pid not in supervisor)
+
+
+def _pin(run_dir: Path, checkpoint: str) -> None:
+    # A checkpoint that cannot be pinned costs a way back, never the run.
+    try:
+        pin(run_dir, checkpoint)
+    except (OSError, ValueError) as error:
+        log.warning("%s of %s could not be pinned: %s", checkpoint, run_dir.name, error)
 
 
 def _signal(run: Run, watch: Watch | None, number: int) -> None:

@@ -29,6 +29,7 @@ from mosaic.trainer.core.stimuli import (
     StragglersFound,
     WorkerSaid,
 )
+from mosaic.trainer.loop.health import HealthWatch
 from mosaic.trainer.loop.recovery import process_keys
 from mosaic.trainer.loop.tailer import LineTailer
 from mosaic.trainer.storage.curves import CurveKeeper
@@ -45,7 +46,7 @@ from mosaic.workers.lifecycle import (
 _LAUNCH_LIMIT_S = 90.0
 _MEMORY_MARKS = (b"MemoryError", b"std::bad_alloc", b"can't allocate memory", b"out of memory")
 _STDERR_TAIL = 16 * 1024
-_NOTES = frozenset({"note", "curriculum_stage", "phase_started"})
+_NOTES = frozenset({"note", "alarm", "curriculum_stage", "phase_started"})
 # Each note is an event and so an fsync; a worker that floods must not slow the others down.
 _NOTES_A_TURN = 50
 # What one run may take of a turn, in lines of plain output. A line of ours is parsed, an event is
@@ -71,6 +72,7 @@ class Watch:
         wait_reason: Why it is not running yet.
         vitals_dirty: The vital signs have not been published yet.
         curves: Its headline numbers on disk, where the worker does not store them itself.
+        health: What the rules make of its headline numbers.
         persisted_mono: When the vital signs were last stored.
         frozen_s: How long nothing ran here while the run was alive; no limit counts it.
         grace_frozen_s: The part of it since the run was asked to stop.
@@ -88,11 +90,13 @@ class Watch:
     grace_frozen_s: float = 0.0
     keys: list[ProcessKey] = field(default_factory=list)
     curves: CurveKeeper = field(init=False)
+    health: HealthWatch = field(init=False)
     rate: "StepRate" = field(default_factory=lambda: StepRate())
     movement: "Movement" = field(default_factory=lambda: Movement())
 
     def __post_init__(self) -> None:
         self.curves = CurveKeeper(self.directory.path)
+        self.health = HealthWatch(self.directory.path)
 
     @classmethod
     def of(cls, directory: RunDirectory, vitals: Vitals) -> "Watch":
@@ -264,6 +268,10 @@ def _lifecycle_line(
         yield SignOfLife()
     if line.event == "metrics":
         _take_metrics(watch, line, now)
+        step, total = watch.vitals.step, watch.vitals.total
+        yield from watch.health.metrics(run, step, total, line.fields["values"], now.mono)
+    elif line.event == "alarm":
+        yield watch.health.said(run, line.fields)
     elif line.event not in VITAL_SIGNS:
         yield WorkerSaid(line.event, line.fields)
 
@@ -355,14 +363,16 @@ def _deadlines(run: Run, watch: Watch, settings: Settings, now: Now) -> Iterator
     if working and silent > settings.stall_after_s:
         yield DeadlinePassed("heartbeat", f"no sign of life for {silent:.0f} s")
     elif working and run.state is State.EXEC:
-        yield from _no_progress(watch.movement, settings.stall_after_s, now)
+        yield from _no_progress(run, watch, settings.stall_after_s, now)
 
 
-def _no_progress(movement: Movement, limit_s: float, now: Now) -> Iterator[Stimulus]:
+def _no_progress(run: Run, watch: Watch, limit_s: float, now: Now) -> Iterator[Stimulus]:
+    movement = watch.movement
     if movement.stuck(now.mono, limit_s):
         place = f", in {movement.where}" if movement.where else ""
         text = f"no progress since step {movement.step:,} for {now.mono - movement.since:.0f} s"
         yield DeadlinePassed("heartbeat", text + place)
+        yield watch.health.no_progress(run, movement.step, text + place)
 
 
 def _active_s(run: Run, now: Now) -> float:

@@ -69,6 +69,14 @@ class Rogue:
             self.emit.metrics(step, 0, {"value": float(step)})
             time.sleep(0.02)
 
+    def save_at(self, step: int) -> None:
+        """A full checkpoint of a step."""
+        path = self.run_dir / "checkpoints" / f"step-{step}.json"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(str(step))
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        self.emit.checkpoint_saved(f"checkpoints/{path.name}", step, digest, "full")
+
     def save(self, name: str = "last.json") -> None:
         """Write a checkpoint and say so."""
         folder = self.run_dir / "checkpoints"
@@ -99,6 +107,19 @@ def stuck(rogue: Rogue) -> int:
         time.sleep(0.1)
     rogue.emit.run_failed("terminated")
     return 143
+
+
+def diverges(rogue: Rogue) -> int:
+    """Reports an explosion after its second checkpoint, then saves once more."""
+    rogue.begin()
+    for step in range(1, 20):
+        if step in (2, 5, 18):
+            rogue.save_at(step * 100)
+        # `flush` each: the channel would hold back all but one line a second.
+        rogue.emit.metrics(step * 100, 2000, {"losses/approx_kl": 0.01 if step < 8 else 5.0})
+        rogue.emit.flush_metrics()
+    rogue.emit.run_completed()
+    return 0
 
 
 def saves_on_request(rogue: Rogue) -> int:
@@ -290,6 +311,7 @@ BEHAVIOURS: dict[str, Callable[[Rogue], int]] = {
     for behaviour in (
         steady,
         stuck,
+        diverges,
         saves_on_request,
         short,
         thorough,

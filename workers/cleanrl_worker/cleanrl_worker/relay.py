@@ -72,6 +72,8 @@ class Relay:
                 self._emitter.metrics(self.step, int(event["total"]), dict(event["values"]))
                 if self._summaries is not None and event.get("ended"):
                     self._summaries.note(event["ended"])
+            case "alarm":
+                self._emitter.alarm(**event)
             case "checkpoint_saved":
                 self._emitter.checkpoint_saved(**event)
             case "run_failed":

@@ -102,6 +102,14 @@ class Logger:
         numbers = {tag: float(value) for tag, value in values.items()}
         for tag, value in numbers.items():
             if not math.isfinite(value) and tag != _MAY_BE_UNDEFINED:
+                self._bridge.send(
+                    "alarm",
+                    rule="not-a-number",
+                    step=step,
+                    evidence=f"{tag} became {value} at step {step:,}",
+                    advice="continue from before it with a lower learning_rate, and look for "
+                    "divisions by zero and logarithms of zero",
+                )
                 raise TrainingError(
                     f"{tag} became {value} at step {step}; training has diverged. "
                     "Lower --learning-rate, or continue from an earlier checkpoint with --resume."

@@ -136,6 +136,7 @@ class Run:
         )
         control = self._control
         control.start()
+        self._warn_of_learning_in_vain()
         logger.start(self.step)
         self._checkpointer.start(self.step)
         # What exists now stays: the collector need not look through all of torch again and again.
@@ -154,6 +155,18 @@ class Run:
                     break
         # A signal that arrives after the last turn changes nothing: the run is complete.
         self._finish(stopped=stopped)
+
+    def _warn_of_learning_in_vain(self) -> None:
+        starts = vars(self.args).get("learning_starts", 0)
+        if starts >= self.total:
+            self.bridge.send(
+                "alarm",
+                rule="never-learns",
+                step=self.step,
+                evidence=f"learning_starts is {starts:,} and the run has {self.total:,} steps: "
+                "it only acts at random",
+                advice="lower learning_starts or raise total_timesteps",
+            )
 
     def turns_left(self, stride: int) -> int:
         """How many turns of so many steps the loop over `steps` still has."""

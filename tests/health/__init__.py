@@ -1,0 +1,1 @@
+"""Health rules on recorded curves, and alarms of real runs."""

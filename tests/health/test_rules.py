@@ -1,0 +1,129 @@
+"""The health rules on recorded curves: silent on good ones, the right name on broken ones."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from health.record_curves import CASES
+from mosaic.curves.names import LAST_EPISODES, RETURN, SPEED
+from mosaic.health import RULES, Finding, Monitor
+
+CURVES = Path(__file__).parent / "curves"
+RECORDS = Path(__file__).parents[2] / "benchmarks" / "results" / "learning"
+GOOD = sorted(name for name, case in CASES.items() if not case.alarm)
+BROKEN = sorted(name for name, case in CASES.items() if case.alarm)
+
+
+class Report(NamedTuple):
+    """One line of a worker."""
+
+    step: int
+    values: dict[str, float]
+
+
+def _reports(name: str) -> tuple[int, list[Report]]:
+    document = json.loads((CURVES / f"{name}.json").read_text())
+    by_step: dict[int, dict[str, float]] = defaultdict(dict)
+    for tag, points in document["curves"].items():
+        for step, value in points:
+            if value == value:  # an undefined explained variance is never reported
+                by_step[step][tag] = value
+    reports = [Report(step, by_step[step]) for step in sorted(by_step)]
+    return document["total"], reports
+
+
+def _heard(total: int, reports: list[Report], pace_s: float = 1.0) -> list[Finding]:
+    monitor = Monitor()
+    return [
+        finding
+        for number, report in enumerate(reports)
+        for finding in monitor.hear(report.step, total, report.values, number * pace_s)
+    ]
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_good_run_raises_no_alarm(name: str) -> None:
+    """Neither in full detail nor as coarse as a fast run reports itself."""
+    total, reports = _reports(name)
+    assert _heard(total, reports) == []
+    assert _heard(total, reports[::4]) == []
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_run_raises_the_alarm_with_the_right_name(name: str) -> None:
+    """The first alarm names what was broken, says where, with numbers and with what to try."""
+    total, reports = _reports(name)
+    found = _heard(total, reports)
+    assert found, "no alarm"
+    assert found[0].rule == CASES[name].alarm
+    assert 0 <= found[0].step <= reports[-1].step
+    assert found[0].evidence
+    assert found[0].advice
+
+
+def _recorded() -> Iterator[tuple[str, int, list[Report]]]:
+    for path in sorted(RECORDS.glob("*.json")):
+        record = json.loads(path.read_text())
+        for run in record["runs"]:
+            reports = [Report(int(step), {RETURN: value}) for step, value in run.get("curve", ())]
+            yield f"{path.stem} seed {run['seed']}", int(record["total_timesteps"]), reports
+
+
+def test_the_learning_records_raise_no_alarm() -> None:
+    """Every curve that this project has recorded as learning is healthy, also where it dips."""
+    found = {name: _heard(total, reports) for name, total, reports in _recorded()}
+    assert len(found) > 50
+    assert {name: findings for name, findings in found.items() if findings} == {}
+
+
+def test_a_run_that_becomes_slow_is_reported_and_a_paused_minute_is_not() -> None:
+    """Ten times slower for half a minute is an alarm; a slow start and a short dip are none."""
+    learning = {"losses/td_loss": 1.0, "losses/q_values": 1.0}
+    fast = [Report(step, {SPEED: 4000.0, **learning}) for step in range(0, 40_000, 1000)]
+    dip = [Report(step, {SPEED: 200.0, **learning}) for step in range(40_000, 45_000, 1000)]
+    slow = [Report(step, {SPEED: 200.0, **learning}) for step in range(45_000, 95_000, 1000)]
+    alone = [Report(step, {SPEED: 90_000.0}) for step in range(-10_000, 0, 1000)]
+    assert _heard(100_000, [*alone, *fast, *dip, *fast]) == []
+    (finding,) = _heard(100_000, [*alone, *fast, *slow])
+    assert finding.rule == "speed-collapse"
+    assert "200 steps a second" in finding.evidence
+
+
+def test_each_rule_says_a_thing_once() -> None:
+    """A run that stays ill is not reported again and again, nor after the daemon's restart."""
+    total, reports = _reports(BROKEN[0])
+    rules = [finding.rule for finding in _heard(total, reports)]
+    assert len(rules) == len(set(rules))
+    monitor = Monitor()
+    again = [
+        finding
+        for report in reports
+        for finding in monitor.hear(report.step, total, report.values, 0.0, known=rules)
+    ]
+    assert again == []
+
+
+def test_hours_of_reports_take_no_more_memory_than_minutes() -> None:
+    """A curve is thinned, its beginning stays, and each report is judged in the same time."""
+    from mosaic.health.history import History
+
+    history = History()
+    for step in range(10_000):
+        history.add(step, 10_000, {f"losses/{step % 300}": 1.0, RETURN: float(step)}, step)
+    series = history.get(RETURN)
+    assert series is not None
+    assert len(series.points) <= 256
+    assert (series.first, series.newest) == (0.0, 9999.0)
+    assert len([tag for tag in range(300) if history.get(f"losses/{tag}")]) < LAST_EPISODES
+
+
+def test_no_rule_trips_over_what_a_worker_may_say() -> None:
+    """One report, no total, equal steps, steps that go back: nothing is wrong, nothing breaks."""
+    assert len(RULES) >= 9
+    odd = [Report(0, {}), Report(0, {RETURN: 0.0}), Report(5, {RETURN: 0.0, SPEED: 0.0})]
+    assert _heard(0, odd) == []
+    assert _heard(10, [*odd, Report(2, {"losses/approx_kl": 0.0, "losses/entropy": 0.0})]) == []
