@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import ANY
 
@@ -14,6 +15,7 @@ from support.chat_server import Body, ChatServer, Fault, chat_server
 
 from llm_worker.errors import ModelError
 from llm_worker.play.client import ChatClient, Patience
+from llm_worker.play.plans import Plan
 from llm_worker.play.records import RunRecords
 from llm_worker.play.replies import Reply
 from llm_worker.process import LlmProcess
@@ -113,6 +115,54 @@ def _wait_until_held(server: ChatServer) -> None:
     while not server.holds():
         assert time.monotonic() < deadline
         time.sleep(0.005)
+
+
+def _walks(*moves: str) -> Callable[[Body], str]:
+    """A model that always plans the same walk."""
+    return lambda body: json.dumps({"reasoning": "a walk", "actions": list(moves)})
+
+
+def test_a_plan_is_followed_without_asking_until_the_world_stands_still(tmp_path: Path) -> None:
+    """Three steps for one request; against the wall nothing changes, so the model is asked again.
+
+    A run that is continued in the middle of a plan follows it to the same record.
+    """
+    with chat_server(_walks("up", "left", "right", "up")) as server:
+        config = _config(server, tmp_path / "whole", plan=3, answer="schema", max_steps=6)
+        _play(config)
+        paid = server.answered.total()
+        whole = RunRecords(tmp_path / "whole")
+        whole.close()
+        # Up, then left into the wall: a surprise. Up again, the wall again, and so on; what was
+        # planned beyond three actions is not taken.
+        assert [step.action_name for step in whole.done] == ["up", "left"] * 3
+        assert [len(step.requests) for step in whole.done] == [1, 0] * 3
+        assert (whole.done[1].reasoning, whole.done[1].tokens_out) == ("as planned", 0)
+        cut = tmp_path / "cut" / "llm"
+        cut.mkdir(parents=True)
+        lines = (tmp_path / "whole" / "llm" / "steps.jsonl").read_text().splitlines(keepends=True)
+        (cut / "steps.jsonl").write_text("".join(lines[:3]))
+        (cut / "replies.jsonl").write_bytes(
+            (tmp_path / "whole" / "llm" / "replies.jsonl").read_bytes()
+        )
+        _play(_config(server, cut.parent, plan=3, answer="schema", max_steps=6))
+        assert server.answered.total() == paid
+    again = RunRecords(cut.parent)
+    again.close()
+    assert [step.comparable() for step in again.done] == [step.comparable() for step in whole.done]
+
+
+def test_a_plan_is_dropped_when_a_step_pays_otherwise() -> None:
+    """A usual reward does not end a plan; another one does, whatever is seen."""
+    plan = Plan()
+    for number, reward, left in ((0, -1.0, 2), (1, -1.0, 1), (2, -100.0, None)):
+        plan.took(f"row {number}", reward, (1, 2) if number == 0 else None)
+        assert plan.next(f"row {number + 1}") == {2: 1, 1: 2}.get(left or 0)
+    plan.took("row 3", -1.0, (3,))
+    assert plan.next("row 4") is None  # back to the usual, which again is not what came before
+    plan.begin()
+    plan.took("a\nLast: x", 0.0, (3,))
+    assert plan.next("a\nLast: x, y") is None
 
 
 def test_a_killed_worker_continues_in_the_middle_and_pays_nothing_twice(tmp_path: Path) -> None:

@@ -51,6 +51,9 @@ class Settings(BaseModel):
     ] = False
     history: Annotated[int, Field(ge=0, le=1000, description="earlier steps in the prompt")] = 4
     keep_reasoning: Annotated[bool, Field(description="keep reasons in the history")] = False
+    plan: Annotated[
+        int, Field(ge=1, le=50, description="steps that one answer may plan; 1: ask at each step")
+    ] = 1
     pictures: Annotated[bool, Field(description="send a picture of each step to the model")] = False
     system_prompt: Annotated[
         str, Field(description="template of the first message; empty: the default")
@@ -133,6 +136,8 @@ def semantic_problems(settings: Settings) -> list[str]:
         problems.append(
             "budget_cost needs price_in and price_out: the price of this model is unknown"
         )
+    if settings.plan > 1 and model.reads_only_the_moment:
+        problems.append("plan: the shipped model answers with one action; choose another model")
     return problems
 
 

@@ -23,10 +23,15 @@ _ACTION_MARK = re.compile(r"\baction\b", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Decision:
-    """A valid answer."""
+    """A valid answer.
+
+    Attributes:
+        later: What it plans to do after the action.
+    """
 
     action: Action
     reasoning: str = ""
+    later: tuple[Action, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -36,22 +41,28 @@ class Invalid:
     reason: str
 
 
-def answer_schema(actions: Actions) -> Json:
-    """The JSON schema of an answer."""
+def answer_schema(actions: Actions, plan: int = 1) -> Json:
+    """The JSON schema of an answer with one action, or with up to `plan`."""
+    name, wanted = "action", actions.schema()
+    if plan > 1:
+        name, wanted = (
+            "actions",
+            {"type": "array", "items": wanted, "minItems": 1, "maxItems": plan},
+        )
     return {
         "type": "object",
         "properties": {
             "reasoning": {"type": "string", "maxLength": LONGEST_REASON},
-            "action": actions.schema(),
+            name: wanted,
         },
-        "required": ["reasoning", "action"],
+        "required": ["reasoning", name],
         "additionalProperties": False,
     }
 
 
-def constraints(way: Way, actions: Actions) -> Json:
+def constraints(way: Way, actions: Actions, plan: int = 1) -> Json:
     """The part of a request that makes the server keep the format."""
-    schema = answer_schema(actions)
+    schema = answer_schema(actions, plan)
     if way == "schema":
         wrapped: Json = {"name": "decision", "strict": True, "schema": schema}
         return {"response_format": {"type": "json_schema", "json_schema": wrapped}}
@@ -64,19 +75,28 @@ def constraints(way: Way, actions: Actions) -> Json:
     return {}
 
 
-def read_answer(text: str, actions: Actions) -> Decision | Invalid:
-    """The decision in an answer: JSON, JSON among other words, or a plain sentence."""
+def read_answer(text: str, actions: Actions, plan: int = 1) -> Decision | Invalid:
+    """The decision in an answer: JSON, JSON among other words, or a plain sentence.
+
+    Args:
+        text: The answer.
+        actions: What is allowed.
+        plan: How many actions it may have; those beyond are left out.
+    """
     document = _json_object(text)
     if document is not None:
-        return _from_document(document, actions)
+        return _from_document(document, actions, plan)
     action = _from_words(text, actions)
     if action is not None:
         return Decision(action, text.strip()[:LONGEST_REASON])
     return Invalid(f"The answer has no action. Answer with JSON only. {_allowed(actions)}")
 
 
-def _from_document(document: Json, actions: Actions) -> Decision | Invalid:
+def _from_document(document: Json, actions: Actions, plan: int) -> Decision | Invalid:
     lowered = {str(key).lower(): value for key, value in document.items()}
+    planned = lowered.get("actions")
+    if plan > 1 and isinstance(planned, list) and planned:
+        return _from_plan(planned[:plan], str(lowered.get("reasoning", "")), actions)
     if "action" not in lowered:
         return Invalid(f'The answer has no "action". {_allowed(actions)}')
     value = lowered["action"]
@@ -85,6 +105,16 @@ def _from_document(document: Json, actions: Actions) -> Decision | Invalid:
         return Invalid(f"{str(value)[:60]!r} is not an action. {_allowed(actions)}")
     reasoning = lowered.get("reasoning", "")
     return Decision(action, str(reasoning)[:LONGEST_REASON])
+
+
+def _from_plan(planned: list[JsonValue], reasoning: str, actions: Actions) -> Decision | Invalid:
+    taken: list[Action] = []
+    for value in planned:
+        action = actions.read(value)
+        if action is None:
+            return Invalid(f"{str(value)[:60]!r} is not an action. {_allowed(actions)}")
+        taken.append(action)
+    return Decision(taken[0], reasoning[:LONGEST_REASON], tuple(taken[1:]))
 
 
 def _from_words(text: str, actions: Actions) -> Action | None:
@@ -119,10 +149,10 @@ def _allowed(actions: Actions) -> str:
     return f"Allowed: {actions.listed()}."
 
 
-def as_written(decision: Decision, actions: Actions, keep_reasoning: bool) -> str:
-    """A decision as it appears in the history."""
+def as_written(decision: Decision, actions: Actions, keep_reasoning: bool, plan: int = 1) -> str:
+    """A decision as it appears in the history, in the format of the answers."""
     said: JsonValue = actions.say(decision.action)
     if not isinstance(actions, Choices):
         said = decision.action if isinstance(decision.action, int) else list(decision.action)
     document: Json = {"reasoning": decision.reasoning} if keep_reasoning else {}
-    return json.dumps({**document, "action": said})
+    return json.dumps({**document, **({"actions": [said]} if plan > 1 else {"action": said})})

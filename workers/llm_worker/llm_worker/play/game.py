@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from llm_worker.errors import RecordError
-from llm_worker.play.actions import Choices, Json
+from llm_worker.play.actions import Action, Choices, Json
 from llm_worker.play.answers import Decision, Invalid, Way, as_written, read_answer
 from llm_worker.play.budget import Limits, Spent, exhausted
 from llm_worker.play.client import Answered, StoppedError
 from llm_worker.play.models import Model
+from llm_worker.play.plans import Plan
 from llm_worker.play.probability import action_probability
 from llm_worker.play.prompts import (
     Prompts,
@@ -97,6 +98,7 @@ class Game:
     def __post_init__(self) -> None:
         s = self.settings
         self._scripted = scripted_player(self.model.preset)
+        self._plan = Plan()
         self._limits = Limits(s.budget_tokens, s.budget_cost, s.budget_minutes * 60)
         self._system = instructions(s, self.model, self.world, self.prompts)
 
@@ -129,6 +131,8 @@ class Game:
         for number, record in enumerate(recorded):
             self._replay(record, number)
             turns = self._remember(turns, record)
+        # The question is what the model says now, not what it has planned.
+        self._plan.begin()
         return self._decide(self.world.text(), episode, len(recorded), turns)
 
     def _episode(self, episode: int, recorded: list[StepRecord]) -> EpisodeResult:
@@ -136,6 +140,7 @@ class Game:
         self.world.begin(seed)
         if self._scripted is not None:
             self._scripted.begin(self.world, seed)
+        self._plan.begin()
         turns: list[Turn] = []
         steps: list[StepRecord] = []
         outcome = ""
@@ -168,6 +173,8 @@ class Game:
         text = self.world.text()
         thought = self._decide(text, episode, number, turns)
         outcome = self.world.act(thought.decision.action)
+        later = thought.decision.later if thought.requests else None
+        self._plan.took(text, outcome.reward, later)
         seconds = time.monotonic() - began
         record = StepRecord(
             episode=episode,
@@ -197,6 +204,9 @@ class Game:
     def _decide(self, text: str, episode: int, number: int, turns: list[Turn]) -> Thought:
         if self._scripted is not None:
             return Thought(self._scripted.decide(self.world), "", [], True, Usage(), 0.0)
+        planned = self._plan.next(text)
+        if planned is not None:
+            return Thought(Decision(planned, "as planned"), "", [], True, Usage(), 0.0)
         asked = self.prompts.step_message(text, episode, number)
         sampling = sampling_of(self.settings, self.model, episode, number)
         return self._think(asked, turns, sampling)
@@ -207,7 +217,10 @@ class Game:
         if self._scripted is not None:
             # Its plan or its chances have to be as far as they were.
             self._scripted.decide(self.world)
+        # The rest of a plan is in the reply: a run that is continued follows it to the same step.
+        self._plan.next(text)
         outcome = self.world.act(record.action)
+        self._plan.took(text, outcome.reward, self._planned(record))
         now = (number, text, outcome.reward, outcome.terminated, outcome.truncated)
         then = (record.step, record.text, record.reward, record.terminated, record.truncated)
         if now != then:
@@ -220,6 +233,13 @@ class Game:
                 self._count(request, reply)
         self.spent = self.spent.with_seconds(record.seconds)
         return record
+
+    def _planned(self, record: StepRecord) -> tuple[Action, ...] | None:
+        """What a recorded step planned after it; None when it was planned itself."""
+        if not record.requests:
+            return None
+        answer = read_answer(record.reply, self.world.actions, self.settings.plan)
+        return answer.later if isinstance(answer, Decision) and record.valid else ()
 
     def _think(self, asked: str, turns: list[Turn], sampling: Sampling) -> Thought:
         """Ask until an answer is valid, then act; the default action when none is."""
@@ -236,7 +256,7 @@ class Game:
                 break
             requests.append(request)
             reply = self._fetch(request, body)
-            answer = read_answer(reply.text, self.world.actions)
+            answer = read_answer(reply.text, self.world.actions, self.settings.plan)
             if isinstance(answer, Decision):
                 found = answer
                 break
@@ -245,7 +265,7 @@ class Game:
         decision = found or Decision(self.world.actions.default, "no valid answer")
         # What a reasoning model thought says more than the sentence that it gives as its reason.
         if reply.reasoning and valid:
-            decision = Decision(decision.action, reply.reasoning)
+            decision = replace(decision, reasoning=reply.reasoning)
         usage, cost = _difference(before, self.spent)
         likely = self._probability(reply) if valid else None
         return Thought(decision, reply.text, requests, valid, usage, cost, likely)
@@ -280,7 +300,8 @@ class Game:
             return []
         decision = Decision(record.action, record.reasoning)
         asked = self.prompts.step_message(record.text, record.episode, record.step)
-        answered = as_written(decision, self.world.actions, self.settings.keep_reasoning)
+        settings = self.settings
+        answered = as_written(decision, self.world.actions, settings.keep_reasoning, settings.plan)
         return [*turns, Turn(asked, answered)][-kept:]
 
 
@@ -294,7 +315,12 @@ def sampling_of(settings: Settings, model: Model, episode: int = 0, step: int = 
     if settings.temperature:
         seed = (settings.seed * 1_000_003 + episode * 10_007 + step) % 2**31
     return Sampling(
-        model.name, settings.temperature, settings.max_tokens, seed, settings.probabilities
+        model.name,
+        settings.temperature,
+        settings.max_tokens,
+        seed,
+        settings.probabilities,
+        settings.plan,
     )
 
 
@@ -302,7 +328,7 @@ def instructions(settings: Settings, model: Model, world: World, prompts: Prompt
     """The first message of every request; empty for a model that reads only the moment."""
     if model.reads_only_the_moment:
         return ""
-    return prompts.first_message(settings.env_id, world.rules, world.actions)
+    return prompts.first_message(settings.env_id, world.rules, world.actions, settings.plan)
 
 
 def first_request(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from llm_worker.errors import ModelError
 from llm_worker.play.actions import Choices, Json
@@ -39,6 +39,8 @@ def probe(ask: Callable[[Json], Reply], sampling: Sampling) -> Probed:
         ModelError: Not even words work; the text is the server's.
     """
     refused: dict[str, str] = {}
+    # What a server honours does not depend on how many actions an answer has.
+    sampling = replace(sampling, plan=1)
     for way in WAYS:
         body = request_body(_SYSTEM, [], _QUESTION, way, _CHOICES, sampling)
         try:

@@ -17,7 +17,12 @@ from llm_worker.play.answers import Way, constraints
 SYSTEM = """You play $env_id, one action at a time.
 $rules
 Actions: $actions
-Answer with one JSON object: {"reasoning": "one short sentence", "action": "..."}"""
+$format"""
+ONE_ACTION = 'Answer with one JSON object: {"reasoning": "one short sentence", "action": "..."}'
+SEVERAL = (
+    'Answer with one JSON object: {"reasoning": "one short sentence", "actions": ["...", "..."]}, '
+    "the next action first, at most $plan."
+)
 STEP = "$text"
 FEEDBACK = "$text\n\nYour last answer was not valid. $reason"
 
@@ -37,9 +42,12 @@ class Prompts:
     system: str = SYSTEM
     step: str = STEP
 
-    def first_message(self, env_id: str, rules: str, actions: Actions) -> str:
+    def first_message(self, env_id: str, rules: str, actions: Actions, plan: int = 1) -> str:
         """The instructions, the same in every request of a run."""
-        return _fill(self.system, env_id=env_id, rules=rules, actions=actions.listed())
+        wanted = _fill(SEVERAL, plan=plan) if plan > 1 else ONE_ACTION
+        return _fill(
+            self.system, env_id=env_id, rules=rules, actions=actions.listed(), format=wanted
+        )
 
     def step_message(self, text: str, episode: int, step: int) -> str:
         """The description of a moment."""
@@ -55,6 +63,7 @@ class Sampling:
     max_tokens: int
     seed: int
     probabilities: bool = False
+    plan: int = 1
 
 
 def request_body(
@@ -77,7 +86,7 @@ def request_body(
         "temperature": sampling.temperature,
         "max_tokens": sampling.max_tokens,
         "seed": sampling.seed,
-        **constraints(way, actions),
+        **constraints(way, actions, sampling.plan),
     }
     if sampling.probabilities:
         body |= {"logprobs": True, "top_logprobs": 10}
