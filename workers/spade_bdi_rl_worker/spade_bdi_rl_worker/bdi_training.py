@@ -155,6 +155,7 @@ class BdiTraining:
     async def run(self) -> None:
         """All episodes, with a safe point after each."""
         self._resume()
+        self._recorder.begin(self._learner.episode)
         while not self._settings.finished(self._learner.episode, self._learner.steps):
             if not await self._process.safe_point_async(self._recorder.save):
                 break

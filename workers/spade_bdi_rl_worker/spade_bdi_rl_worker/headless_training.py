@@ -77,6 +77,7 @@ def train(process: SpadeProcess, settings: Settings) -> None:
         snapshot,
         lambda: policy_document(settings, learner.mdp.actions, learner.q.tolist(), {}),
     )
+    recorder.begin(learner.episode)
     next_save = learner.episode + settings.checkpoint_every
     while not settings.finished(learner.episode, learner.steps):
         if not process.safe_point(recorder.save):

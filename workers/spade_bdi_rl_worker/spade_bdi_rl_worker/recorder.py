@@ -46,11 +46,14 @@ class Recorder:
         self._began = time.monotonic()
         self._steps_before: int | None = None
         self._saved_at = -1
-        # A resumed run has passed the marks before its first episode already.
-        self._first = snapshot().episode
+        self._first = 0
         self._keep = KeepPolicy.parse(settings.keep_checkpoints)
         self._return: float | None = None
         self._scores: dict[int, float] = {}
+
+    def begin(self, episode: int) -> None:
+        """Training begins after this episode: a resumed run has passed the marks before it."""
+        self._first = episode
 
     def metrics(self, episode: int, steps: int, values: dict[str, float]) -> None:
         """Headline numbers; the channel itself limits them to one line a second."""
