@@ -12,6 +12,8 @@ from mosaic.records import CheckpointRecord, Outcome, RunRecord, State
 
 # A run that saves a large model before it pauses or ends may take minutes.
 _LONGEST_WAIT_S = 600.0
+# A worker may say more than a person reads; all of it is in the event log.
+_MOST_NOTES = 5
 _COLUMNS = ("RUN", "NAME", "ALGO", "ENV", "STATE", "PROGRESS", "RETURN", "SPS", "ETA", "AGE", "WHY")
 # Plain words for states, as the list shows them, beside their codes.
 _WORDS = {
@@ -131,6 +133,7 @@ def show(run: str, events: bool, as_json: bool) -> int:
     with TrainerClient.connect() as trainer:
         record = trainer.get(run)
         history = trainer.events(record.run_id) if events else []
+        notes = _notes(trainer, record.run_id) if not as_json else []
     if as_json:
         output.print_json({**record.to_dict(), "events": history} if events else record)
         return 0
@@ -139,6 +142,8 @@ def show(run: str, events: bool, as_json: bool) -> int:
             output.say(f"{label:<12} {text}")
     for line in _health(record):
         output.say(line)
+    for text in notes:
+        output.say(f"{'note':<12} {text}")
     for event in history:
         output.say(f"  {event.seq:>4} {output.clock(event.at)} {event.state:<6} {event.kind}")
     return 0
@@ -171,6 +176,17 @@ def _facts(record: RunRecord) -> list[tuple[str, str]]:
         ("notes", record.notes),
         ("directory", record.run_dir),
     ]
+
+
+def _notes(trainer: TrainerClient, run_id: str) -> list[str]:
+    """What the worker told in sentences, such as that W&B is offline; the newest, each once."""
+    try:
+        history = trainer.events(run_id)
+    except MosaicError:
+        # The log of a damaged run may be unreadable; what is known otherwise is shown.
+        return []
+    texts = [event.data.get("text") for event in history if event.kind == "worker_note"]
+    return list(dict.fromkeys(text for text in texts if isinstance(text, str)))[-_MOST_NOTES:]
 
 
 def _health(record: RunRecord) -> Iterator[str]:

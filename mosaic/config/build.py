@@ -233,7 +233,8 @@ def evaluate(
         extras["eval_max_steps"] = max_steps
     name = f"eval of {base.run_name or base.run_id}" if base else f"eval of {Path(policy).name}"
     fields: Parameters = {
-        "algo": algo or (base.algo if base else ""),
+        # A script's run has no algorithm of its own; the policies of its phases know theirs.
+        "algo": algo or (base.algo if base and base.mode != "script" else ""),
         "env_id": env_id or (base.env_id if base else ""),
         "seed": seed,
         "extras": extras,

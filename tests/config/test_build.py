@@ -1,6 +1,7 @@
 """Every kind of run has one builder: what it makes is what the daemon stores and runs."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,13 @@ def test_a_run_without_a_policy_is_not_evaluated_unless_a_file_is_named() -> Non
     assert build.evaluate(_run("policy")).worker.extras.policy_path == "/d/checkpoints"
     own = build.evaluate(None, worker="w", policy="/p/x.cleanrl_model", algo="ppo", env_id="E")
     assert (own.run_name, own.metadata.worker.type) == ("eval of x.cleanrl_model", "w")
+
+
+def test_the_policy_of_a_script_says_its_algorithm_itself() -> None:
+    """A script's run is called after its mode; that is no algorithm to play with."""
+    phases = replace(_run("policy"), algo="script", env_id="", mode="script")
+    assert build.evaluate(phases).worker.algo == ""
+    assert build.evaluate(_run("policy")).worker.algo == "ppo"
 
 
 def test_a_script_is_named_after_its_file_and_says_how_long_it_takes(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ def support() -> None:
     """Adapt the libraries when, and only if, the script imports them."""
     when_imported(("jax.numpy",), _adapt_clip)
     when_imported(("stable_baselines3.common.buffers",), _adapt_replay)
+    when_imported(("flax.struct",), _adapt_dataclasses)
 
 
 def _adapt_clip(module: ModuleType) -> None:
@@ -29,6 +30,20 @@ def _adapt_clip(module: ModuleType) -> None:
         return original(*arguments, **{_CLIP.get(key, key): val for key, val in options.items()})
 
     setattr(module, "clip", clip)  # noqa: B010
+
+
+def _adapt_dataclasses(module: ModuleType) -> None:
+    """Parameters may be a class of the script's own, which Flax now asks for names as a mapping."""
+    original: Any = module.dataclass
+
+    @functools.wraps(original)
+    def dataclass(*arguments: Any, **options: Any) -> Any:
+        made = original(*arguments, **options)
+        if isinstance(made, type) and not hasattr(made, "__contains__"):
+            setattr(made, "__contains__", lambda _self, _name: False)  # noqa: B010
+        return made
+
+    setattr(module, "dataclass", dataclass)  # noqa: B010
 
 
 def _adapt_replay(module: ModuleType) -> None:
