@@ -66,7 +66,7 @@ class TableLook:
                 bool(document.get("by_experiment")),
             )
         except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"this is no stored view of the table: {error}") from None
+            raise ValueError(f"this is not a stored view of the table: {error}") from None
 
 
 def encode_views(views: Mapping[str, TableLook]) -> dict[str, object]:

@@ -127,7 +127,7 @@ def parse(content: bytes) -> Manifest:
     except (ValueError, RecursionError):
         raise ArchiveError(f"{FILE_NAME} is not valid JSON") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ArchiveError("this is no MOSAIC archive; `mosaic export RUN` writes one")
+        raise ArchiveError("this is not a MOSAIC archive; `mosaic export RUN` writes one")
     version = document.get("schema_version")
     if version != SCHEMA_VERSION:
         by = document.get("mosaic_version")

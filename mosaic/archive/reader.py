@@ -101,7 +101,7 @@ class ArchiveReader:
                 piece = self._inflater.decompress(self._pending, limit)
             except zlib.error:
                 raise ArchiveError(
-                    "the file is damaged or no MOSAIC archive; `mosaic export RUN` writes one"
+                    "the file is damaged or not a MOSAIC archive; `mosaic export RUN` writes one"
                 ) from None
             self._pending = self._inflater.unconsumed_tail
             if piece:

@@ -27,7 +27,7 @@ def read_manifest(reader: ArchiveReader) -> Manifest:
     entry = reader.next_entry()
     if entry is None or entry.name != manifests.FILE_NAME:
         raise ArchiveError(
-            f"the file does not begin with {manifests.FILE_NAME}: it is no MOSAIC archive; "
+            f"the file does not begin with {manifests.FILE_NAME}: it is not a MOSAIC archive; "
             "`mosaic export RUN` writes one"
         )
     if entry.size > manifests.MAX_MANIFEST:

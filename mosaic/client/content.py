@@ -48,7 +48,7 @@ class RunContent:
         except (ValueError, RecursionError) as error:
             raise RunFileError(f"the config of run {run_id} is damaged: {error}") from None
         if not isinstance(document, dict):
-            raise RunFileError(f"the config of run {run_id} is damaged: it is no JSON object")
+            raise RunFileError(f"the config of run {run_id} is damaged: it is not a JSON object")
         return document
 
     def files(

@@ -38,12 +38,7 @@ def hold_home(home: Home) -> int:
         # Not inherited: a process that outlives the daemon would keep the home locked.
         descriptor = os.open(home.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        if shortage(error):
-            raise _full(home, error) from None
-        raise StorageError(
-            f"the home {home.root} cannot be used: {error.strerror}; "
-            "choose another with MOSAIC_HOME"
-        ) from None
+        raise _unusable(home, error) from None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -63,13 +58,18 @@ def hold_home(home: Home) -> int:
         _try_writing(home)
     except OSError as error:
         os.close(descriptor)
-        raise _full(home, error) from None
+        raise _unusable(home, error) from None
     return descriptor
 
 
-def _full(home: Home, error: OSError) -> StorageError:
+def _unusable(home: Home, error: OSError) -> StorageError:
+    if not shortage(error):
+        return StorageError(
+            f"the home {home.root} cannot be used: {error.strerror}; "
+            "choose another with MOSAIC_HOME"
+        )
     return StorageError(
-        f"the disk that holds {home.root} takes no more: {error.strerror}; free some space or "
+        f"the disk that holds {home.root} is full: {error.strerror}; free some space or "
         "delete some files, then start again with: mosaic up"
     )
 

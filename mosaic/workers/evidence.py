@@ -71,9 +71,11 @@ def judge_checkpoints(record: RunRecord) -> str:
     for kind, fields in newest.items():
         path = Path(record.run_dir) / fields["path"]
         if not path.is_file():
-            raise WorkerContractError(f"checkpoint_saved names {fields['path']}, which is no file")
+            raise WorkerContractError(
+                f"checkpoint_saved names {fields['path']}, which is not a file"
+            )
         if hashlib.sha256(path.read_bytes()).hexdigest() != fields["sha256"]:
-            raise WorkerContractError(f"the sha256 of {fields['path']} ({kind}) is another one")
+            raise WorkerContractError(f"the sha256 of {fields['path']} ({kind}) does not match")
     return ", ".join(f"{kind}: {fields['path']}" for kind, fields in newest.items()) or "none"
 
 

@@ -110,8 +110,8 @@ def _cut_or_changed(forger: _Forger) -> Hostile:
     flipped = [*entries[:-1], (entries[-1][0], entries[-1][1][::-1])]
     return {
         "empty": (b"", "ends in the middle"),
-        "noise": (os.urandom(4000), "damaged or no MOSAIC archive"),
-        "another tar": (_pack(entries[1:]), "no MOSAIC archive"),
+        "noise": (os.urandom(4000), "damaged or not a MOSAIC archive"),
+        "another tar": (_pack(entries[1:]), "not a MOSAIC archive"),
         "cut short": (good[: len(good) // 2], "ends in the middle"),
         "cut at the end": (good[:-4], "ends in the middle"),
         "a flipped bit": (good[:-6] + bytes([good[-6] ^ 1]) + good[-5:], "damaged"),

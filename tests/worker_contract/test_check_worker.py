@@ -107,7 +107,7 @@ def test_a_checkpoint_must_be_what_was_announced(tmp_path: Path) -> None:
     line = f'{{{{"event":"checkpoint_saved","run_id":"{RUN_ID}",{fields}}}}}\n'
     gone, right = line.format("old.pt", "0"), line.format("new.pt", digest)
     assert "new.pt" in evidence.judge_checkpoints(_left(tmp_path, out=gone + right))
-    with pytest.raises(WorkerContractError, match=r"old\.pt, which is no file"):
+    with pytest.raises(WorkerContractError, match=r"old\.pt, which is not a file"):
         evidence.judge_checkpoints(_left(tmp_path, out=right + gone))
     with pytest.raises(WorkerContractError, match="sha256"):
         evidence.judge_checkpoints(_left(tmp_path, out=line.format("new.pt", "0")))

@@ -170,7 +170,7 @@ def _json(value: object) -> Json:
         return {_text(key): _json(item) for key, item in value.items()}
     if value is None or isinstance(value, bool | int | float):
         return value
-    raise ValueError(f"{_shown(value)} is no JSON")
+    raise ValueError(f"{_shown(value)} is not JSON")
 
 
 def _object(value: object) -> dict[str, Json]:

@@ -84,7 +84,7 @@ def _check(run: Run) -> None:
     """Refuse numbers that no daemon writes and that everyone who shows the run would stumble on."""
     for moment in (run.created_at, run.started_at, run.finished_at):
         if not 0 <= moment < _LATEST:
-            raise RunDamagedError(f"run {run.run_id}: {moment:g} is no point in time")
+            raise RunDamagedError(f"run {run.run_id}: {moment:g} is not a point in time")
     # The next daemon counts on from the largest epoch it finds.
     if not 0 <= run.epoch < _LATEST:
-        raise RunDamagedError(f"run {run.run_id}: {run.epoch} is no epoch")
+        raise RunDamagedError(f"run {run.run_id}: {run.epoch} is not an epoch")

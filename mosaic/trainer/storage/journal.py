@@ -56,7 +56,7 @@ class Journal:
             history.append(run_dir, events)
         except FileNotFoundError:
             log.warning(
-                "the directory of run %s is gone; its events live on in the registry", run.run_id
+                "the directory of run %s is gone; the registry still has its events", run.run_id
             )
         except OSError as error:
             raise StorageError(f"cannot write to {run_dir}: {error.strerror}") from error

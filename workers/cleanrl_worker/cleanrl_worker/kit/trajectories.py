@@ -218,7 +218,7 @@ class Recording:
             read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
             shape, by_column, dtype = read(member)
         except ValueError as error:
-            raise self._refusal(f"its {name} are no array ({error})") from None
+            raise self._refusal(f"its {name} are not an array ({error})") from None
         if dtype.hasobject:
             raise self._refusal(f"its {name} are pickled objects, which could run code")
         if by_column and len(shape) > 1:

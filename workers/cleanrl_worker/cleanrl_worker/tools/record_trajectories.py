@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.steps < 2:
         parser.error(f"--steps {options.steps} is too few: record 2 or more")
     if not 0 <= options.epsilon <= 1:
-        parser.error(f"--epsilon {options.epsilon} is no share: use 0 to 1")
+        parser.error(f"--epsilon {options.epsilon} is not a share: use 0 to 1")
     try:
         scores = record(options.policy, options.out, options.steps, options.seed, options.epsilon)
     except UsageError as error:
