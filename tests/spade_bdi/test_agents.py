@@ -173,6 +173,26 @@ def test_a_stopped_and_resumed_run_equals_the_uninterrupted_one(tmp_path: Path) 
     assert newest_checkpoint(tmp_path / "part") == newest_checkpoint(tmp_path / "whole")
 
 
+def test_the_marks_of_a_resumed_run_are_counted_from_where_it_begins(tmp_path: Path) -> None:
+    """`every:50` keeps the episodes 50 and 100, not the first one after a resume at 60."""
+    common = ["--episodes", 120, "--checkpoint-every", 0, "--keep-checkpoints", "every:50"]
+    part, rest = tmp_path / "part", tmp_path / "rest"
+    stopped = run_worker(*common, "--stop-at", 60, "--run-dir", part)
+    assert stopped.code == 0, stopped.stderr
+    resumed = run_worker(
+        *common, "--mode", "resume_training", "--checkpoint-path", part / "checkpoints",
+        "--run-dir", rest,
+    )  # fmt: skip
+    assert resumed.code == 0, resumed.stderr
+    assert _kept_episodes(part) == [50, 60]
+    assert _kept_episodes(rest) == [100, 120]
+
+
+def _kept_episodes(run_dir: Path) -> list[int]:
+    files = (run_dir / "checkpoints").glob("full-*.json")
+    return sorted(int(path.stem.removeprefix("full-")) for path in files)
+
+
 def test_agents_learn_a_minigrid(tmp_path: Path) -> None:
     """A world without a transition table is learned step by step all the same."""
     run = run_worker(
