@@ -27,6 +27,7 @@ from mosaic.trainer.core.states import Run, State
 from mosaic.trainer.loop.recovery import process_keys, read_back
 from mosaic.trainer.loop.tailer import LineTailer, cap_log
 from mosaic.trainer.storage.registry import Registry, Vitals
+from mosaic.trainer.storage.schema import SCHEMA_VERSION
 from mosaic.workers.lifecycle import MAX_LINE
 
 MakeTrainer = Callable[..., Trainer]
@@ -186,10 +187,10 @@ def test_d03_registry_of_a_newer_version(trainer: Trainer) -> None:
     connection.close()
     refused = trainer.spawn()
     assert refused.wait(timeout=30) == 2
-    assert "has schema 99, this MOSAIC knows 1" in trainer.output()
+    assert f"has schema 99, this MOSAIC knows {SCHEMA_VERSION}" in trainer.output()
     connection = sqlite3.connect(trainer.home.registry)
     assert connection.execute("SELECT COUNT(*) FROM runs").fetchone() == (2,)
-    connection.execute("PRAGMA user_version = 1")
+    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     connection.close()
     trainer.start()
 

@@ -33,6 +33,7 @@ from mosaic.trainer.core.scheduler import Claim, Machine, plan
 from mosaic.trainer.core.states import WITH_PROCESS, Event, Run, State, evolve, replay
 from mosaic.trainer.core.stimuli import (
     Adopted,
+    AlarmRaised,
     AnnotateRequested,
     CancelRequested,
     CheckpointRequested,
@@ -79,6 +80,8 @@ _ANYTHING: list[Stimulus] = [
     DeleteRequested(purge=True),
     RestoreRequested(),
     Adopted(2),
+    AlarmRaised("kl-explosion", 1, "far", kept=("c",)),
+    AlarmRaised("kl-zero", 0, "nothing"),
     StragglersFound(1),
     *[DeadlinePassed(kind) for kind in ("launch", "handshake", "wallclock", "grace", "heartbeat")],
 ]
