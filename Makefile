@@ -8,7 +8,7 @@ BASE := $(STAMPS)/base
 BASE_WORKERS := cleanrl_worker human_worker
 FILES := pyproject.toml setup.py proto/mosaic/trainer.proto requirements/base.txt
 
-.PHONY: setup setup-gui setup-spade setup-llm setup-smollm2 setup-all run test prove soak gui lint bench screenshots clean help
+.PHONY: setup setup-gui setup-web setup-spade setup-llm setup-smollm2 setup-all run test prove soak gui lint bench screenshots clean help
 
 help:
 	@echo "make run          train PPO on CartPole-v1 end to end"
@@ -19,7 +19,7 @@ help:
 	@echo "make lint         ruff, mypy, import walls"
 	@echo "make bench        measure; results go to benchmarks/results/"
 	@echo "make screenshots  pictures of the workbench, for docs/gallery.md"
-	@echo "make setup        install only (setup-gui, setup-spade, setup-llm, setup-all for more)"
+	@echo "make setup        install only (setup-gui, setup-web, setup-spade, setup-llm, setup-all for more)"
 	@echo "make clean        remove everything built; var/ with your runs stays"
 
 $(BIN)/python:
@@ -40,6 +40,12 @@ $(STAMPS)/gui: $(BASE) requirements/gui.txt
 	@sh scripts/system-packages.sh gui
 	@echo "installing the workbench"
 	@$(PIP) -r requirements/gui.txt
+	@touch $@
+
+$(STAMPS)/web: $(BASE) requirements/web.txt scripts/fetch-web-assets.sh
+	@echo "installing the pages for the browser"
+	@$(PIP) -r requirements/web.txt
+	@sh scripts/fetch-web-assets.sh
 	@touch $@
 
 $(STAMPS)/spade: $(BASE) requirements/spade_bdi_worker.txt workers/spade_bdi_rl_worker/pyproject.toml
@@ -79,15 +85,16 @@ $(STAMPS)/dev: $(BASE) requirements/dev.txt
 
 setup: $(BASE)
 setup-gui: $(STAMPS)/gui
+setup-web: $(STAMPS)/web
 setup-spade: $(STAMPS)/spade
 setup-llm: $(STAMPS)/llm
 setup-smollm2: $(STAMPS)/smollm2
-setup-all: $(STAMPS)/gui $(STAMPS)/spade $(STAMPS)/llm $(STAMPS)/extras $(STAMPS)/dev
+setup-all: $(STAMPS)/gui $(STAMPS)/web $(STAMPS)/spade $(STAMPS)/llm $(STAMPS)/extras $(STAMPS)/dev
 
 run: $(BASE)
 	@$(BIN)/python scripts/first_run.py
 
-test: $(STAMPS)/gui $(STAMPS)/spade $(STAMPS)/llm $(STAMPS)/extras $(STAMPS)/dev
+test: $(STAMPS)/gui $(STAMPS)/web $(STAMPS)/spade $(STAMPS)/llm $(STAMPS)/extras $(STAMPS)/dev
 	@$(BIN)/python scripts/run_tests.py $(ARGS)
 
 prove: $(STAMPS)/extras $(STAMPS)/spade $(STAMPS)/llm $(STAMPS)/dev
@@ -101,7 +108,7 @@ soak: $(STAMPS)/spade $(STAMPS)/dev
 gui: $(STAMPS)/gui
 	@$(BIN)/mosaic gui
 
-lint: $(STAMPS)/dev $(STAMPS)/spade $(STAMPS)/llm
+lint: $(STAMPS)/dev $(STAMPS)/web $(STAMPS)/spade $(STAMPS)/llm
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
@@ -110,8 +117,9 @@ lint: $(STAMPS)/dev $(STAMPS)/spade $(STAMPS)/llm
 bench: $(STAMPS)/peers $(STAMPS)/gui $(STAMPS)/dev $(STAMPS)/spade
 	@$(BIN)/python scripts/run_benchmarks.py $(ARGS)
 
-screenshots: $(STAMPS)/gui $(STAMPS)/spade $(STAMPS)/extras $(STAMPS)/dev
+screenshots: $(STAMPS)/gui $(STAMPS)/web $(STAMPS)/spade $(STAMPS)/extras $(STAMPS)/dev
 	@$(BIN)/python scripts/screenshots.py
+	@$(BIN)/python scripts/web_pictures.py
 
 clean:
 	@rm -rf .venv build dist *.egg-info workers/*/*.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the system packages of a group when it may; prints the exact command when it may not.
-# Groups: venv (to create .venv), gui (the window), extras (environment families), test.
+# Groups: venv (to create .venv), gui (the window), web (the pages), extras (environment families),
+# test.
 set -eu
 
 case "${1:-}" in
@@ -9,8 +10,9 @@ case "${1:-}" in
         libdbus-1-3 libnss3 libasound2 libxcomposite1 libxdamage1 libxrandr2 libxtst6 libxkbfile1
         libgbm1" ;;
     extras) packages="libegl1 libgl1 libosmesa6 libqt5core5a libqt5gui5" ;;
-    test) packages="xvfb xauth git procps" ;;
-    *) echo "usage: $0 venv|gui|extras|test" >&2; exit 2 ;;
+    web) packages="npm" ;;
+    test) packages="xvfb xauth git procps chromium" ;;
+    *) echo "usage: $0 venv|gui|web|extras|test" >&2; exit 2 ;;
 esac
 
 if [ "$1" = venv ]; then

@@ -73,6 +73,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "extras": ("extras", "extras", "List and install optional packages."),
     "doctor": ("doctor", "doctor", "Check this installation for problems."),
     "gui": ("gui", "gui", "Open the workbench."),
+    "web": ("web", "web", "Show runs in a browser."),
     "completion": ("completion", "completion", "Print the completion script for your shell."),
 }
 
