@@ -1,8 +1,8 @@
 """Agents in the arena: each name becomes a run that plays the seeds, or one that has played them.
 
 `run:ID` takes the episodes that a run has recorded (a person, a BDI agent, a language model); a
-run that only has a policy is evaluated. Any other name is played by the worker that has the mode
-`arena`, which knows `bot`, `random` and language models.
+run that only has a policy is evaluated. `human` takes what people have played. Any other name is
+played by the worker that has the mode `arena`, which knows `bot`, `random` and language models.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from mosaic.records import RunRecord
 from mosaic.records.run import Outcome
 from mosaic.workers.algorithms import worker_for
 
-RUN, MODEL = "run:", "llm:"
+RUN, MODEL, HUMAN = "run:", "llm:", "human"
 SCRIPTED = ("bot", "random")
 _SUMMARY, _EVALUATION = "llm/summary.json", "eval_summary.json"
 
@@ -56,10 +56,10 @@ def read_agents(text: str) -> list[str]:
     """
     agents = [name.strip() for name in text.split(",") if name.strip()]
     for name in agents:
-        if name not in SCRIPTED and not name.startswith((RUN, MODEL)):
-            near = did_you_mean(name, [*SCRIPTED, RUN, MODEL])
+        if name not in (*SCRIPTED, HUMAN) and not name.startswith((RUN, MODEL)):
+            near = did_you_mean(name, [*SCRIPTED, HUMAN, RUN, MODEL])
             raise InvalidArgumentError(
-                f"{name!r} is no agent{near}; write run:ID, llm:MODEL, bot or random"
+                f"{name!r} is no agent{near}; write run:ID, llm:MODEL, human, bot or random"
             )
     if len(set(agents)) < 2:
         raise InvalidArgumentError("an arena needs at least two different agents")
@@ -70,6 +70,8 @@ def start(trainer: TrainerClient, agent: str, match: Match) -> RunRecord:
     """The run with an agent's episodes; submitted now unless it has played already."""
     if agent.startswith(RUN):
         return _existing(trainer, agent, match)
+    if agent == HUMAN:
+        return _games(trainer, match)[0]
     model = agent.removeprefix(MODEL)
     parameters: dict[str, JsonValue] = {"model": model, "episodes": match.episodes}
     if match.max_steps:
@@ -92,6 +94,8 @@ def collect(trainer: TrainerClient, agent: str, record: RunRecord, match: Match)
     Raises:
         MosaicError: The run failed, or has nothing to show.
     """
+    if agent == HUMAN:
+        return _of_people(trainer, match)
     played = record.completed or record.outcome is Outcome.BUDGET
     if not played and not agent.startswith(RUN):
         raise MosaicError(f"{agent}: run {record.run_id} ended {record.outcome}: {record.reason}")
@@ -103,11 +107,46 @@ def collect(trainer: TrainerClient, agent: str, record: RunRecord, match: Match)
         return _of_evaluation(agent, record, trainer)
     episodes = _recorded(trainer, record.run_id, match)
     if not episodes:
-        raise MosaicError(
-            f"{agent}: none of the seeds {match.seed} to {match.seeds[-1]} was played; "
-            f"play them, for instance: mosaic play {match.env_id} --seed {match.seed}"
-        )
+        raise _nothing_played(agent, match)
     return Played(agent, record.run_id, episodes)
+
+
+def _nothing_played(agent: str, match: Match) -> MosaicError:
+    return MosaicError(
+        f"{agent}: none of the seeds {match.seed} to {match.seeds[-1]} was played; "
+        f"play them, for instance: mosaic play {match.env_id} --seed {match.seed}"
+    )
+
+
+def _games(trainer: TrainerClient, match: Match) -> list[RunRecord]:
+    """The games that people have played in the environment, newest first.
+
+    Raises:
+        MosaicError: There is none.
+    """
+    worker = worker_for("play").worker_type
+    page = trainer.list_runs(worker=worker, env_id=match.env_id, states=["TERM"], page_size=500)
+    # A script of keys is played by the same worker, but by nobody.
+    games = [run for run in page.runs if not _is_scripted(trainer, run.run_id)]
+    if not games:
+        raise _nothing_played(HUMAN, match)
+    return games
+
+
+def _is_scripted(trainer: TrainerClient, run_id: str) -> bool:
+    return "script" in (build.read_config(trainer.config(run_id)).worker.extras.model_extra or {})
+
+
+def _of_people(trainer: TrainerClient, match: Match) -> Played:
+    """The first time that each seed was played, over all games."""
+    games = _games(trainer, match)
+    found: dict[int | None, PlayedEpisode] = {}
+    for run in reversed(games):
+        for episode in _recorded(trainer, run.run_id, match):
+            found.setdefault(episode.seed, episode)
+    if not found:
+        raise _nothing_played(HUMAN, match)
+    return Played(HUMAN, games[0].run_id, [found[seed] for seed in match.seeds if seed in found])
 
 
 def _existing(trainer: TrainerClient, agent: str, match: Match) -> RunRecord:

@@ -33,7 +33,8 @@ _COLUMNS = (
 @click.option(
     "--agents",
     required=True,
-    help="Names separated by commas: run:ID, llm:MODEL, bot, random. The first is the baseline.",
+    help="Names separated by commas: run:ID, llm:MODEL, human, bot, random. The first is the "
+    "baseline.",
 )
 @click.option(
     "--seeds", type=click.IntRange(1), default=50, show_default=True, help="Episodes per agent."

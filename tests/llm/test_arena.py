@@ -3,12 +3,15 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from support.trainer import Trainer
 
 from mosaic.arena.players import Match, collect, read_agents, start
 from mosaic.arena.table import Played, PlayedEpisode, compare
+from mosaic.client.play import PlayClient
+from mosaic.config import build
 from mosaic.errors import InvalidArgumentError, MosaicError
 
 ENV = "BabyAI-GoToObj-v0"
@@ -79,3 +82,23 @@ def test_bot_and_random_play_the_same_worlds(trainer: Trainer) -> None:
     assert (printed["agent"], printed["success"], printed["lead"]["seeds"]) == (again, 1.0, 4)
     with pytest.raises(MosaicError, match="plays"):
         start(trainer.client, again, Match("BabyAI-GoToLocal-v0", 7, 4))
+
+
+def test_the_row_of_human_play_is_what_people_have_played(trainer: Trainer) -> None:
+    """The games of a person fill the row by their seeds; a script of keys is no person."""
+    env_id = "FrozenLake-v1"
+    match = Match(env_id, seed=7, episodes=3)
+    scripted = build.play("human", env_id, seed=8, script="right\n" * 200)
+    trainer.ended(trainer.client.submit(scripted).run_id)
+    with pytest.raises(MosaicError, match="mosaic play FrozenLake-v1 --seed 7"):
+        start(trainer.client, "human", match)
+    run = trainer.client.submit(build.play("human", env_id, seed=7))
+    with PlayClient(Path(run.run_dir)) as game:
+        while not game.scene.over:
+            game.hold("right")
+            game.next_scene()
+        game.quit()
+    trainer.ended(run.run_id)
+    record = start(trainer.client, "human", match)
+    human = collect(trainer.client, "human", record, match)
+    assert (human.run_id, [episode.seed for episode in human.episodes]) == (run.run_id, [7])
