@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict, cast
 
@@ -168,7 +169,16 @@ def ask(ctx: click.Context, /, run: str, episode: int, step: int, model: str, as
 @click.option("--batch", type=click.IntRange(1), default=512, show_default=True)
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--device", default="", help="cpu or cuda (default: cuda if there is one).")
-def make_model(file: Path, episodes: int, steps: int, batch: int, seed: int, device: str) -> int:
+@click.option(
+    "--from",
+    "runs",
+    multiple=True,
+    metavar="RUN",
+    help="Imitate the episodes that this run has won, too (repeatable).",
+)
+def make_model(
+    file: Path, episodes: int, steps: int, batch: int, seed: int, device: str, runs: tuple[str, ...]
+) -> int:
     """Train the small model on BabyAI's bot and write it to FILE (GGUF).
 
     The same arguments give the same model on the same kind of device.
@@ -176,7 +186,23 @@ def make_model(file: Path, episodes: int, steps: int, batch: int, seed: int, dev
     command = [sys.executable, "-m", "llm_worker.model.make", str(file)]
     command += ["--episodes", str(episodes), "--steps", str(steps), "--batch", str(batch)]
     command += ["--seed", str(seed), *(["--device", device] if device else [])]
-    return subprocess.run(command, check=False).returncode
+    with tempfile.TemporaryDirectory(prefix="mosaic-make-model-") as folder:
+        for path in _recorded_steps(runs, Path(folder)):
+            command += ["--recorded", str(path)]
+        return subprocess.run(command, check=False).returncode
+
+
+def _recorded_steps(runs: Sequence[str], folder: Path) -> list[Path]:
+    """Copies of what runs of language models, bots or chance have recorded."""
+    if not runs:
+        return []  # the model can be made without a daemon
+    with TrainerClient.connect() as trainer:
+        paths = []
+        for run in runs:
+            record = trainer.get(run)
+            paths.append(folder / f"{record.run_id}.jsonl")
+            paths[-1].write_bytes(trainer.read_file(record.run_id, STEPS).data)
+        return paths
 
 
 def _ask(config: TrainRunConfig, steps: bytes, episode: int, step: int) -> Answer | None:

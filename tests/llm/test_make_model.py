@@ -4,16 +4,21 @@ import hashlib
 import json
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from llm_worker.embedded.server import EmbeddedServer
+from llm_worker.errors import RecordError
+from llm_worker.model.examples import Example
+from llm_worker.model.recorded import from_recorded
 from llm_worker.model.tokenizer import Tokenizer
 from llm_worker.play.actions import Choices
 from llm_worker.play.answers import Decision, read_answer
 from llm_worker.play.client import ChatClient, Patience
 from llm_worker.play.prompts import Sampling, request_body
+from llm_worker.play.records import StepRecord
 
 
 def test_texts_are_cut_into_words_and_nothing_is_lost() -> None:
@@ -30,6 +35,49 @@ def _decoded(characters: str) -> str:
     from llm_worker.model.tokenizer import BYTES
 
     return bytes(BYTES.index(character) for character in characters).decode()
+
+
+def test_only_what_was_decided_on_the_way_to_a_success_is_imitated(tmp_path: Path) -> None:
+    """Lost episodes and default actions teach nothing; a run that won nothing is refused."""
+    lines = [
+        _step(0, 0, "go forward", valid=False),
+        _step(0, 1, "turn left", success=True),
+        _step(1, 0, "toggle", success=False),
+    ]
+    path = tmp_path / "run.jsonl"
+    path.write_text("".join(lines))
+    answer = '{"reasoning": "why", "action": "turn left"}'
+    assert from_recorded(path) == [Example("seen at 0, 1", answer)]
+    path.write_text(lines[2])
+    with pytest.raises(RecordError, match="no episode was won"):
+        from_recorded(path)
+
+
+def _step(
+    episode: int, step: int, action: str, *, valid: bool = True, success: bool | None = None
+) -> str:
+    record = StepRecord(
+        episode=episode,
+        step=step,
+        text=f"seen at {episode}, {step}",
+        requests=["a"],
+        reply="",
+        reasoning="why",
+        action=1,
+        action_name=action,
+        valid=valid,
+        probability=None,
+        reward=0.0,
+        terminated=success is not None,
+        truncated=False,
+        success=success,
+        tokens_in=1,
+        tokens_out=1,
+        tokens_cached=0,
+        cost=0.0,
+        seconds=0.1,
+    )
+    return json.dumps(asdict(record)) + "\n"
 
 
 @pytest.mark.prove
