@@ -39,6 +39,7 @@ _EXAMPLES = {
     "mosaic/arena/players.py": "the arena has a name for each kind of agent",
     "mosaic/arena/table.py": "it shows those names",
     "mosaic/cli/arena.py": "it explains those names",
+    "mosaic/cli/doctor.py": "a set of optional packages has that name",
     "mosaic/cli/llm.py": "a command is named after its kind of agent",
     "mosaic/cli/main.py": "it lists that command",
     "mosaic/config/model.py": "an older name of a setting is still read",
