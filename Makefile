@@ -120,6 +120,7 @@ bench: $(STAMPS)/peers $(STAMPS)/gui $(STAMPS)/dev $(STAMPS)/spade
 screenshots: $(STAMPS)/gui $(STAMPS)/web $(STAMPS)/spade $(STAMPS)/extras $(STAMPS)/dev
 	@$(BIN)/python scripts/screenshots.py
 	@$(BIN)/python scripts/web_pictures.py
+	@$(BIN)/python scripts/experiment_pictures.py --publish
 
 clean:
 	@rm -rf .venv build dist *.egg-info workers/*/*.egg-info .mypy_cache .ruff_cache .pytest_cache

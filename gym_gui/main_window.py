@@ -27,6 +27,7 @@ from gym_gui.panels.runs_panel import RunsPanel
 from gym_gui.panels.status_bar import StatusLine
 from gym_gui.panels.welcome import Welcome
 from gym_gui.presenters.form_commands import FormCommands
+from gym_gui.presenters.keyboard_commands import KeyboardCommands
 from gym_gui.presenters.notifier import Notifier
 from gym_gui.presenters.run_archives import ENDING, RunArchives, is_archive
 from gym_gui.presenters.run_commands import RunCommands
@@ -129,11 +130,16 @@ class MainWindow(QMainWindow):
             palette,
             self.binder,
             self.runs_panel,
+            self.launch,
+            self.show_layout,
             self.forms.environments,
             self.forms.new_run_in,
         )
         window = WindowCommands(self, services, self.docks, dialogs, self.binder)
-        for group in (self.forms, selection, table, finder, window):
+        panels: list[QWidget] = [self.runs_panel, self.welcome, self.launch, self.run_panel]
+        panels += [self.compare, self.play, self.notices_panel]
+        keyboard = KeyboardCommands(panels, self.launch, self.run_panel, self.show_layout)
+        for group in (self.forms, selection, table, finder, window, keyboard):
             self.binder.bind(group.actions())
         self.runs_panel.use_actions(self.binder)
 

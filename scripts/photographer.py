@@ -15,7 +15,9 @@ from qtpy.QtWidgets import QDialog, QWidget
 from gym_gui.main_window import MainWindow
 from gym_gui.widgets.chart_grid import ChartGrid
 from gym_gui.widgets.command_palette import CommandPalette
-from mosaic.config.paths import project_root
+from mosaic.client import TrainerClient
+from mosaic.config.paths import Home, project_root
+from mosaic.errors import MosaicError
 from mosaic.records import RunRecord
 
 _PATIENCE_S = 240.0
@@ -60,6 +62,23 @@ def checkout_on_stage() -> Path:
     return Path(os.environ[_STAGE_VARIABLE])
 
 
+def end_daemon(home: Home) -> None:
+    """Stop the daemon of a home, if it still runs."""
+    try:
+        with TrainerClient.connect(home) as client:
+            client.shutdown("stop")
+    except MosaicError:
+        pass  # it was stopped for the last picture
+
+
+def publish(taken: Path) -> None:
+    """Copy the pictures that a page shows; the others are for people who change the window."""
+    for picture in sorted((project_root() / "docs" / "screenshots").glob("*.png")):
+        # Pages show pictures of other programs too, which are not taken here.
+        if (taken / picture.name).exists():
+            shutil.copyfile(taken / picture.name, picture)
+
+
 class Photographer:
     """Drives one window and takes pictures of it."""
 
@@ -77,9 +96,11 @@ class Photographer:
             self._application.processEvents()
             time.sleep(0.005)
 
-    def until(self, condition: Callable[[], Any], what: str) -> Any:
+    def until(
+        self, condition: Callable[[], Any], what: str, patience_s: float = _PATIENCE_S
+    ) -> Any:
         """Let the window live until something is true."""
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + patience_s
         while not (value := condition()):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"never happened: {what}")

@@ -6,20 +6,18 @@ drives the window through everything there is to see, and writes PNG files.
 
 import argparse
 import os
-import shutil
 import sys
 from pathlib import Path
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("MOSAIC_SETTING_WARM_START", "false")
 
-from photographer import Photographer, checkout_on_stage, on_stage
+from photographer import Photographer, checkout_on_stage, end_daemon, on_stage, publish
 from picture_runs import evaluate, keep_going, sweep, train
 
 from gym_gui.app import make_application, open_window
 from mosaic.client import TrainerClient
 from mosaic.config.paths import Home, project_root
-from mosaic.errors import MosaicError
 
 _SIZE = (1500, 920)
 
@@ -199,14 +197,6 @@ def without_daemon(camera: Photographer, home: Home, run_id: str) -> None:
     camera.shoot("no-daemon", wait_s=1)
 
 
-def _stop_daemon(home: Home) -> None:
-    try:
-        with TrainerClient.connect(home) as client:
-            client.shutdown("stop")
-    except MosaicError:
-        pass  # it was stopped for the last picture
-
-
 def main() -> int:
     """Take all pictures; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -239,17 +229,11 @@ def main() -> int:
         camera.theme("light")
         without_daemon(camera, home, ids["seed1"])
     finally:
-        _stop_daemon(home)
+        end_daemon(home)
         window.close()
         camera.spin(1)
-    _publish(options.out)
+    publish(options.out)
     return 0
-
-
-def _publish(taken: Path) -> None:
-    """Copy the pictures that a page shows; the others are for people who change the window."""
-    for picture in sorted((project_root() / "docs" / "screenshots").glob("*.png")):
-        shutil.copyfile(taken / picture.name, picture)
 
 
 if __name__ == "__main__":

@@ -18,11 +18,11 @@ class WorkerForm(QWidget):
     """A form that makes runs.
 
     Signals:
-        submitted: A list of `TrainRunConfig` and the id of the run they continue ("" if none).
+        submitted: A list of `Launch`: what was asked for, together.
         edited: Something was changed; the content should be kept.
     """
 
-    submitted = Signal(list, str)
+    submitted = Signal(list)
     edited = Signal()
 
     def set_actor(self, actor: Actor) -> None:

@@ -1,6 +1,6 @@
 """Evaluate: let a trained policy act, and report its returns."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qtpy.QtWidgets import QCheckBox, QLineEdit
@@ -8,6 +8,8 @@ from qtpy.QtWidgets import QCheckBox, QLineEdit
 from gym_gui.forms.base import NumberLine, WorkerForm, form_layout, texts_of, type_texts
 from gym_gui.forms.run_source import RunSource
 from gym_gui.models.actors import Actor
+from gym_gui.models.evaluation import evaluation_name
+from gym_gui.models.launch import Launch
 from gym_gui.services import Services
 from gym_gui.widgets.controls import button
 from gym_gui.widgets.labels import label
@@ -16,6 +18,8 @@ from gym_gui.widgets.messages import Banner
 from mosaic.config import build
 from mosaic.config.model import TrainRunConfig
 from mosaic.errors import InvalidConfigError, Problem
+from mosaic.experiments.summary import EVALUATION_TAG
+from mosaic.records import RunRecord
 
 
 class EvaluateForm(WorkerForm):
@@ -40,6 +44,9 @@ class EvaluateForm(WorkerForm):
         self.video = QCheckBox("Capture a video")
         self.video.setChecked(True)
         self.repeat = QCheckBox("Repeat until cancelled")
+        self._several: tuple[str, ...] = ()
+        self.several = QCheckBox()
+        self.several.hide()
         self.banner = Banner()
         form = form_layout()
         form.addRow("Environment", self.env)
@@ -53,6 +60,7 @@ class EvaluateForm(WorkerForm):
         self.setLayout(
             column(
                 label("Policy of", "section"),
+                self.several,
                 self.source,
                 label("How", "section"),
                 form,
@@ -64,6 +72,7 @@ class EvaluateForm(WorkerForm):
             )
         )
         self.source.changed.connect(self._on_source)
+        self.several.toggled.connect(self._on_several)
         self._lines = (self.env, self.algo, self.episodes, self.seed, self.gamma)
         for line in self._lines:
             line.textChanged.connect(lambda _text: self.edited.emit())
@@ -81,6 +90,7 @@ class EvaluateForm(WorkerForm):
         self._on_source()
 
     def restore(self, content: Mapping[str, Any]) -> None:
+        self._offer_several(tuple(content.get("run_ids") or ()))
         if content.get("run_id"):
             self.source.choose(str(content["run_id"]))
         self.source.file.setText(str(content.get("file") or ""))
@@ -101,6 +111,8 @@ class EvaluateForm(WorkerForm):
     def problems(self) -> list[str]:
         """What is wrong with the form."""
         found = [line.problem for line in (self.episodes, self.seed, self.gamma) if line.problem]
+        if self.several.isChecked():
+            return found
         own_file = bool(self.source.file.text().strip())
         if not self.source.path():
             found.append("choose a run, or a policy file")
@@ -113,25 +125,51 @@ class EvaluateForm(WorkerForm):
         if problems:
             self.banner.say("danger", "Not sent: " + "; ".join(problems))
             return
-        # An evaluation of a file has no parent, even if a run is still chosen above it.
-        own_file = bool(self.source.file.text().strip())
         try:
-            config = self._config()
+            launches = self._launches()
         except InvalidConfigError as error:
             self.show_refusal(list(error.problems))
             return
         self.banner.say("info", "")
-        self.submitted.emit([config], "" if own_file else self.source.run_id)
+        self.submitted.emit(launches)
 
     def show_refusal(self, problems: list[Problem]) -> None:
         self.banner.say("danger", "\n".join(map(str, problems)))
 
-    def _config(self) -> TrainRunConfig:
+    def _offer_several(self, run_ids: tuple[str, ...]) -> None:
+        """Offer to evaluate all of the runs that were selected together."""
+        self._several = run_ids
+        self.several.setVisible(len(run_ids) > 1)
+        self.several.setText(f"Each of the {len(run_ids)} selected runs, by its newest policy")
+        self.several.setChecked(len(run_ids) > 1)
+        self._on_several()
+
+    def _on_several(self) -> None:
+        together = self.several.isChecked()
+        self.source.setVisible(not together)
+        self.start.setText(f"Evaluate {len(self._several)} runs" if together else "Evaluate")
+        self._on_source()
+
+    def _launches(self) -> list[Launch]:
+        if not self.several.isChecked():
+            # An evaluation of a file has no parent, even if a run is still chosen above it.
+            own_file = bool(self.source.file.text().strip())
+            parent = "" if own_file else self.source.run_id
+            return [Launch(self._config(self.source.run, self.source.path()), parent)]
+        known = [self._services.store.get(run_id) for run_id in self._several]
+        runs = [run for run in known if run is not None]
+        tags = [EVALUATION_TAG + evaluation_name(runs)]
+        return [Launch(self._config(run, "", tags), run.run_id) for run in runs]
+
+    def _config(
+        self, run: RunRecord | None, policy: str, tags: Sequence[str] = ()
+    ) -> TrainRunConfig:
         gamma = self.gamma.value()
         return build.evaluate(
-            self.source.run,
+            run,
             worker=self._worker,
-            policy=self.source.path(),
+            policy=policy,
+            tags=tags,
             algo=self.algo.text().strip(),
             env_id=self.env.text().strip(),
             episodes=int(self.episodes.value() or 1),
@@ -142,7 +180,8 @@ class EvaluateForm(WorkerForm):
         )
 
     def _on_source(self) -> None:
-        run = self.source.run
+        run = None if self.several.isChecked() else self.source.run
         self.env.setPlaceholderText(run.env_id if run else "the one it was trained in")
-        self.algo.setPlaceholderText(run.algo if run else "needed for a file of your own")
+        unknown = "as trained" if self.several.isChecked() else "needed for a file of your own"
+        self.algo.setPlaceholderText(run.algo if run else unknown)
         self.edited.emit()

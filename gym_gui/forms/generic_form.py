@@ -9,6 +9,7 @@ from qtpy.QtWidgets import QPlainTextEdit
 
 from gym_gui.forms.base import WorkerForm
 from gym_gui.models.actors import Actor
+from gym_gui.models.launch import Launch
 from gym_gui.services import Services
 from gym_gui.widgets.controls import button
 from gym_gui.widgets.labels import label
@@ -67,7 +68,7 @@ class GenericForm(WorkerForm):
     def submit(self) -> None:
         config = self._checked()
         if config is not None:
-            self.submitted.emit([config], "")
+            self.submitted.emit([Launch(config)])
 
     def dry_run(self) -> None:
         config = self._checked()

@@ -8,6 +8,7 @@ from qtpy.QtWidgets import QLineEdit
 from gym_gui.forms.base import NumberLine, WorkerForm, form_layout, texts_of, type_texts
 from gym_gui.forms.run_source import RunSource
 from gym_gui.models.actors import Actor
+from gym_gui.models.launch import Launch
 from gym_gui.services import Services
 from gym_gui.widgets.controls import button
 from gym_gui.widgets.labels import label
@@ -107,7 +108,7 @@ class ResumeForm(WorkerForm):
             self.show_refusal(list(error.problems))
             return
         self.banner.say("info", "")
-        self.submitted.emit([config], run.run_id)
+        self.submitted.emit([Launch(config, run.run_id)])
 
     def _on_source(self) -> None:
         run = self.source.run

@@ -19,11 +19,13 @@ class ScriptChoice(QObject):
     Signals:
         described: The algorithm's description has come; its name and what it says.
         env_picked: An environment that fits was chosen.
+        listed: The algorithms, or the environments that fit, are others.
         edited: Something was chosen or typed.
     """
 
     described = Signal(str, dict)
     env_picked = Signal()
+    listed = Signal()
     edited = Signal()
 
     def __init__(self, services: Services, parent: QObject) -> None:
@@ -63,6 +65,14 @@ class ScriptChoice(QObject):
         env_id = self.env.text
         return library.recommended_timesteps(self.name, _help_family(self._family(), env_id))
 
+    def misfit(self, description: Mapping[str, Any], env_id: str) -> str:
+        """Why an algorithm cannot be trained in an environment; empty when it can."""
+        worker = self.actor.capabilities if self.actor else None
+        environment = next((e for e in self._environments if e["id"] == env_id), None)
+        if worker is None or environment is None or not description:
+            return ""
+        return env_lists.misfit_of(worker, environment, description)
+
     def requirements(self) -> list[str]:
         """The requirement sets that the algorithm and the environment need."""
         return needed(self.description.get("requires") or (), self._family())
@@ -75,6 +85,7 @@ class ScriptChoice(QObject):
         self.algo.set_choices([("", sorted(names))])
         if not self.algo.text and names:
             self.algo.set_text("ppo" if "ppo" in names else sorted(names)[0])
+        self.listed.emit()
 
     def _on_environments(self, found: list[Mapping[str, str]]) -> None:
         self._environments = found
@@ -102,6 +113,7 @@ class ScriptChoice(QObject):
             return
         fitting = env_lists.fitting(worker, self._environments, self.description)
         self.env.set_choices(env_lists.by_family(fitting))
+        self.listed.emit()
         default = str(self.description.get("default_env") or "")
         if self.env.problem and not self.keep_env and default in self.env.names:
             self.env.set_text(default)

@@ -10,6 +10,7 @@ from qtpy.QtWidgets import QFileDialog, QLineEdit, QListWidget, QPlainTextEdit
 
 from gym_gui.forms.base import NumberLine, WorkerForm, form_layout, texts_of, type_texts
 from gym_gui.models.actors import Actor
+from gym_gui.models.launch import Launch
 from gym_gui.services import Services
 from gym_gui.widgets.controls import button
 from gym_gui.widgets.labels import label
@@ -100,7 +101,7 @@ class ScriptForm(WorkerForm):
             wishes=build.Wishes(name=self.name.text().strip()),
         )
         self.banner.say("info", "")
-        self.submitted.emit([config], "")
+        self.submitted.emit([Launch(config)])
 
     def show_refusal(self, problems: list[Problem]) -> None:
         self.banner.say("danger", "\n".join(map(str, problems)))

@@ -126,17 +126,23 @@ class TrainBar(QWidget):
     def copy(self, what: str) -> None:
         """Put the form on the clipboard as a command, as Python or as JSON."""
         draft, home = self._draft(), self._services.link.home
+        if what not in _ways_to_copy(draft):
+            self._services.notices.problem(
+                "An experiment can be copied as a command or as an experiment file"
+            )
+            return
         place = "" if Home.locate(None).root == home.root else str(home.root)
         texts = {
             "command": lambda: draft_export.as_command(draft, place),
             "Python": lambda: draft_export.as_python(draft, place),
             "JSON": lambda: draft_export.as_json(draft),
+            "experiment file": lambda: draft_export.as_experiment_file(draft),
         }
         sure(QGuiApplication.clipboard()).setText(texts[what]())
         self._services.notices.info(f"Copied as {what}")
 
     def _fill_copy(self, menu: QMenu) -> None:
-        for what in ("command", "Python", "JSON"):
+        for what in _ways_to_copy(self._draft()):
             title = what[0].upper() + what[1:]
             sure(menu.addAction(title)).triggered.connect(
                 lambda _on=False, one=what: self.copy(one)
@@ -154,3 +160,8 @@ class TrainBar(QWidget):
         menu.aboutToShow.connect(refill)
         made.setMenu(menu)
         return made
+
+
+def _ways_to_copy(draft: TrainDraft) -> tuple[str, ...]:
+    """A program or a config says one run; an experiment has a file of its own."""
+    return ("command", "experiment file") if draft.several else ("command", "Python", "JSON")

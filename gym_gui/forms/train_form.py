@@ -9,6 +9,7 @@ from gym_gui.algo_docs import library
 from gym_gui.background.daemon_link import Pulse
 from gym_gui.background.wandb_probe import probe_wandb
 from gym_gui.forms.base import NumberLine, WorkerForm, form_layout
+from gym_gui.forms.experiment_section import ExperimentSection
 from gym_gui.forms.extras_section import ExtrasSection
 from gym_gui.forms.notes_panel import NotesPanel
 from gym_gui.forms.option_sections import (
@@ -22,7 +23,7 @@ from gym_gui.forms.parameters import ParameterList
 from gym_gui.forms.script_choice import ScriptChoice
 from gym_gui.forms.train_bar import TrainBar
 from gym_gui.models.actors import Actor
-from gym_gui.models.form_grid import forecast, grid_configs
+from gym_gui.models.launch import Launch
 from gym_gui.models.presets import Preset, shipped_presets
 from gym_gui.models.train_draft import TrainDraft
 from gym_gui.services import Services
@@ -30,10 +31,13 @@ from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column, row, scrolled, tab_chain
 from gym_gui.widgets.messages import Banner
 from gym_gui.widgets.qt_types import sure
+from gym_gui.widgets.quick_values import quick_values
 from gym_gui.widgets.wrapping import FoldingSplitter
-from mosaic.config.model import TrainRunConfig
 from mosaic.errors import InvalidConfigError, Problem
 from mosaic.presenting.formatting import split_tags
+
+_USUAL_STEPS = tuple((text, text) for text in ("10k", "30k", "100k", "300k", "1M", "3M", "10M"))
+_USUAL_SEEDS = tuple((text, text) for text in ("1", "3", "5", "10"))
 
 
 class TrainForm(WorkerForm):
@@ -75,16 +79,8 @@ class TrainForm(WorkerForm):
         self.steps = NumberLine("Timesteps", None, optional=True)
         self.seed = NumberLine("Seed", 1, 0, 2**32 - 1)
         self.seeds = NumberLine("Number of seeds", 1, 1, 100)
-        self.vary = QLineEdit()
-        self.vary.setPlaceholderText("learning_rate=1e-3,3e-4; num_envs=4,8")
-        self.vary.setAccessibleName("Vary")
-        self.vary.setToolTip(
-            "Parameters with several values: every combination is trained with every seed, "
-            "as one experiment"
-        )
-        self._grid = label("", "muted", wrap=True)
-        self._grid_problem = ""
-        self._slots = 1
+        self.experiment = ExperimentSection(self._services, self.choice)
+        self.vary = self.experiment.vary
         self.parameters = ParameterList()
         self.help = QTextBrowser()
         self.help.setOpenExternalLinks(True)
@@ -99,10 +95,13 @@ class TrainForm(WorkerForm):
         form = form_layout()
         form.addRow("Algorithm", self.algo)
         form.addRow("Environment", self.env)
-        form.addRow("Timesteps", column(self.steps, self.steps.error, self._recommended, spacing=2))
-        seeds = row(self.seed, label("×"), self.seeds, label("seeds", "muted"))
+        self.usual_steps = quick_values(self.steps, self._usual_steps)
+        steps = row(self.steps, self.usual_steps, spacing=2)
+        form.addRow("Timesteps", column(steps, self.steps.error, self._recommended, spacing=2))
+        self.usual_seeds = quick_values(self.seeds, lambda: _USUAL_SEEDS)
+        seeds = row(self.seed, label("×"), self.seeds, self.usual_seeds, label("seeds", "muted"))
         form.addRow("Seed", column(seeds, self.seed.error, self.seeds.error, spacing=2))
-        form.addRow("Vary", column(self.vary, self._grid, spacing=2))
+        form.addRow("Vary", self.experiment.field())
         form.addRow("Run name", self.name)
         form.addRow("Tags", self.tags)
         host = QWidget()
@@ -123,8 +122,9 @@ class TrainForm(WorkerForm):
 
     def _chain(self) -> None:
         """The Tab key goes as the eye does: down the left column, the tabs, the buttons."""
-        top = (self.algo, self.env, self.steps, self.seed, self.seeds, self.vary, self.name)
-        left = [*top, self.tags, *self.parameters.tab_stops()]
+        top = (self.algo, self.env, self.steps, self.seed, self.seeds)
+        several = self.experiment.tab_stops()
+        left = [*top, *several, self.name, self.tags, *self.parameters.tab_stops()]
         tab_chain(*left, sure(self.tabs.tabBar()), self.help)
         tab_chain(*self.bar.tab_stops())
 
@@ -135,7 +135,8 @@ class TrainForm(WorkerForm):
         self.choice.described.connect(self._on_description)
         self.choice.env_picked.connect(self._on_env)
         self.choice.edited.connect(self._on_edit)
-        for line in (self.name, self.tags, self.steps, self.seed, self.seeds, self.vary):
+        self.experiment.edited.connect(self._on_edit)
+        for line in (self.name, self.tags, self.steps, self.seed, self.seeds):
             line.textChanged.connect(self._on_edit)
         self.parameters.edited.connect(self._on_edit)
         self.notes.edited.connect(self._on_edit)
@@ -202,7 +203,7 @@ class TrainForm(WorkerForm):
         draft.total_timesteps = steps or None
         draft.seed = int(self.seed.valid(1))
         draft.seeds = int(self.seeds.valid(1))
-        draft.vary = self.vary.text().strip()
+        self.experiment.write(draft)
         for section in self._sections:
             section.write(draft)
         waiting = self._waiting_params
@@ -223,7 +224,7 @@ class TrainForm(WorkerForm):
         self.steps.set_value(draft.total_timesteps)
         self.seed.set_value(draft.seed)
         self.seeds.set_value(draft.seeds)
-        self.vary.setText(draft.vary)
+        self.experiment.read(draft)
         self.notes.notes.setPlainText(draft.notes)
         self.algo.set_text(draft.algo)
         self.env.set_text(draft.env_id)
@@ -266,7 +267,7 @@ class TrainForm(WorkerForm):
         """Everything that is wrong with the form now."""
         found = [self.algo.problem, self.env.problem]
         found += [line.problem for line in (self.steps, self.seed, self.seeds)]
-        found.append(self._grid_problem)
+        found.append(self.experiment.problem)
         found += self.parameters.problems
         for section in self._sections:
             found += section.problems
@@ -280,38 +281,12 @@ class TrainForm(WorkerForm):
             self.banner.say("danger", "Not sent: " + "; ".join(problems))
             return
         try:
-            configs = self._configs(self.draft())
+            configs = self.experiment.configs(self.draft())
         except InvalidConfigError as error:
             self.show_refusal(list(error.problems))
             return
         self.banner.say("info", "")
-        self.submitted.emit(configs, "")
-
-    def _configs(self, draft: TrainDraft) -> list[TrainRunConfig]:
-        """Every run that the form stands for.
-
-        Raises:
-            InvalidConfigError: With every problem.
-        """
-        if not draft.vary:
-            return draft.configs()
-        return grid_configs(draft, draft.vary, self.choice.description.get("arguments"))
-
-    def _check_grid(self) -> int:
-        """How many runs the form stands for; what is wrong with the grid is said below it."""
-        draft, self._grid_problem = self.draft(), ""
-        if not draft.vary:
-            self._grid.setText("")
-            return draft.seeds
-        try:
-            count = len(self._configs(draft))
-        except InvalidConfigError as error:
-            self._grid_problem = error.problems[0].message
-            self._grid.setText(self._grid_problem)
-            return draft.seeds
-        runs = self._services.store.runs.values()
-        self._grid.setText(forecast(count, draft, runs, self._slots // max(1, draft.cpus)))
-        return count
+        self.submitted.emit([Launch(config) for config in configs])
 
     def dry_run(self) -> None:
         actor = self.choice.actor
@@ -368,20 +343,26 @@ class TrainForm(WorkerForm):
     def _shipped(self) -> list[Preset]:
         return shipped_presets(self.choice.description, self.choice.usual_steps())
 
+    def _usual_steps(self) -> list[tuple[str, str]]:
+        usual = self.choice.usual_steps()
+        known = [(f"{usual:,} (usual here)", str(usual))] if usual else []
+        return [*known, *_USUAL_STEPS]
+
     def _probe(self, proxy: str) -> None:
         show = self.wandb.probe_result.setText
         self._services.link.calls.run(lambda: probe_wandb(proxy), show, lambda e: show(str(e)))
 
     def _on_pulse(self, pulse: Pulse) -> None:
         gpus = sum(slot.is_gpu for slot in pulse.resources.slots)
-        self._slots = len(pulse.resources.slots) - gpus
+        self.experiment.set_slots(len(pulse.resources.slots) - gpus)
         self.machine.set_gpus(gpus)
 
     def _on_edit(self) -> None:
         if self._filling:
             return
-        count = self._check_grid()
-        several = f"Train {count} runs" if self.vary.text().strip() else f"Train {count} seeds"
+        draft = self.draft()
+        count = self.experiment.check(draft)
+        several = f"Train {count} runs" if draft.several else f"Train {count} seeds"
         self.bar.train.setText("Train" if count == 1 else several)
         self.bar.train.setEnabled(not self.problems())
         self.edited.emit()

@@ -34,10 +34,45 @@ def as_python(draft: TrainDraft, home: str = "") -> str:
     return "\n".join(lines) + "\n"
 
 
+def as_experiment_file(draft: TrainDraft) -> str:
+    """A TOML file for `mosaic experiment run FILE.toml`."""
+    lines = [
+        f"name = {json.dumps(experiment_name(draft))}",
+        f"algorithms = {json.dumps([draft.algo, *draft.more_algos])}",
+        f"environments = {json.dumps([draft.env_id, *draft.more_envs])}",
+        f"seeds = {list(range(draft.seed, draft.seed + max(1, draft.seeds)))}",
+    ]
+    if draft.total_timesteps is not None:
+        lines.append(f"total_timesteps = {draft.total_timesteps}")
+    if draft.tags:
+        lines.append(f"tags = {json.dumps(draft.tags)}")
+    varied = [line.partition("=") for line in read_lines(draft.vary)]
+    if varied:
+        lines += ["", "[grid]"]
+        for name, _, values in varied:
+            lines.append(f"{name.strip()} = [{', '.join(map(_toml, values.split(',')))}]")
+    if draft.params:
+        lines += ["", "[settings]"]
+        lines += [f"{name} = {json.dumps(value)}" for name, value in draft.params.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: str) -> str:
+    """A value of the grid as TOML writes it: numbers and switches bare, words in quotes."""
+    text = value.strip()
+    if text in ("true", "false"):
+        return text
+    try:
+        float(text)
+    except ValueError:
+        return json.dumps(text)
+    return text
+
+
 def as_command(draft: TrainDraft, home: str = "") -> str:
     """For a shell, one command a seed: `mosaic train` where its flags can say it all."""
     prefix = f"MOSAIC_HOME={shlex.quote(home)} " if home else ""
-    if draft.vary:
+    if draft.several:
         return prefix + shlex.join(_experiment(draft))
     seeds = range(draft.seed, draft.seed + max(1, draft.seeds))
     if _flags_are_enough(draft):
@@ -98,6 +133,8 @@ def _experiment(draft: TrainDraft) -> list[str]:
     name = experiment_name(draft)
     one = _train(replace(draft, run_name="", seeds=1, capture_video=False), draft.seed)
     words = ["mosaic", "experiment", "run", name, "--algo", draft.algo, *one[3:]]
+    for flag, more in (("--algo", draft.more_algos), ("--env-id", draft.more_envs)):
+        words += [word for value in more for word in (flag, value)]
     words += ["--seeds", str(max(1, draft.seeds))]
     return [*words, *(word for line in read_lines(draft.vary) for word in ("--param", line))]
 

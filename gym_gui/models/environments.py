@@ -29,6 +29,13 @@ def family_title(family: str) -> str:
     return _TITLES.get(family, family.replace("_", " ").capitalize() or "Other")
 
 
+def misfit_of(
+    worker: WorkerCapabilities, environment: Mapping[str, str], description: Mapping[str, Any]
+) -> str:
+    """Why an algorithm cannot act in an environment, by the daemon's own rule."""
+    return misfit(worker, cast(EnvironmentFacts, environment), cast(AlgorithmFacts, description))
+
+
 def fitting(
     worker: WorkerCapabilities,
     environments: Iterable[Mapping[str, str]],
@@ -39,12 +46,10 @@ def fitting(
     The rule is the daemon's own. Observations of an unknown kind may be typed, but are not
     offered: only making the environment tells whether they fit.
     """
-    algorithm = cast(AlgorithmFacts, description)
     return [
         item
         for item in environments
-        if item["observations"] != "other"
-        and not misfit(worker, cast(EnvironmentFacts, item), algorithm)
+        if item["observations"] != "other" and not misfit_of(worker, item, description)
     ]
 
 

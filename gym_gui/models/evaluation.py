@@ -1,10 +1,22 @@
 """What the episodes of an evaluation say about the policy."""
 
+import time
+from collections.abc import Sequence
+
 import numpy as np
 
+from mosaic.experiments.summary import experiment_of
 from mosaic.presenting import formatting
+from mosaic.records import RunRecord
 from mosaic.statistics.aggregates import Floats, deviation, iqm, mean
 from mosaic.statistics.intervals import interval
+
+
+def evaluation_name(runs: Sequence[RunRecord]) -> str:
+    """What evaluations of several runs are called together: as their experiment, if it is one."""
+    marks = {experiment_of(run.tags) for run in runs}
+    mark = marks.pop() if len(marks) == 1 else None
+    return mark[1] if mark is not None else time.strftime("%m%d-%H%M%S")
 
 
 def evaluation_text(returns: Floats) -> str:

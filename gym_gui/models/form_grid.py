@@ -3,12 +3,13 @@
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
 from gym_gui.models.train_draft import TrainDraft
 from mosaic.config.model import TrainRunConfig
-from mosaic.experiments.plan import grid_points, make_plan, varied
+from mosaic.experiments.plan import grid_points, make_plan, refusal, varied
 from mosaic.presenting import formatting
 from mosaic.records import RunRecord
 
@@ -23,16 +24,34 @@ def read_lines(text: str) -> list[str]:
     return [line.strip() for line in _BETWEEN.split(text) if line.strip()]
 
 
-def grid_configs(draft: TrainDraft, text: str, arguments: Arguments) -> list[TrainRunConfig]:
-    """Every run of the form: each combination of what is varied, with each seed.
+def grid_configs(draft: TrainDraft, arguments: Mapping[str, Arguments]) -> list[TrainRunConfig]:
+    """Every run of the form: each combination of what is compared, with each seed.
+
+    Args:
+        draft: What is in the form.
+        arguments: The arguments of each of its algorithms.
 
     Raises:
         InvalidConfigError: With every problem.
     """
-    points = grid_points(read_lines(text), arguments, draft.algo)
+    configurations: list[TrainRunConfig] = []
+    for algo in (draft.algo, *draft.more_algos):
+        _refuse_unknown(draft, algo, arguments.get(algo))
+        lines = read_lines(draft.vary)
+        points = grid_points(lines, arguments.get(algo), algo) if lines else [{}]
+        for env_id in (draft.env_id, *draft.more_envs):
+            config = replace(draft, algo=algo, env_id=env_id).config(draft.seed)
+            configurations += varied(config, points, declares=True)
     seeds = [draft.seed + offset for offset in range(max(1, draft.seeds))]
-    configurations = varied(draft.config(draft.seed), points, declares=True)
     return make_plan(experiment_name(draft), configurations, seeds).runs()
+
+
+def _refuse_unknown(draft: TrainDraft, algo: str, arguments: Arguments) -> None:
+    """A parameter that one algorithm has and another has not would be dropped in silence."""
+    known = None if arguments is None else {str(one["name"]) for one in arguments}
+    strange = [] if known is None else [name for name in draft.params if name not in known]
+    if strange:
+        raise refusal(f"{algo} has no parameter {strange[0]}: reset it, or train {algo} alone")
 
 
 def experiment_name(draft: TrainDraft) -> str:
@@ -41,7 +60,8 @@ def experiment_name(draft: TrainDraft) -> str:
     if given:
         return given[:60]
     moment = time.strftime("%m%d-%H%M%S")
-    return _NOT_IN_A_NAME.sub("-", f"{draft.algo}-{draft.env_id}-{moment}")[-60:].strip("-._")
+    algos = "-".join((draft.algo, *draft.more_algos))
+    return _NOT_IN_A_NAME.sub("-", f"{algos}-{draft.env_id}-{moment}")[-60:].strip("-._")
 
 
 def forecast(count: int, draft: TrainDraft, runs: Iterable[RunRecord], slots: int) -> str:

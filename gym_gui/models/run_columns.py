@@ -302,8 +302,15 @@ def column_of(key: str, setting_of: SettingOf) -> Column | None:
     return None
 
 
-def group_text(column: Column, runs: Iterable[RunRecord]) -> str:
-    """What a column says about several runs: mean and spread, or what they have in common."""
+def group_text(column: Column, runs: Iterable[RunRecord], *, alike: bool = True) -> str:
+    """What a column says about several runs: mean and spread, or what they have in common.
+
+    Args:
+        column: The column.
+        runs: The runs of the group.
+        alike: Whether they differ in their seed alone. A mean over different configurations
+            would say nothing about any of them.
+    """
     members = list(runs)
     values = [column.value(run) for run in members]
     if column.key == "seed":
@@ -321,6 +328,11 @@ def group_text(column: Column, runs: Iterable[RunRecord]) -> str:
         return formatting.duration(mean)
     if column.key in _SPEEDS:
         return formatting.number(round(mean))
+    if not alike:
+        return ""
+    if len(numbers) < 2:
+        # The first seed of a group has a number before the others have: a mean without a spread.
+        return _rounded(mean, 4)
     return f"{_rounded(mean, 4)} ± {_rounded(statistics.stdev(numbers), 2)} SD"
 
 

@@ -42,7 +42,9 @@ class Group:
         """What the group's row says."""
         if is_experiment(self.key):
             done = sum(run.ended for run in self.runs)
-            return f"{self.key[2]} · {done} of {len(self.runs)} runs done"
+            # The evaluations of an experiment have its name.
+            what = "evaluation of " if self.key[1] == "evaluation" else ""
+            return f"{what}{self.key[2]} · {done} of {len(self.runs)} runs done"
         names = [run.run_name or "" for run in self.runs]
         shared = _SEED_AT_END.sub("", _common_start(names))
         what = shared or " · ".join(filter(None, self.key[:3]))

@@ -1,6 +1,6 @@
 """The run table's model: rows are arranged here, cells are made only when they are looked at."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,15 @@ from gym_gui.models.run_columns import (
     group_text,
 )
 from gym_gui.models.run_filter import FilterError, Predicate, compile_filter, named_fields
-from gym_gui.models.run_order import Group, GroupKey, Row, View, arrange, group_key
+from gym_gui.models.run_order import (
+    Group,
+    GroupKey,
+    Row,
+    View,
+    arrange,
+    group_key,
+    is_experiment,
+)
 from gym_gui.models.run_store import RunStore
 from mosaic.presenting import formatting
 from mosaic.presenting.run_status import is_real, one_line, status_of
@@ -119,6 +127,14 @@ class RunTableModel(QAbstractTableModel):
     def row_of(self, run_id: str) -> int:
         """Where a run is, -1 when it is not shown."""
         return self._places.get(run_id, -1)
+
+    def group_row_of(self, run_ids: Collection[str]) -> int:
+        """The row of the group that has exactly these runs, -1 when there is none."""
+        wanted = set(run_ids)
+        for place, row in enumerate(self._rows):
+            if isinstance(row, Group) and wanted == {run.run_id for run in row.runs}:
+                return place
+        return -1
 
     def runs_shown(self) -> list[RunRecord]:
         """The runs of the rows, without the groups; of a folded group too."""
@@ -296,7 +312,7 @@ def _group_cell(group: Group, column: Column) -> str:
         return f"{group.live} live" if group.live else "ended"
     if column.key == "progress":
         return f"{group.progress * 100:.0f} %"
-    return group_text(column, group.runs)
+    return group_text(column, group.runs, alike=not is_experiment(group.key))
 
 
 def _tip(run: RunRecord, column: Column) -> str:

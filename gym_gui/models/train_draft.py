@@ -33,6 +33,8 @@ class TrainDraft:
     total_timesteps: int | None = None
     params: Parameters = field(default_factory=dict)
     vary: str = ""
+    more_algos: list[str] = field(default_factory=list)
+    more_envs: list[str] = field(default_factory=list)
     cpus: int = 1
     gpu: bool = False
     wall_minutes: float | None = None
@@ -52,6 +54,11 @@ class TrainDraft:
     notes: str = ""
     tags: list[str] = field(default_factory=list)
     other_extras: Parameters = field(default_factory=dict)
+
+    @property
+    def several(self) -> bool:
+        """Whether there is more than one configuration: an experiment."""
+        return bool(self.vary or self.more_algos or self.more_envs)
 
     # ------------------------------------------------------------ configs
 
@@ -91,9 +98,9 @@ class TrainDraft:
         )
 
     def name_of(self, seed: int) -> str:
-        """The run's name; with the seed where there are several."""
+        """The run's name; with the seed where there are several, which would look alike."""
         if not self.run_name:
-            return ""
+            return f"{self.algo} {self.env_id} s{seed}" if self.seeds > 1 else ""
         return f"{self.run_name}-s{seed}" if self.seeds > 1 else self.run_name
 
     def _extras(self) -> Parameters:

@@ -1,6 +1,7 @@
 """The analyse dock: curves of several runs over each other, and what set them apart."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QColor, QHideEvent, QIcon, QShowEvent
@@ -18,6 +19,7 @@ from qtpy.QtWidgets import (
 
 from gym_gui.models.config_diff import diff
 from gym_gui.models.series import by_chart
+from gym_gui.panels.results_page import ResultsPage
 from gym_gui.resources import icons
 from gym_gui.services import Services
 from gym_gui.widgets.chart import Line, seed_key, seed_line
@@ -29,6 +31,7 @@ from gym_gui.widgets.messages import EmptyState
 from gym_gui.widgets.qt_types import sure
 from gym_gui.widgets.wrapping import FoldingSplitter
 from mosaic.client import TrainerClient
+from mosaic.config.flat import judged_settings
 from mosaic.presenting.run_status import is_real, title_of
 from mosaic.records import RunRecord
 from mosaic.statistics.grouping import Asked, group_names
@@ -36,6 +39,8 @@ from mosaic.statistics.grouping import Asked, group_names
 Document = Mapping[str, object]
 # More curves look alike, and each run is one more stream of the daemon.
 _MOST = 24
+# Episodes of an evaluation have no order: a curve through them would look like learning.
+_SINGLE_RESULTS = "eval/"
 _ID_ROLE = Qt.ItemDataRole.UserRole
 
 
@@ -47,12 +52,13 @@ class ComparePanel(QWidget):
         as_panel(self)
         self._services = services
         self._ids: tuple[str, ...] = ()
+        self._all: tuple[str, ...] = ()
         self._colours: dict[str, str] = {}
         self._hidden: set[str] = set()
         self._baseline = ""
         self._following = False
         self.grid = ChartGrid(services.themes, services.clock, services.settings.smoothing)
-        self.grid.say_empty("Nothing to compare", "Select one or more runs in the table.")
+        self.grid.say_empty("No curves", "Select runs in the table; theirs are drawn together.")
         self.legend = QListWidget()
         self.legend.setAccessibleName("Runs compared")
         self.legend.itemChanged.connect(self._on_item)
@@ -62,10 +68,19 @@ class ComparePanel(QWidget):
         self.keep = QCheckBox("Keep these runs")
         self.keep.setToolTip("Do not follow the selection in the table")
         self.keep.toggled.connect(lambda on: None if on else self.show_runs(services.selection.ids))
+        self._left = label("", "muted", wrap=True)
+        self._left.hide()
         side = QWidget()
         only_differences = button("Config differences", self.show_diff)
         side.setLayout(
-            column(label("Runs", "section"), self.legend, self.keep, only_differences, margin=8)
+            column(
+                label("Runs", "section"),
+                self.legend,
+                self._left,
+                self.keep,
+                only_differences,
+                margin=8,
+            )
         )
         split = FoldingSplitter()
         curves = QWidget()
@@ -78,9 +93,11 @@ class ComparePanel(QWidget):
         self.diff_page = _DiffPage(services)
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
+        self.results = ResultsPage(services)
         self.tabs.addTab(split, "Curves")
+        self.tabs.addTab(self.results, "Results")
         self.tabs.addTab(self.diff_page, "Configs")
-        self.tabs.currentChanged.connect(lambda _place: self._fill_diff())
+        self.tabs.currentChanged.connect(lambda _place: self._fill_pages())
         self.setLayout(column(self.tabs, margin=6))
         services.selection.changed.connect(self._on_selection)
         services.feeds.grown.connect(self._on_grown)
@@ -91,21 +108,29 @@ class ComparePanel(QWidget):
     def show_runs(self, ids: Sequence[str]) -> None:
         """Compare these runs."""
         wanted = tuple(ids[:_MOST])
+        self._all = tuple(ids)
+        self._left.setText(f"The curves of {len(wanted)} of {len(ids)} runs are drawn.")
+        self._left.setVisible(len(wanted) < len(ids))
         if self._following:
             for run_id in set(wanted) - set(self._ids):
                 self._services.feeds.take(run_id)
             for run_id in set(self._ids) - set(wanted):
                 self._services.feeds.give_back(run_id)
         self._ids = wanted
-        known = map(self._services.store.get, wanted)
-        self._services.run_settings.want([run for run in known if run is not None])
+        runs = [run for run in map(self._services.store.get, wanted) if run is not None]
+        parents = (self._services.store.get(run.parent_run_id) for run in runs)
+        self._services.run_settings.want([*runs, *(one for one in parents if one is not None)])
         self._fill_legend()
         self._show()
-        self._fill_diff()
+        self._fill_pages()
 
     def show_diff(self) -> None:
         """Show what sets the configs apart."""
         self.tabs.setCurrentWidget(self.diff_page)
+
+    def show_results(self) -> None:
+        """Show the configurations with intervals over their seeds."""
+        self.tabs.setCurrentWidget(self.results)
 
     def set_baseline(self, run_id: str) -> None:
         """Draw one run stronger than the others."""
@@ -124,7 +149,7 @@ class ComparePanel(QWidget):
         if not self._following:
             self._following = True
             # As if nothing had been shown: `show_runs` then takes the feed of every run again.
-            ids, self._ids = (self._ids or self._services.selection.ids), ()
+            ids, self._ids = (self._all or self._services.selection.ids), ()
             self.show_runs(ids)
 
     def hideEvent(self, event: QHideEvent | None) -> None:  # noqa: N802
@@ -144,7 +169,7 @@ class ComparePanel(QWidget):
             run_id for run_id in self._ids if run_id in ids and not self._services.store.get(run_id)
         ]
         if gone and self.isVisible():
-            self.show_runs([run_id for run_id in self._ids if run_id not in gone])
+            self.show_runs([run_id for run_id in self._all if run_id not in gone])
 
     def _show(self) -> None:
         if not self.isVisible():
@@ -162,6 +187,8 @@ class ComparePanel(QWidget):
             for tag, seeds in by_chart(self._services.feeds.curves(run_id)).items():
                 for seed, series in seeds.items():
                     line = seed_line(series, name, colour, seed, strong=strong, group=group)
+                    if tag.startswith(_SINGLE_RESULTS):
+                        line = replace(line, dots=True)
                     lines.setdefault(tag, {})[seed_key(run_id, seed)] = line
         self.grid.show_curves(lines)
 
@@ -172,9 +199,18 @@ class ComparePanel(QWidget):
             run = self._services.store.get(run_id)
             if run is not None:
                 # Until its settings are read, nothing is known to be the same configuration.
-                settings = self._services.run_settings.given(run) or {"run": run_id}
+                settings = self._settings(run) or {"run": run_id}
                 asked[run_id] = Asked(run.algo or run.worker, run.env_id, settings)
         return group_names(asked, environments=True)
+
+    def _settings(self, run: RunRecord) -> Mapping[str, object] | None:
+        """What a run was asked for; an evaluation belongs to the training that it judges."""
+        known = self._services.run_settings
+        given, parent = known.given(run), self._services.store.get(run.parent_run_id)
+        if run.mode != "policy_eval" or parent is None or given is None:
+            return given
+        trained = known.given(parent)
+        return None if trained is None else judged_settings(trained, given, run.seed)
 
     def _group_colours(self, groups: Mapping[str, str]) -> dict[str, str]:
         series = self._services.themes.theme.series
@@ -226,9 +262,12 @@ class ComparePanel(QWidget):
         dialog.colorSelected.connect(take)
         dialog.open()
 
-    def _fill_diff(self) -> None:
+    def _fill_pages(self) -> None:
+        """Fill the page in front; what is not looked at is not read."""
         if self.tabs.currentWidget() is self.diff_page:
             self.diff_page.show_runs(self._ids)
+        elif self.tabs.currentWidget() is self.results:
+            self.results.show_runs(self._all)
 
 
 class _DiffPage(QWidget):
@@ -287,6 +326,8 @@ class _DiffPage(QWidget):
             self._empty.say("Nothing to compare", "Select two or more runs in the table.")
         self.table.setColumnCount(1 + len(self._names))
         self.table.setHorizontalHeaderLabels(["Setting", *self._names])
+        for at, name in enumerate(self._names, start=1):
+            sure(self.table.horizontalHeaderItem(at)).setToolTip(name)
         self.table.setRowCount(len(rows))
         accent = self._services.themes.colour("accent")
         for place, one in enumerate(rows):
@@ -297,6 +338,8 @@ class _DiffPage(QWidget):
                     item.setForeground(accent)
                 self.table.setItem(place, at, item)
         header = sure(self.table.horizontalHeader())
+        # Names of runs begin alike and end with their seed.
+        header.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         header.setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
 
 

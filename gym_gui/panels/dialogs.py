@@ -24,11 +24,14 @@ from gym_gui.forms.base import form_layout
 from gym_gui.models.window_settings import WindowSettings
 from gym_gui.panels.column_dialog import ColumnDialog
 from gym_gui.panels.settings_dialog import SettingsDialog
+from gym_gui.panels.trash_dialog import TrashDialog
 from gym_gui.presenters.run_archives import ENDING, RunArchives, proposed_name
 from gym_gui.services import Services
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column, row, scrolled
 from gym_gui.widgets.run_table_view import RunTableView
+from mosaic import __version__
+from mosaic.config.paths import project_root
 from mosaic.config.settings import Settings, load_settings
 from mosaic.presenting import formatting
 from mosaic.presenting.formatting import split_tags
@@ -146,6 +149,10 @@ class Dialogs:
         dialog.fileSelected.connect(lambda path: archives.take_in(Path(path)))
         _open(dialog)
 
+    def show_trash(self) -> None:
+        """Deleted runs, to be restored."""
+        _open(TrashDialog(self._window, self._services))
+
     def save_bundle(self, run: RunRecord | None) -> None:
         """Write what a maintainer needs to help, without secrets."""
         if run is None:
@@ -189,6 +196,23 @@ class Dialogs:
         dialog.setLayout(column(scrolled(host)))
         dialog.resize(760, 700)
         _open(dialog)
+
+    def show_about(self) -> None:
+        """The version, and where everything is."""
+        link = self._services.link
+        where = str(link.home.root) if link.local else "a daemon elsewhere"
+        box = QMessageBox(
+            QMessageBox.Icon.Information,
+            "About MOSAIC",
+            f"MOSAIC {__version__}",
+            QMessageBox.StandardButton.Close,
+            self._window,
+        )
+        box.setInformativeText(
+            f"Runs are stored in {formatting.tilde(where)}.\n"
+            f"The guides are in {formatting.tilde(str(project_root() / 'docs'))}."
+        )
+        _open(box)
 
     def show_settings(self, apply: Callable[[WindowSettings], None]) -> None:
         """Settings of the window and of the daemon."""

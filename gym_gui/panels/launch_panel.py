@@ -28,12 +28,12 @@ class LaunchPanel(QWidget):
     """Choose who acts, fill in the form, send it.
 
     Signals:
-        submitted: Configurations, the run they continue, and the form they came from.
+        submitted: A list of `Launch`, and the form that they came from.
         play_wanted: The user wants to play.
         actors_changed: The roster is known or changed.
     """
 
-    submitted = Signal(list, str, object)
+    submitted = Signal(list, object)
     play_wanted = Signal()
     actors_changed = Signal(list)
 
@@ -177,7 +177,7 @@ class LaunchPanel(QWidget):
             if stored:
                 _restore(form, stored)
             form.submitted.connect(
-                lambda configs, parent, source=form: self.submitted.emit(configs, parent, source)
+                lambda launches, source=form: self.submitted.emit(launches, source)
             )
             form.edited.connect(self._save_soon)
             self._forms[key] = form

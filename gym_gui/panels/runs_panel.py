@@ -25,7 +25,7 @@ from mosaic.presenting.run_status import is_real, title_of
 
 _TOOLS = (
     "run.pause", "run.resume", "run.save_checkpoint", "run.cancel", "run.clone", "run.retry",
-    "analyse.compare",
+    "run.evaluate", "analyse.compare",
 )  # fmt: skip
 _MENU = (
     "run.pause", "run.resume", "run.save_checkpoint", "run.cancel", "", "run.clone",
@@ -197,7 +197,7 @@ class RunsPanel(QWidget):
         # While a run is waited for, the table's own selection is not what the user wants.
         if self._choosing or self._wanted:
             return
-        chosen = _id(self.model.row_at(self.table.currentIndex().row()))
+        chosen = _in_front(self.model.row_at(self.table.currentIndex().row()))
         ids = self._table_ids()
         self._services.selection.select(ids, chosen if chosen in ids else "")
 
@@ -244,6 +244,9 @@ class RunsPanel(QWidget):
         if not run_id or self._table_ids() == self._services.selection.ids:
             return
         place = self.model.row_of(run_id)
+        if place < 0:
+            # Runs that were sent together may be one row, an experiment that is folded.
+            place = self.model.group_row_of(self._services.selection.ids)
         if place < 0:
             self._wanted = run_id
             # What is highlighted is what commands reach: until the row is there, nothing is.
@@ -296,5 +299,8 @@ class RunsPanel(QWidget):
             self._empty.say("No matching runs", "Clear the filter to see all runs.")
 
 
-def _id(item: Row | None) -> str:
-    return "" if item is None or isinstance(item, Group) else str(item.run_id)
+def _in_front(item: Row | None) -> str:
+    """The run of a row that the run panel shows; of a group, one that is at work."""
+    if isinstance(item, Group):
+        return next((run.run_id for run in item.runs if run.is_running), "")
+    return "" if item is None else str(item.run_id)

@@ -36,7 +36,7 @@ class Welcome(QWidget):
         self.back = button("Back to the runs", self.closed.emit)
         self.set_runs(0)
         self.start = button("Train CartPole now", self._train, "primary")
-        own = button("Fill in the form myself", lambda: self.action_wanted.emit("run.new"))
+        self.own = button("Fill in the form myself", lambda: self.action_wanted.emit("run.new"))
         grid = QGridLayout()
         grid.setSpacing(8)
         for place, (name, what, key) in enumerate(_STEPS):
@@ -51,7 +51,7 @@ class Welcome(QWidget):
             column(
                 title,
                 self._text,
-                row(self.start, own, self.back, 1),
+                row(self.start, self.own, self.back, 1),
                 grid,
                 1,
                 margin=24,
@@ -76,3 +76,5 @@ class Welcome(QWidget):
 
     def _train(self) -> None:
         self.action_wanted.emit("run.train_cartpole")
+        # Short as it is, the run would be over before anyone finds where the agent is seen.
+        self.action_wanted.emit("tab.live")

@@ -8,10 +8,12 @@ from gym_gui.actions.action import Action
 from gym_gui.forms.base import WorkerForm
 from gym_gui.forms.registry import EVALUATE, RESUME, TRAIN, forms_for
 from gym_gui.forms.train_form import TrainForm
+from gym_gui.models.launch import Launch
 from gym_gui.models.palette_items import PaletteItem
 from gym_gui.models.train_draft import TrainDraft
 from gym_gui.panels.dialogs import Dialogs
 from gym_gui.panels.launch_panel import DEFAULT_ACTOR, LaunchPanel
+from gym_gui.presenters.keyboard_commands import focus_first
 from gym_gui.presenters.run_commands import RunCommands, read_config
 from gym_gui.services import Services
 from gym_gui.widgets.command_palette import CommandPalette
@@ -72,7 +74,7 @@ class FormCommands:
             Action(
                 id="run.submit",
                 title="Submit the form",
-                do=lambda: self._with_form(WorkerForm.submit),
+                do=lambda: self._with_form(lambda form: form.submit()),
                 menu="Run",
                 shortcut="Ctrl+Return",
                 icon="play",
@@ -81,7 +83,7 @@ class FormCommands:
             Action(
                 id="run.dry_run",
                 title="Dry run of the form",
-                do=lambda: self._with_form(WorkerForm.dry_run),
+                do=lambda: self._with_form(lambda form: form.dry_run()),
                 menu="Run",
                 shortcut="Ctrl+Shift+D",
                 icon="check",
@@ -166,11 +168,11 @@ class FormCommands:
             Action(
                 id="run.evaluate",
                 title="Evaluate …",
-                do=lambda: self._from_run(EVALUATE),
+                do=self.evaluate,
                 menu="Run",
                 shortcut="Ctrl+E",
                 icon="flag",
-                enabled=rules.one_run(rules.has_policy),
+                enabled=rules.any_run(rules.has_policy),
             ),
         )
 
@@ -181,7 +183,7 @@ class FormCommands:
         self._show_layout("train")
         form = self._launch.current_form
         if form is not None:
-            form.setFocus()
+            focus_first(form)
 
     def train_form(self) -> TrainForm:
         """The train form: the one in front, or the one of the default worker brought there."""
@@ -196,12 +198,12 @@ class FormCommands:
     def train_cartpole(self) -> None:
         """The one-press example: PPO on CartPole, long enough to see it learn."""
         draft = TrainDraft(run_name="first-steps", total_timesteps=100_000)
-        self._runs.submit(draft.configs())
+        self._runs.submit([Launch(config) for config in draft.configs()])
         self._show_layout("watch")
 
-    def submit(self, configs: list[TrainRunConfig], parent: str, form: WorkerForm) -> None:
+    def submit(self, launches: list[Launch], form: WorkerForm) -> None:
         """Send what a form made."""
-        self._runs.submit(configs, parent, form.show_refusal)
+        self._runs.submit(launches, form.show_refusal)
 
     def choose_preset(self) -> None:
         """Offer every preset of the algorithm in the train form."""
@@ -274,6 +276,15 @@ class FormCommands:
         run = self._services.current_run()
         if run is not None:
             self._runs.with_config(run, lambda config: self.load_config(config, run.parent_run_id))
+
+    def evaluate(self) -> None:
+        """Put the selected run, or all of the selected runs, into the evaluation form."""
+        able = [run for run in self._services.selected_runs() if rules.has_policy(run)]
+        if not able:
+            return
+        self._show_layout("train")
+        form = self._launch.show_form(EVALUATE, able[0].worker)
+        form.restore({"run_id": able[0].run_id, "run_ids": [run.run_id for run in able]})
 
     def _from_run(self, kind: str) -> None:
         run = self._services.current_run()

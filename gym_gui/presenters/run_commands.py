@@ -2,10 +2,12 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from gym_gui.models.health import source_step
+from gym_gui.models.launch import Launch
 from gym_gui.models.notices import Notice
 from gym_gui.services import Services
 from mosaic.client import TrainerClient
@@ -29,6 +31,21 @@ from mosaic.workers.discovery import discover
 Refused = Callable[[list[Problem]], None]
 
 
+@dataclass
+class _Batch:
+    """Runs that were asked for together.
+
+    Attributes:
+        refused: Shows what is wrong with them.
+        waiting: Those that are not sent yet, by the id of their pending row.
+        sent: The ids of those that are.
+    """
+
+    refused: Refused | None
+    waiting: dict[str, Launch] = field(default_factory=dict)
+    sent: list[str] = field(default_factory=list)
+
+
 class RunCommands:
     """Acts on runs through the daemon."""
 
@@ -39,43 +56,78 @@ class RunCommands:
 
     # ------------------------------------------------------------ making runs
 
-    def submit(
-        self, configs: Sequence[TrainRunConfig], parent: str = "", refused: Refused | None = None
-    ) -> None:
-        """Send configs; each shows at once as a pending row."""
-        for config in configs:
-            self._submit_one(parent, refused, config)
+    def submit(self, launches: Sequence[Launch], refused: Refused | None = None) -> None:
+        """Send runs, one after the other and in this order; each shows at once as a pending row.
 
-    def _submit_one(self, parent: str, refused: Refused | None, config: TrainRunConfig) -> None:
-        # Shown before the daemon answers, so that a press of the button is never without effect.
-        self._pending += 1
-        key = pending_id(self._pending)
-        store, notices = self._services.store, self._services.notices
-        store.put(pending_run(key, config))
+        They are selected together when the last one is there. If one is refused, none of those
+        after it is sent.
+        """
+        batch = _Batch(refused)
+        for launch in launches:
+            # Shown before the daemon answers: a press of the button is never without effect.
+            self._pending += 1
+            key = pending_id(self._pending)
+            self._services.store.put(pending_run(key, launch.config))
+            batch.waiting[key] = launch
+        if len(launches) < 2:
+            self._send_next(batch)
+            return
+        # Half an experiment is worth nothing: what would be refused is refused before the first
+        # is sent. Other seeds of a configuration cannot be refused for another reason.
+        first_seed = launches[0].config.worker.seed
+        judged = [one.config for one in launches if one.config.worker.seed == first_seed]
+        self._services.link.ask(
+            lambda client: [problem for one in judged for problem in client.validate(one)],
+            lambda problems: self._on_validated(batch, problems),
+            lambda error: self._give_up(batch, error),
+        )
+
+    def _on_validated(self, batch: "_Batch", problems: list[Problem]) -> None:
+        if problems:
+            self._give_up(batch, InvalidConfigError(list(dict.fromkeys(problems))))
+        else:
+            self._send_next(batch)
+
+    def _send_next(self, batch: "_Batch") -> None:
+        if not batch.waiting:
+            self._services.selection.select(tuple(batch.sent))
+            return
+        key, launch = next(iter(batch.waiting.items()))
 
         def done(run: RunRecord) -> None:
-            store.drop(key)
-            store.put(run)
-            self._services.selection.select((run.run_id,))
+            del batch.waiting[key]
+            batch.sent.append(run.run_id)
+            self._services.store.drop(key)
+            self._services.store.put(run)
+            self._send_next(batch)
 
-        def failed(error: Exception) -> None:
-            store.drop(key)
-            if isinstance(error, InvalidConfigError) and refused is not None:
-                refused(list(error.problems))
-            else:
-                notices.error("The run was not started", error)
-
-        step = source_step(store.get(parent) if parent else None, config)
+        parent = self._services.store.get(launch.parent) if launch.parent else None
+        step = source_step(parent, launch.config)
         self._services.link.ask(
-            lambda client: client.submit(config, parent_run_id=parent, parent_step=step),
+            lambda client: client.submit(
+                launch.config, parent_run_id=launch.parent, parent_step=step
+            ),
             done,
-            failed,
+            lambda error: self._give_up(batch, error),
         )
+
+    def _give_up(self, batch: "_Batch", error: Exception) -> None:
+        for key in batch.waiting:
+            self._services.store.drop(key)
+        if isinstance(error, InvalidConfigError) and batch.refused is not None:
+            batch.refused(list(error.problems))
+        else:
+            self._services.notices.error("The run was not started", error)
+        if batch.sent:
+            self._services.selection.select(tuple(batch.sent))
 
     def again(self, runs: Iterable[RunRecord]) -> None:
         """Submit the same configs once more."""
         for run in runs:
-            self.with_config(run, partial(self._submit_one, run.run_id, None))
+            self.with_config(run, partial(self._again, run.run_id))
+
+    def _again(self, parent: str, config: TrainRunConfig) -> None:
+        self.submit([Launch(config, parent)])
 
     def with_config(self, run: RunRecord, then: Callable[[TrainRunConfig], None]) -> None:
         """Ask for a run's config, as it was submitted, and hand it on."""

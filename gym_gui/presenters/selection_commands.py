@@ -170,6 +170,15 @@ class SelectionCommands:
                 enabled=ended,
             ),
             Action(
+                id="run.trash",
+                title="Trash …",
+                do=self._dialogs.show_trash,
+                menu="Run",
+                shortcut="Ctrl+Shift+Del",
+                icon="trash",
+                enabled=rules.connected,
+            ),
+            Action(
                 id="run.undo_delete",
                 title="Undo delete",
                 do=self._runs.undo_delete,

@@ -64,6 +64,24 @@ class TableCommands:
                 enabled=rules.several,
             ),
             Action(
+                id="analyse.results",
+                title="Results with intervals",
+                do=self._results,
+                menu="Analyse",
+                shortcut="Ctrl+I",
+                icon="chart",
+                enabled=rules.has_selection,
+            ),
+            Action(
+                id="analyse.band",
+                title="Draw seeds in the next way",
+                do=self._next_band,
+                menu="Analyse",
+                shortcut="Ctrl+Alt+B",
+                icon="chart",
+                enabled=rules.has_selection,
+            ),
+            Action(
                 id="analyse.logs",
                 title="Logs of the run",
                 do=lambda: self._open_tab(LOGS),
@@ -162,6 +180,15 @@ class TableCommands:
     def _diff(self) -> None:
         self.compare()
         self._compare.show_diff()
+
+    def _results(self) -> None:
+        self.compare()
+        self._compare.show_results()
+
+    def _next_band(self) -> None:
+        self.compare()
+        band = self._compare.grid.band
+        band.setCurrentIndex((band.currentIndex() + 1) % band.count())
 
     def _open_tab(self, name: str) -> None:
         if not self._run_panel.isVisible():

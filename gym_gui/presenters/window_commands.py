@@ -13,6 +13,7 @@ from gym_gui.models.palette_items import PaletteItem
 from gym_gui.models.window_settings import WindowSettings
 from gym_gui.panels.dialogs import Dialogs
 from gym_gui.panels.docks import DockManager
+from gym_gui.panels.launch_panel import LaunchPanel
 from gym_gui.panels.runs_panel import RunsPanel
 from gym_gui.services import Services
 from gym_gui.widgets.command_palette import CommandPalette
@@ -169,7 +170,7 @@ class WindowCommands:
                 id="app.settings",
                 title="Settings …",
                 do=lambda: self._dialogs.show_settings(self._window.apply_settings),
-                menu="Help",
+                menu="View",
                 shortcut="Ctrl+,",
                 icon="gear",
                 separated=True,
@@ -178,9 +179,18 @@ class WindowCommands:
                 id="app.quit",
                 title="Close the window",
                 do=self._window.close,
-                menu="Help",
+                menu="Run",
                 shortcut="Ctrl+Q",
                 icon="cross",
+                separated=True,
+            ),
+            Action(
+                id="app.about",
+                title="About MOSAIC",
+                do=self._dialogs.show_about,
+                menu="Help",
+                icon="info",
+                separated=True,
             ),
         )
 
@@ -200,6 +210,8 @@ class Finder:
         palette: CommandPalette,
         binder: ActionBinder,
         table: RunsPanel,
+        launch: LaunchPanel,
+        show_layout: Callable[[str], None],
         environments: Callable[[], Iterable[str]],
         new_run_in: Callable[[str], None],
     ) -> None:
@@ -207,6 +219,8 @@ class Finder:
         self._palette = palette
         self._binder = binder
         self._table = table
+        self._launch = launch
+        self._window_layout = show_layout
         self._environments = environments
         self._new_run_in = new_run_in
 
@@ -223,7 +237,7 @@ class Finder:
             ),
             Action(
                 id="app.find",
-                title="Go to a run or environment",
+                title="Go to a run, an environment or an actor",
                 do=self.find_place,
                 menu="Help",
                 shortcut="Ctrl+P",
@@ -244,7 +258,7 @@ class Finder:
         )
 
     def find_place(self) -> None:
-        """Offer every run by name, and every environment."""
+        """Offer every run, environment and actor by name."""
         newest = sorted(
             self._services.store.runs.values(), key=lambda run: run.created_at, reverse=True
         )
@@ -257,14 +271,21 @@ class Finder:
             )
             for run in newest[:_MOST_RUNS]
         ]
+        items += [
+            PaletteItem(f"actor:{one.worker_type}", one.title, "actor", "robot", one.available)
+            for one in self._launch.actors
+        ]
         environments = sorted(self._environments())
         items += [PaletteItem(f"env:{name}", name, "environment", "robot") for name in environments]
-        self._palette.ask("Go to a run or an environment", items, (), self._go)
+        self._palette.ask("Go to a run, an environment or an actor", items, (), self._go)
 
     def _go(self, key: str) -> None:
         kind, _, rest = key.partition(":")
         if kind == "run":
             self._table.show_run(rest)
+        elif kind == "actor":
+            self._window_layout("train")
+            self._launch.choose(rest)
         else:
             self._new_run_in(rest)
 

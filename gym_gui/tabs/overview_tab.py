@@ -26,6 +26,8 @@ from mosaic.presenting import formatting
 from mosaic.presenting.run_status import one_line, status_of, title_of
 from mosaic.records import Outcome, RunRecord
 
+# What a run is to its parent; one of the same mode as any other repeats it.
+_KINSHIP = {"resume_training": "continues", "policy_eval": "evaluates"}
 _TILES = ("Return", "Episode length", "Steps per second", "Progress", "Time left", "Checkpoint")
 
 
@@ -136,7 +138,9 @@ class OverviewTab(RunTab):
             "Time left": formatting.duration(progress.eta_s)
             if run.live and progress.eta_s > 0
             else "—",
-            "Checkpoint": formatting.ago(newest.saved_at) if newest else "none yet",
+            "Checkpoint": formatting.ago(newest.saved_at)
+            if newest
+            else ("none yet" if run.live else "none"),
         }
         for name, text in texts.items():
             self.tiles[name].show_number(text)
@@ -184,7 +188,7 @@ def _facts(run: RunRecord) -> str:
         parts.append("on " + ", ".join(run.slots))
     if run.parent_run_id:
         step = "" if run.parent_step is None else f" from step {run.parent_step:,}"
-        parts.append(f"continues {run.parent_run_id}{step}")
+        parts.append(f"{_KINSHIP.get(run.mode, 'repeats')} {run.parent_run_id}{step}")
     if run.notes:
         parts.append(f"notes: {run.notes}")
     parts.append(str(run.run_id))

@@ -80,6 +80,8 @@ class VerticalScroll(QScrollArea):
         super().__init__()
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        # It only shows what is inside: the Tab key goes there, not to the frame.
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setWidget(content)
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802

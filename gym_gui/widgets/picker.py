@@ -93,6 +93,12 @@ class Picker(QWidget):
         self._on_text(text)
 
     @property
+    def ordered(self) -> list[str]:
+        """Every name that can be chosen, in the order of the list."""
+        items = (self._items.item(place) for place in range(self._items.rowCount()))
+        return [one.text() for one in items if one is not None and one.text() in self._names]
+
+    @property
     def names(self) -> set[str]:
         """Every name that can be chosen."""
         return self._names

@@ -13,13 +13,9 @@ from mosaic.client.experiments import find_experiment
 from mosaic.curves.names import RETURN, TAGS
 from mosaic.errors import InvalidArgumentError
 from mosaic.experiments.summary import MARKS
+from mosaic.statistics import tables
 from mosaic.statistics.comparison import Question
-from mosaic.statistics.intervals import Interval
-from mosaic.statistics.results import Cell, Comparison, Overall
-
-STATS = ("mean", "sd", "iqm", "median", "improvement", "profile")
-_USUAL = ("mean", "sd", "iqm", "improvement")
-_LATEX_SPECIAL = str.maketrans({one: f"\\{one}" for one in "&%$#_{}"})
+from mosaic.statistics.results import Comparison
 
 
 @click.command()
@@ -42,7 +38,7 @@ _LATEX_SPECIAL = str.maketrans({one: f"\\{one}" for one in "&%$#_{}"})
     "--stat",
     "stats",
     multiple=True,
-    type=click.Choice(STATS),
+    type=click.Choice(tables.STATS),
     help="What to print (repeatable; default: all but median and profile).",
 )
 @click.option("--latex", is_flag=True, help="Print a LaTeX table.")
@@ -61,8 +57,8 @@ def compare(
 ) -> int:
     """Compare configurations over their seeds.
 
-    RUNS are runs, experiment=NAME or sweep=ID. They are grouped by configuration: those that
-    differ in nothing but the seed belong together.
+    RUNS are runs, experiment=NAME, evaluation=NAME or sweep=ID. They are grouped by
+    configuration: those that differ in nothing but the seed belong together.
     Intervals are 95 % bootstrap intervals over seeds, never over episodes.
     """
     from mosaic.client.comparing import compare_runs
@@ -80,22 +76,22 @@ def compare(
         if not chosen:
             raise click.UsageError("name the runs to compare, or find them with --text")
         found = compare_runs(trainer, chosen, question)
-    shown = stats or _USUAL
+    shown = stats or tables.USUAL
     if as_json:
         output.print_json(found)
     elif latex:
-        print(_latex(found, shown))
+        print(tables.latex(found, shown))
     else:
         _print(found, shown)
     return 0
 
 
 def _expanded(trainer: TrainerClient, run: str) -> tuple[str, ...]:
-    """The runs of `experiment=NAME` or `sweep=ID`; any other word is a run itself."""
+    """The runs of `experiment=NAME` and the like; any other word is a run itself."""
     kind, equals, name = run.partition("=")
     if not equals or kind not in MARKS.values():
         return (run,)
-    return find_experiment(trainer, name)[0].run_ids
+    return find_experiment(trainer, name, kind)[0].run_ids
 
 
 def _matching(trainer: TrainerClient, text: str) -> list[str]:
@@ -131,29 +127,16 @@ def _read_scale(text: str) -> tuple[str, tuple[float, float]]:
 def _print(found: Comparison, stats: Sequence[str]) -> None:
     if found.cells:
         output.print_table(
-            _columns(found, stats), [_row(cell, found, stats) for cell in found.cells]
+            tables.columns(found, stats), [tables.row(cell, found, stats) for cell in found.cells]
         )
     if found.overall:
         _section("All environments, scores between 0 and 1 (IQM, mean, optimality gap)")
         output.print_table(
-            ("GROUP", "IQM", "95 % CI", "MEAN", "95 % CI", "GAP"),
-            [_overall(one) for one in found.overall],
+            tables.OVERALL_COLUMNS, [tables.overall_row(one) for one in found.overall]
         )
     if found.pairs and "improvement" in stats:
         _section("Probability that a run of the first is better than one of the second")
-        output.print_table(
-            ("GROUP", "OTHER", "P(BETTER)", "95 % CI", "PERMUTATION P"),
-            [
-                (
-                    pair.group,
-                    pair.other,
-                    f"{pair.improvement:.3f}",
-                    _between(pair.improvement_interval),
-                    f"{pair.p_value:.4f}",
-                )
-                for pair in found.pairs
-            ],
-        )
+        output.print_table(tables.PAIR_COLUMNS, [tables.pair_row(pair) for pair in found.pairs])
     if found.profiles and "profile" in stats:
         _section("Share of runs above a score")
         targets = found.profiles[0].targets
@@ -168,77 +151,3 @@ def _print(found: Comparison, stats: Sequence[str]) -> None:
 def _section(title: str) -> None:
     output.say("")
     output.say(title)
-
-
-def _columns(found: Comparison, stats: Sequence[str]) -> list[str]:
-    columns = ["GROUP", "ENV", "SEEDS", "STEP"]
-    columns += ["MEAN", "95 % CI"] if "mean" in stats else []
-    columns += ["SD"] if "sd" in stats else []
-    columns += ["IQM", "95 % CI"] if "iqm" in stats else []
-    columns += ["MEDIAN"] if "median" in stats else []
-    return columns + (["STEPS TO TARGET"] if found.target is not None else [])
-
-
-def _row(cell: Cell, found: Comparison, stats: Sequence[str]) -> list[str]:
-    count = len(cell.runs) + len(cell.left_out)
-    row = [
-        cell.group,
-        cell.env_id,
-        f"{len(cell.runs)} of {count}" if cell.left_out else str(count),
-        f"{cell.at_step:,}",
-    ]
-    if "mean" in stats:
-        row += [output.score(cell.mean), _between(cell.mean_interval)]
-    if "sd" in stats:
-        row.append(output.score(cell.sd))
-    if "iqm" in stats:
-        row += [output.score(cell.iqm), _between(cell.iqm_interval)]
-    if "median" in stats:
-        row.append(output.score(cell.median))
-    if found.target is not None:
-        reached = sum(run.steps_to_target is not None for run in cell.runs)
-        steps = "never" if cell.steps_to_target is None else f"{cell.steps_to_target:,.0f}"
-        row.append(f"{steps} ({reached} of {len(cell.runs)} seeds)")
-    return row
-
-
-def _overall(one: Overall) -> list[str]:
-    return [
-        one.group,
-        f"{one.iqm:.3f}",
-        _between(one.iqm_interval),
-        f"{one.mean:.3f}",
-        _between(one.mean_interval),
-        f"{one.optimality_gap:.3f}",
-    ]
-
-
-def _between(interval: Interval | None) -> str:
-    if interval is None:
-        return "too few seeds"
-    return f"{output.score(interval.low)} to {output.score(interval.high)}"
-
-
-# ------------------------------------------------------------ for papers
-
-
-def _latex(found: Comparison, stats: Sequence[str]) -> str:
-    columns = _columns(found, stats)
-    lines = [
-        f"% {found.metric}; intervals: 95 % bootstrap over seeds",
-        f"\\begin{{tabular}}{{ll{'r' * (len(columns) - 2)}}}",
-        "\\toprule",
-        " & ".join(_escaped(one) for one in columns) + r" \\",
-        "\\midrule",
-        *(
-            " & ".join(_escaped(one) for one in _row(cell, found, stats)) + r" \\"
-            for cell in found.cells
-        ),
-        "\\bottomrule",
-        "\\end{tabular}",
-    ]
-    return "\n".join([*lines, *(f"% {note}" for note in found.notes)])
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "/").translate(_LATEX_SPECIAL)

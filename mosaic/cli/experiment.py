@@ -198,6 +198,31 @@ def add_seeds(name: str, count: int, as_json: bool) -> int:
 
 @experiment.command()
 @click.argument("name")
+@click.option("--episodes", type=click.IntRange(1), default=20, show_default=True,
+              help="Episodes of each policy.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True,
+              help="Seed of the evaluations, the same for all.")  # fmt: skip
+@click.option("--video", is_flag=True, help="Capture videos.")
+@click.option("--wait", is_flag=True, help="Wait until every evaluation has ended.")
+@json_option
+def evaluate(name: str, episodes: int, seed: int, video: bool, wait: bool, as_json: bool) -> int:
+    """Evaluate the newest policy of every run."""
+    with TrainerClient.connect() as trainer:
+        ids = experiments.evaluate_experiment(
+            trainer, name, episodes=episodes, seed=seed, video=video
+        )
+        for run_id in ids if wait else ():
+            trainer.wait(run_id)
+    if as_json:
+        output.print_json({"evaluations": ids})
+    else:
+        output.say(f"experiment {name}: {len(ids)} evaluations submitted")
+        output.say(f"compare them: mosaic compare evaluation={name}")
+    return 0
+
+
+@experiment.command()
+@click.argument("name")
 def pause(name: str) -> int:
     """Pause every running run."""
     return _each(name, "paused", lambda trainer: trainer.pause, lambda run: run.is_running)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from mosaic.records import RunRecord
 from mosaic.records.fields import plain
+from mosaic.statistics.tables import score as score
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -177,11 +178,6 @@ def age(moment: float | None) -> str:
 def number(value: float | None, digits: int = 1) -> str:
     """A number, or a dash."""
     return "-" if value is None else f"{value:,.{digits}f}"
-
-
-def score(value: float | None) -> str:
-    """A return. Below 10 with two digits: in sparse tasks it is between 0 and 1."""
-    return number(value, 2 if value is not None and abs(value) < 10 else 1)
 
 
 def clock(moment: float | None) -> str:

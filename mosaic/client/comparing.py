@@ -10,9 +10,9 @@ import numpy as np
 
 from mosaic.client.curves import collect, import_pandas
 from mosaic.client.sdk import TrainerClient
-from mosaic.config.flat import flat_settings
+from mosaic.config.flat import flat_settings, judged_settings
 from mosaic.curves.names import EVALUATION_TAGS, NUM_SEEDS, RETURN, TAGS, seed_tag
-from mosaic.errors import InvalidArgumentError, RunFileError
+from mosaic.errors import InvalidArgumentError, RunFileError, RunNotFoundError
 from mosaic.records import Outcome, RunRecord
 from mosaic.statistics.comparison import Question, Trained, compare
 from mosaic.statistics.curves import Curve
@@ -71,23 +71,37 @@ def _seeds(trainer: TrainerClient, record: RunRecord, metric: str) -> list[Train
 
 
 def _trained(trainer: TrainerClient, record: RunRecord, metric: str) -> Trained:
-    try:
-        settings = flat_settings(trainer.config(record.run_id))
-    except (RunFileError, KeyError, TypeError, AttributeError):
-        # Without its configuration a run cannot be told to belong to others.
-        settings = {"run": record.run_id}
+    settings, seed = _asked(trainer, record)
     return Trained(
         run_id=record.run_id,
         name=record.run_name,
         algo=record.algo or record.worker,
         env_id=record.env_id,
-        seed=record.seed,
+        seed=seed,
         settings=settings,
         done=record.outcome in _DONE,
         state=str(record.outcome or record.state),
         step=record.progress.step,
         curve=_curve(trainer, record, metric),
     )
+
+
+def _asked(trainer: TrainerClient, record: RunRecord) -> tuple[dict[str, object], int | None]:
+    """What a run was asked to do, and the seed that it stands for.
+
+    An evaluation stands for the training whose policy it plays: one training is one observation,
+    however many episodes are played, and its seed is the training's.
+    """
+    try:
+        settings = flat_settings(trainer.config(record.run_id))
+        if record.mode != "policy_eval" or not record.parent_run_id:
+            return settings, record.seed
+        parent = trainer.get(record.parent_run_id)
+        trained = flat_settings(trainer.config(parent.run_id))
+        return judged_settings(trained, settings, record.seed), parent.seed
+    except (RunFileError, RunNotFoundError, KeyError, TypeError, AttributeError):
+        # Without its configuration a run cannot be told to belong to others.
+        return {"run": record.run_id}, record.seed
 
 
 def _curve(trainer: TrainerClient, record: RunRecord, metric: str) -> Curve:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mosaic.client.sdk import TrainerClient
+from mosaic.config import build
 from mosaic.config.suggest import did_you_mean
 from mosaic.errors import (
     InvalidConfigError,
@@ -12,8 +13,15 @@ from mosaic.errors import (
     RunFileError,
     RunNotFoundError,
 )
-from mosaic.experiments.plan import TAG, ExperimentPlan, identity, with_seeds
-from mosaic.experiments.summary import MARKS, ExperimentRecord, experiment_of, one, summarise
+from mosaic.experiments.plan import TAG, ExperimentPlan, identity, refusal, with_seeds
+from mosaic.experiments.summary import (
+    EVALUATION_TAG,
+    MARKS,
+    ExperimentRecord,
+    experiment_of,
+    one,
+    summarise,
+)
 from mosaic.records import RunRecord
 
 _PAGE = 500
@@ -67,26 +75,65 @@ def add_seeds(
     return tuple(trainer.submit(config, priority=priority).run_id for config in more)
 
 
+def evaluate_experiment(
+    trainer: TrainerClient, name: str, *, episodes: int = 20, seed: int = 1, video: bool = False
+) -> tuple[str, ...]:
+    """Play the newest policy of every run of an experiment; the evaluations' ids.
+
+    They belong together as `evaluation=NAME` and are compared like the experiment itself.
+
+    Args:
+        trainer: The daemon that has it.
+        name: The experiment.
+        episodes: How many each policy plays.
+        seed: Of the evaluations, the same for all: every policy plays the same episodes.
+        video: Record the first environment of each.
+
+    Raises:
+        RunNotFoundError: There is no such experiment.
+        InvalidConfigError: None of its runs has saved a policy.
+    """
+    _, members = find_experiment(trainer, name)
+    able = [run for run in members if run.newest_checkpoint("policy") is not None]
+    if not able:
+        raise refusal(f"no run of {name} has saved a policy yet")
+    tags = [EVALUATION_TAG + name]
+    return tuple(
+        trainer.submit(
+            build.evaluate(run, episodes=episodes, seed=seed, video=video, tags=tags),
+            parent_run_id=run.run_id,
+        ).run_id
+        for run in able
+    )
+
+
 def list_experiments(trainer: TrainerClient) -> list[ExperimentRecord]:
     """Every experiment and sweep, newest first."""
     runs = {run.run_id: run for mark in MARKS for run in _tagged(trainer, mark)}
     return summarise(runs.values())
 
 
-def find_experiment(trainer: TrainerClient, name: str) -> tuple[ExperimentRecord, list[RunRecord]]:
+def find_experiment(
+    trainer: TrainerClient, name: str, kind: str = ""
+) -> tuple[ExperimentRecord, list[RunRecord]]:
     """An experiment by its name, or a sweep by its id, with its runs.
+
+    Args:
+        trainer: The daemon that has it.
+        name: Its name. The evaluations of an experiment have the name of the experiment.
+        kind: `experiment`, `sweep` or `evaluation`; the first that has the name by default.
 
     Raises:
         RunNotFoundError: There is none; the message has the nearest name.
     """
-    for mark, kind in MARKS.items():
-        members = _members(trainer, mark, name)
+    for mark, its_kind in MARKS.items():
+        members = _members(trainer, mark, name) if kind in ("", its_kind) else []
         if members:
-            return one(kind, name, members), members
-    known = [experiment.name for experiment in list_experiments(trainer)]
+            return one(its_kind, name, members), members
+    known = [found.name for found in list_experiments(trainer) if kind in ("", found.kind)]
     hint = did_you_mean(name, known)
     raise RunNotFoundError(
-        f"there is no experiment {name!r}{hint}; `mosaic experiment list` lists them"
+        f"there is no {kind or 'experiment'} {name!r}{hint}; `mosaic experiment list` lists them"
     )
 
 

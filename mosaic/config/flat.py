@@ -8,6 +8,8 @@ from mosaic.config.secrets import is_secret
 
 # Columns of their own, or different for every run of a group.
 _ELSEWHERE = frozenset({"run_id", "algo", "env_id", "seed", "notes", "mode"})
+# What changes the result of an evaluation; a path or a video does not.
+_HOW_PLAYED = frozenset({"eval_episodes", "eval_max_steps", "eval_policy_seed", "gamma"})
 
 
 def flat_settings(document: Mapping[str, Any]) -> dict[str, object]:
@@ -33,6 +35,23 @@ def flat_settings(document: Mapping[str, Any]) -> dict[str, object]:
             if name not in _ELSEWHERE and value is not None and not is_secret(name, value):
                 found[name] = value if isinstance(value, (bool, int, float, str)) else _text(value)
     return found
+
+
+def judged_settings(
+    trained: Mapping[str, object], evaluation: Mapping[str, object], seed: int | None
+) -> dict[str, object]:
+    """What an evaluation says about: how the policy was trained, and how it was played.
+
+    Evaluations of two seeds of one training then differ in nothing but that seed, wherever their
+    policies are stored.
+
+    Args:
+        trained: The settings of the run that trained the policy.
+        evaluation: Those of the evaluation.
+        seed: The seed of the evaluation.
+    """
+    played = {name: value for name, value in evaluation.items() if name in _HOW_PLAYED}
+    return {**trained, **played, "evaluation_seed": seed}
 
 
 def _text(value: object) -> str:

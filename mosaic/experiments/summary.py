@@ -10,15 +10,17 @@ from mosaic.records import RunRecord, State
 from mosaic.records.fields import Record
 
 SWEEP_TAG = "sweep="
-MARKS = {TAG: "experiment", SWEEP_TAG: "sweep"}
+# The policies of several runs, played together.
+EVALUATION_TAG = "evaluation="
+MARKS = {TAG: "experiment", SWEEP_TAG: "sweep", EVALUATION_TAG: "evaluation"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentRecord(Record):
-    """An experiment or a sweep as clients see it."""
+    """An experiment, a sweep, or the evaluations of several runs, as clients see it."""
 
     name: Annotated[str, "Its name; of a sweep, its id."]
-    kind: Annotated[str, "`experiment` or `sweep`."]
+    kind: Annotated[str, "`experiment`, `sweep` or `evaluation`."]
     run_ids: Annotated[tuple[str, ...], "Its runs, oldest first."]
     algos: Annotated[tuple[str, ...], "Algorithms."]
     env_ids: Annotated[tuple[str, ...], "Environments."]

@@ -39,7 +39,8 @@ def tick(value: float, spacing: float) -> str:
     )
     digits = max(0, -math.floor(math.log10(spacing / unit) + 1e-9)) if spacing > 0 else 3
     if digits > 5 and not name:
-        return f"{value:.2g}"
+        # Closer together than six digits tell apart, as around a constant.
+        return f"{value:.6g}"
     text = f"{value / unit:.{min(digits, 6)}f}"
     return (text.rstrip("0").rstrip(".") if "." in text else text) + name
 

@@ -71,7 +71,7 @@ def test_flags_and_a_file_make_the_same_experiment(tmp_path: Path) -> None:
         ("algorithms = ['ppo']\nseeds = 0", "seeds must be a number"),
         ("algorithms = ['ppo']\nseeds = [1, 1]", "a seed is given twice"),
         ("algorithms = ['ppo']\nname = 'a b'", "cannot name an experiment"),
-        ("algorithms = ['ppo']\n[grid]\nlearning_rte = [1]", "did you mean 'learning_rate'"),
+        ("algorithms = ['ppo']\n[grid]\nlearning_rte = [1]", "did you mean 'learning-rate'"),
         ("algorithms = ['ppo']\n[grid]\nlearning_rate = 1", "must be a list of values"),
         ("algorithms = ['ppo'", "cannot be read"),
         ("algorithms = ['ppo']\nseeds = 3000", "at most 2,000"),

@@ -34,7 +34,7 @@ from mosaic.records import RunRecord
 # by its kind (a file read, a loop over all rows) has to be caught, on any machine.
 SLOW_SLOT_S = 0.1
 _REFERENCE_S = 0.0013
-_PATIENCE_S = 60.0
+_PATIENCE_S = 150.0
 
 
 @pytest.fixture(scope="session")

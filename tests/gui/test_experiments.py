@@ -1,15 +1,17 @@
 """Experiments in the window: one row, one notice, a grid in the form."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from gym_gui.forms.registry import TRAIN
 from gym_gui.forms.train_form import TrainForm
-from gym_gui.models.draft_export import as_command
+from gym_gui.models.draft_export import as_command, as_experiment_file
 from gym_gui.models.form_grid import experiment_name, forecast, grid_configs, read_lines
 from gym_gui.models.run_order import Group, View, arrange
 from gym_gui.models.train_draft import TrainDraft
+from mosaic.cli.experiment_file import plan_of, read_spec
 from mosaic.errors import InvalidConfigError
 from mosaic.records import Outcome, Progress, RunRecord, State
 
@@ -51,13 +53,46 @@ def test_the_grid_of_a_form_is_every_combination_with_every_seed() -> None:
     assert read_lines("learning_rate=1e-3,3e-4; num_envs=4,8") == read_lines(
         "learning_rate=1e-3,3e-4 num_envs=4,8"
     )
-    configs = grid_configs(draft, "learning_rate=1e-3,3e-4; num_envs=4,8", ARGUMENTS)
+    draft.vary = "learning_rate=1e-3,3e-4; num_envs=4,8"
+    configs = grid_configs(draft, {"ppo": ARGUMENTS})
     assert len(configs) == 12
     assert {config.worker.seed for config in configs} == {5, 6, 7}
     assert configs[0].metadata.tags == ["experiment=my-study"]
     assert experiment_name(TrainDraft()).startswith("ppo-CartPole-v1-")
-    with pytest.raises(InvalidConfigError, match="learning_rate"):
-        grid_configs(draft, "learning_rte=1", ARGUMENTS)
+    with pytest.raises(InvalidConfigError, match="learning-rate"):
+        grid_configs(replace(draft, vary="learning_rte=1"), {"ppo": ARGUMENTS})
+
+
+def test_algorithms_and_environments_are_part_of_the_grid() -> None:
+    """Two algorithms in two environments with five seeds are twenty runs of one experiment."""
+    draft = TrainDraft(seeds=5, more_algos=["dqn"], more_envs=["Acrobot-v1"])
+    arguments = {"ppo": ARGUMENTS, "dqn": ARGUMENTS[:1]}
+    configs = grid_configs(draft, arguments)
+    trained = {(one.worker.algo, one.worker.env_id, one.worker.seed) for one in configs}
+    assert len(configs) == len(trained) == 20
+    assert len({tuple(one.metadata.tags) for one in configs}) == 1
+    command = as_command(draft)
+    assert "--algo ppo" in command
+    assert "--algo dqn --env-id Acrobot-v1 --seeds 5" in command
+    # What only one of them has would be dropped in silence.
+    with pytest.raises(InvalidConfigError, match="dqn has no parameter num_envs"):
+        grid_configs(replace(draft, params={"num_envs": 8}), arguments)
+
+
+def test_an_experiment_is_copied_as_a_file_that_makes_the_same_runs(tmp_path: Path) -> None:
+    """`mosaic experiment run FILE.toml` has the runs of the form."""
+    draft = TrainDraft(
+        run_name="study", seed=3, seeds=2, total_timesteps=5000, more_algos=["dqn"],
+        vary="learning_rate=1e-3,3e-4", tags=["paper"],
+    )  # fmt: skip
+    path = tmp_path / "study.toml"
+    path.write_text(as_experiment_file(draft))
+    spec = read_spec(path)
+    assert (spec.name, spec.algorithms, spec.environments) == (
+        "study", ["ppo", "dqn"], ["CartPole-v1"],
+    )  # fmt: skip
+    assert (spec.seeds, spec.grid) == ([3, 4], ["learning_rate=0.001,0.0003"])
+    assert len(plan_of(spec).runs()) == 8
 
 
 def test_a_forecast_comes_from_earlier_runs_alone() -> None:
@@ -86,7 +121,7 @@ def test_the_form_says_how_many_runs_it_stands_for(driver: Driver) -> None:
     assert form.draft().vary == "learning_rate=1e-3,3e-4"
     assert "--param learning_rate=1e-3,3e-4" in as_command(form.draft())
     form.vary.setText("learning_rat=1e-3,3e-4")
-    driver.until(lambda: any("learning_rate" in text for text in form.problems()), "the hint")
+    driver.until(lambda: any("learning-rate" in text for text in form.problems()), "the hint")
     assert not form.bar.train.isEnabled()
     form.vary.clear()
     form.seeds.setText("1")

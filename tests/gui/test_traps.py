@@ -11,9 +11,13 @@ from support.trainer import Trainer
 from gym_gui.forms.base import NumberLine
 from gym_gui.forms.registry import EVALUATE, RESUME, TRAIN
 from gym_gui.forms.resume_form import ResumeForm
+from gym_gui.models.launch import Launch
+from gym_gui.models.run_columns import BY_KEY, COLUMNS, group_text
+from gym_gui.models.train_draft import TrainDraft
 from mosaic.config import build
 
 from .conftest import Driver
+from .test_models import record
 
 
 @pytest.fixture
@@ -36,7 +40,7 @@ def test_a_command_never_reaches_a_run_that_the_filter_hides(
     said: list[str] = []
     filtered.services.notices.said.connect(lambda notice: said.append(notice.text))
     config = build.train(build.Worker("example", declares=False), "darts", total_timesteps=20)
-    window.runs.submit([config])
+    window.runs.submit([Launch(config)])
     filtered.until(lambda: any("The filter hides" in text for text in said), "the notice")
     hidden = next(
         run.run_id for run in filtered.services.store.runs.values() if run.algo == "darts"
@@ -57,7 +61,7 @@ def test_a_run_that_was_just_started_stays_selected(
     """Press Train and the new run is the one the window shows, also once its row has come."""
     window, selection = driver.window, driver.services.selection
     config = build.train(build.Worker("example", declares=False), "darts", total_timesteps=20)
-    window.runs.submit([config])
+    window.runs.submit([Launch(config)])
     driver.until(lambda: selection.current.startswith("01"), "the daemon has named it")
     started = selection.current
     panel = window.runs_panel
@@ -155,3 +159,37 @@ def test_numbers_are_read_as_people_write_them(qapp: object, text: str, number: 
     assert line.value() == number
     line.setText("many")
     assert "from 1 up" in line.problem
+
+
+def test_the_form_in_front_is_sent_and_checked_by_its_commands(driver: Driver) -> None:
+    """Ctrl+Return and Ctrl+Shift+D reach the form itself; they ended in an error before."""
+    form = driver.train_form()
+    driver.window.launch.show_form(TRAIN, "cleanrl")
+    sent: list[list[Launch]] = []
+    form.submitted.disconnect()
+    form.submitted.connect(sent.append)
+    driver.window.binder.trigger("run.submit")
+    assert [len(launches) for launches in sent] == [1]
+    form.seeds.setText("none")
+    driver.window.binder.trigger("run.dry_run")
+    assert "whole number" in form.notes.results.toPlainText()
+    form.load(TrainDraft())
+
+
+def test_a_new_run_begins_in_the_first_field(driver: Driver) -> None:
+    """Not in a frame around the form, from where the first field is two presses of Tab away."""
+    form = driver.train_form()
+    driver.window.binder.trigger("run.new")
+    focus = driver.window.focusWidget()
+    assert focus is not None
+    assert form.algo.isAncestorOf(focus)
+
+
+def test_a_group_whose_first_seed_has_a_number_shows_it() -> None:
+    """A mean without a spread; runs of different configurations are never averaged."""
+    runs = [record(run_id=str(n), seed=n, metrics={"episodic_return": 5.0 * n} if n else {})
+            for n in range(3)]  # fmt: skip
+    column = COLUMNS[BY_KEY["return"]]
+    assert group_text(column, runs[:2]) == "5"
+    assert group_text(column, runs) == "7.5 ± 3.5 SD"
+    assert group_text(column, runs, alike=False) == ""

@@ -19,7 +19,7 @@ from mosaic.records import RunRecord
 from mosaic.runs.directory import RunDirectory
 from mosaic.system.processes import kill_marked, process_state
 
-PATIENCE_S = 40.0
+PATIENCE_S = 150.0
 WORKERS = Path(__file__).parent / "workers"
 _ENTRY_POINTS = {
     "rogue": "rogue:get_worker_metadata",

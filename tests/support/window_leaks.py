@@ -13,7 +13,7 @@ import PyQt6
 from qtpy.QtCore import QCoreApplication, QEvent, QThread, QTimer
 from qtpy.QtWidgets import QApplication
 
-_PATIENCE_S = 5.0
+_PATIENCE_S = 30.0
 # Fonts, libraries and the like, which the program opens once and keeps.
 _SYSTEM = ("/usr/", "/dev/", "/proc/", "/sys/", "/memfd", "/etc/")
 _NOT_OURS = (*_SYSTEM, sys.prefix, sys.base_prefix, str(Path(PyQt6.__file__).parent))
