@@ -82,16 +82,12 @@ def test_pause_holds_the_agents_and_cancel_keeps_what_they_learned(trainer: Trai
     assert newest_checkpoint(run_dir)["learner"]["episode"] > held
 
 
-def test_a_plan_with_a_mistake_ends_the_run_with_its_place(
-    trainer: Trainer, tmp_path: Path
-) -> None:
-    """The run fails before any agent starts, and its reason is the line and column."""
+def test_a_plan_with_a_mistake_is_refused_with_its_place(trainer: Trainer, tmp_path: Path) -> None:
+    """There is no run: the refusal names the line and column, before any agent starts."""
     plan = tmp_path / "mine.asl"
     plan.write_text("+!act <- .exploit.\n+!act : epsilon( <- .explore.\n")
-    run_id = trainer.client.submit(spade(10, plan=str(plan))).run_id
-    ended = trainer.ended(run_id)
-    assert ended.outcome == "failed"
-    assert "mine.asl:2:18" in ended.reason
+    (problem,) = trainer.client.validate(spade(10, plan=str(plan)))
+    assert "mine.asl:2:18" in problem.message
 
 
 def test_a_wrong_setting_is_refused_before_there_is_a_run(trainer: Trainer) -> None:
