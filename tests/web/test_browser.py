@@ -68,7 +68,7 @@ def test_a_run_is_watched_and_stopped_from_the_browser(chromium: Any, web: Serve
     it, and the list of the script's errors stays empty."""
     page = visit(chromium, web)
     run_id = web.trainer.client.submit(CARTPOLE).run_id
-    page.wait_for_selector(f"#run-{run_id} a").click()
+    page.click(f"#run-{run_id} a")
     page.wait_for_selector("[data-tag='charts/episodic_return'] canvas")
     until(lambda: page.evaluate("document.querySelector('#frames').naturalWidth"), "a frame")
     seen = page.inner_text("#head")

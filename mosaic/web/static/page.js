@@ -35,6 +35,20 @@ function showProblem(news) {
   banner.hidden = !news.text;
 }
 
+// Changes only the parts that differ: a link or button that is replaced while it is being pressed
+// would lose the click.
+function update(shown, html) {
+  const fresh = document.createElement(shown.tagName === "TR" ? "tbody" : "div");
+  fresh.innerHTML = html;
+  const parts = [...(shown.tagName === "TR" ? fresh.firstElementChild : fresh).children];
+  parts.forEach((part, place) => {
+    const known = shown.children[place];
+    if (!known) shown.append(part);
+    else if (known.outerHTML !== part.outerHTML) known.replaceWith(part);
+  });
+  while (shown.children.length > parts.length) shown.lastElementChild.remove();
+}
+
 // ------------------------------------------------------------ the list of runs
 
 function listPage() {
@@ -46,14 +60,9 @@ function listPage() {
     removed: (news) => document.getElementById(`run-${news.id}`)?.remove(),
     run: (news) => {
       const known = document.getElementById(`run-${news.id}`);
-      const holder = document.createElement("tbody");
-      holder.innerHTML = news.html;
-      const row = holder.firstElementChild;
-      if (known) {
-        find("input", row).checked = find("input", known).checked;
-        known.replaceWith(row);
-      } else if (first) {
-        body.prepend(row);
+      if (known) update(known, news.html);
+      else if (first) {
+        body.insertAdjacentHTML("afterbegin", news.html);
         find("#nothing")?.remove();
       }
     },
@@ -224,7 +233,7 @@ function runPage() {
     problem: showProblem,
     reload: () => location.reload(),
     run: (news) => {
-      find("#head").innerHTML = news.html;
+      update(find("#head"), news.html);
       live = news.live;
       showFrames(live);
     },
