@@ -55,6 +55,7 @@ def provide(script: Path | None) -> None:
     parts = {part: sys.modules[f"{NAME}.{part}"] for part in ("vector", "wrappers", "spaces")}
     _module("", gymnasium, __version__=_VERSION, make=_make, Wrapper=Wrapper, **parts)
     when_imported(("envpool",), _adapt_envpool)
+    when_imported(("supersuit",), _adapt_supersuit)
 
 
 def _module(part: str, like: ModuleType, **own: object) -> ModuleType:
@@ -92,6 +93,19 @@ def _adapt_envpool(module: ModuleType) -> None:
         return _EnvPool(original(task, "gymnasium", **options))
 
     setattr(module, "make", make)  # noqa: B010
+
+
+def _adapt_supersuit(module: ModuleType) -> None:
+    """SuperSuit's vectors of the kind `gym`, which it no longer makes."""
+    original: Any = module.concat_vec_envs_v1
+
+    @functools.wraps(original)
+    def concat(*arguments: Any, base_class: str = "gymnasium", **options: Any) -> Any:
+        if base_class != "gym":
+            return original(*arguments, base_class=base_class, **options)
+        return _Agents(original(*arguments, base_class="gymnasium", **options))
+
+    setattr(module, "concat_vec_envs_v1", concat)  # noqa: B010
 
 
 def _old_vector(original: Any) -> type:
@@ -198,6 +212,15 @@ class _EnvPool(Wrapper):
             return handle, (obs, rewards, ends | cuts, {**infos, "TimeLimit.truncated": cuts})
 
         return handle, receive, send, old_step
+
+
+class _Agents(Wrapper):
+    """Several agents as a vector environment, whose infos are a list."""
+
+    def step(self, action: Any) -> Any:
+        """As before Gymnasium."""
+        obs, rewards, dones, infos = super().step(action)
+        return obs, rewards, dones, infos if isinstance(infos, list) else [{} for _ in dones]
 
 
 def _record_statistics(env: Any, **options: Any) -> Any:

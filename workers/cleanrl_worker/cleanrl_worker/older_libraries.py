@@ -6,6 +6,8 @@ Nothing of a script is changed, and our own scripts never see this.
 from __future__ import annotations
 
 import functools
+import importlib.util
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +22,7 @@ def support() -> None:
     when_imported(("jax.numpy",), _adapt_clip)
     when_imported(("stable_baselines3.common.buffers",), _adapt_replay)
     when_imported(("flax.struct",), _adapt_dataclasses)
+    when_imported(("pettingzoo.atari.base_atari_env",), _find_roms)
 
 
 def _adapt_clip(module: ModuleType) -> None:
@@ -30,6 +33,23 @@ def _adapt_clip(module: ModuleType) -> None:
         return original(*arguments, **{_CLIP.get(key, key): val for key, val in options.items()})
 
     setattr(module, "clip", clip)  # noqa: B010
+
+
+def _find_roms(module: ModuleType) -> None:
+    """PettingZoo's games look for ROMs that ale-py brings today."""
+    package = importlib.util.find_spec("ale_py")
+    if package is None or package.origin is None:
+        return
+    where = str(Path(package.origin).parent / "roms")
+    environment: Any = module.ParallelAtariEnv
+    original = environment.__init__
+
+    @functools.wraps(original)
+    def begin(self: object, *arguments: Any, **options: Any) -> None:
+        options["auto_rom_install_path"] = options.get("auto_rom_install_path") or where
+        original(self, *arguments, **options)
+
+    environment.__init__ = begin
 
 
 def _adapt_dataclasses(module: ModuleType) -> None:
