@@ -350,8 +350,9 @@ def restore(run: str, as_json: bool) -> int:
         else:
             # Restoring is harmless to repeat for the daemon; who names a run here expects a change.
             run = trainer.get(run).run_id
-            listed = trainer.list_runs(page_size=1, text=run)
-            if listed.total:
+            # Runs that continue it are found by its id too.
+            listed = trainer.list_runs(page_size=500, text=run).runs
+            if any(record.run_id == run for record in listed):
                 raise InvalidTransitionError(f"run {run} is not in the trash; see: mosaic runs")
         return _print_state(trainer.restore(run), as_json)
 
