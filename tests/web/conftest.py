@@ -15,8 +15,9 @@ from support.trainer import Trainer, trainers, until
 
 MOSAIC = str(Path(sys.executable).with_name("mosaic"))
 CHROMIUM = "/usr/bin/chromium"
-# A browser asks for updates and word lists as it starts; nothing here may leave the machine. It shows
-# only our own pages, so it does without a sandbox, which root and many containers cannot have.
+# A browser asks for updates and word lists as it starts; nothing here may leave the machine. It
+# shows only our own pages, so it does without a sandbox, which root and many containers cannot
+# have.
 _QUIET = (
     "--disable-background-networking", "--disable-component-update", "--disable-gpu",
     "--disable-quic", "--disable-sync", "--no-first-run", "--no-sandbox",
