@@ -206,3 +206,7 @@ class FenceError(MosaicError):
     def __init__(self, reason: str, final: bool) -> None:
         super().__init__(reason)
         self.final = final
+
+
+class TooManyStreamsError(MosaicError):
+    """More streams are open than a small server should carry."""

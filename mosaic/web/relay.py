@@ -7,17 +7,13 @@ from concurrent.futures import CancelledError
 from typing import Generic, TypeVar
 
 from mosaic.client import TrainerClient
-from mosaic.errors import MosaicError
+from mosaic.errors import MosaicError, TooManyStreamsError
 
 Item = TypeVar("Item")
 Connect = Callable[[], TrainerClient]
 Open = Callable[[TrainerClient], Iterator[Item]]
 # Each stream is a thread and a connection. More than a class of thirty has open at once.
 MOST_STREAMS = 200
-
-
-class TooManyStreamsError(MosaicError):
-    """More streams are open than a small server should carry."""
 
 
 class Relay(Generic[Item]):
