@@ -32,12 +32,13 @@ _STARTS = ("mosaic ", "python -m ", "pip ")
 # A smaller number where the page has one that takes hours.
 _SMALLER = {"--trials": 2, "--seeds": 2, "--num-seeds": 2, "--episodes": 20}
 _MOST_STEPS = 4096
-# A keyboard, a server of one's own, a package index, a page that has to be running.
+# A keyboard, a loop of a shell, a server of one's own, a package index, a page that has to be running.
 _LEFT_OUT = (
     r"mosaic play \S+( --seed \d+)?$",
     r"--jid ",
     r"install_extras --set",
     r"check-worker darts",
+    r" > \$",
 )
 # What the fork guide does happens at steps that only its own length reaches.
 _WHOLE = {"fork"}
