@@ -5,6 +5,7 @@ What each of them printed and saved is looked at afterwards (`mosaic.workers.evi
 """
 
 import json
+import os
 import secrets
 import subprocess
 import sys
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 _START_S, _SHORT_S, _EXIT_S = 60.0, 120.0, 30.0
 PATIENCE_S = 20.0
 _TERMINATED = 143
+# A paused worker is measured beside a loop that only works, so that a busy machine makes no
+# difference: both get less then. Heartbeats may continue, training may not.
+_YARDSTICK_S, _IDLE_SHARE = 0.5, 0.3
 _NO_RUN = RunRecord(run_id="")
 
 
@@ -235,12 +239,14 @@ def _pause(bench: _Bench) -> str:
     promised = bench.capabilities.supports_pause
     bench.trainer.pause(bench.record.run_id)
     bench.until(lambda now: now.is_paused, bench.patience_s, "the pause")
-    before = _cpu_ticks(bench.record.run_id)
-    time.sleep(1.0)
-    used = _cpu_ticks(bench.record.run_id) - before
-    # A fifth of a second: heartbeats may continue, training may not.
-    if used > 20:
-        raise WorkerContractError(f"it used {used} CPU ticks in a second while paused")
+    before = _cpu_s(bench.record.run_id)
+    spent = _work_for(_YARDSTICK_S)
+    used = _cpu_s(bench.record.run_id) - before
+    if used > _IDLE_SHARE * spent:
+        raise WorkerContractError(
+            f"it used {used:.2f} s of processor time while paused; "
+            f"a process that only works used {spent:.2f} s meanwhile"
+        )
     bench.trainer.resume(bench.record.run_id)
     bench.until(lambda now: now.is_running, bench.patience_s, "the resume")
     return "at a safe point" if promised else "by SIGSTOP, as it does not support pause itself"
@@ -326,8 +332,17 @@ _AFTERWARDS = (_output, _checkpoints)
 _RULE_NAMES = tuple(rule for rule, _ in (*_LIFE, *_SHORT_LIFE))
 
 
-def _cpu_ticks(run_id: str) -> int:
-    return sum(processes.cpu_ticks(pid) for pid in processes.marked_processes(run_id))
+def _cpu_s(run_id: str) -> float:
+    ticks = sum(processes.cpu_ticks(pid) for pid in processes.marked_processes(run_id))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _work_for(seconds: float) -> float:
+    """Work until so much processor time is used, or the machine has given none for a minute."""
+    begun, deadline = time.thread_time(), time.monotonic() + 60.0
+    while (spent := time.thread_time() - begun) < seconds and time.monotonic() < deadline:
+        pass
+    return max(spent, seconds)
 
 
 def _wait_until_gone(endpoint: Path) -> None:
