@@ -32,7 +32,7 @@ _STARTS = ("mosaic ", "python -m ", "pip ")
 # A smaller number where the page has one that takes hours.
 _SMALLER = {"--trials": 2, "--seeds": 2, "--num-seeds": 2, "--episodes": 20}
 _MOST_STEPS = 4096
-# A keyboard, a loop of a shell, a server of one's own, a package index, a page that has to be running.
+# A keyboard, a shell's loop, a server of one's own, a package index, a page that has to run.
 _LEFT_OUT = (
     r"mosaic play \S+( --seed \d+)?$",
     r"--jid ",
