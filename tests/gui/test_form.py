@@ -260,13 +260,15 @@ def test_tab_key_goes_as_the_eye_does(driver: Driver) -> None:
         seen.append(focus.accessibleName() or type(focus).__name__)
         heights.append(focus.mapTo(driver.window, focus.rect().topLeft()).y())
         driver.window.focusNextChild()
-    assert seen[:7] == [
+    assert seen[:9] == [
         "algorithm",
         "environment",
         "Timesteps",
         "Seed",
         "Number of seeds",
         "Vary",
+        "More algorithms",
+        "More environments",
         "Run name",
     ]
     inside = [y for y in heights if y >= 0]
