@@ -24,6 +24,8 @@ from mosaic.statistics.curves import Curve, band
 
 # About one for each pixel across a wide screen.
 _DRAWN_POINTS = 2000
+# Making a curve's item takes a millisecond or two, and a turn of the event loop stays short.
+_NEW_A_TURN = 16
 _SOFT_POINTS = 500
 # Pale curves behind more than these make a chart unreadable.
 _MOST_WITH_RAW = 4
@@ -152,8 +154,8 @@ class Chart(QWidget):
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it has curves to show and never drew any."""
-        return bool(self._lines) and not self._items
+        """Whether it has curves to show that it never drew."""
+        return not self._lines.keys() <= self._items.keys()
 
     def points_shown(self) -> int:
         """How many points are drawn now."""
@@ -193,7 +195,12 @@ class Chart(QWidget):
         self._axes["bottom"].setLabel("time" if self._look.by_time else self._over)
         for key in set(self._items) - set(self._lines):
             self.plot.removeItem(self._items.pop(key))
+        made = len(self._items)
         for key, line in self._lines.items():
+            if key not in self._items and len(self._items) - made == _NEW_A_TURN:
+                # A run of many seeds has as many curves: the others come with the next tick.
+                self._clock.ask(self)
+                return
             smoothing = 0.0 if line.dots else self._look.smoothing
             x, y = self._shape(line.series, smoothing)
             # Soft edges are for curves of few points: of many noisy ones they take too long.

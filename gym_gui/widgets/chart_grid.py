@@ -98,6 +98,8 @@ class ChartCard(QWidget):
     def save_png(self, path: Path) -> None:
         """Write the chart as a picture."""
         self.chart.draw()
+        while self.chart.is_fresh:  # of many curves each turn draws some
+            self.chart.draw()
         exporter = pyqtgraph.exporters.ImageExporter(self.chart.plot.getPlotItem())
         exporter.export(str(path))
 

@@ -132,6 +132,20 @@ def test_the_interquartile_mean_of_few_is_the_mean() -> None:
     assert iqm([np.array([-1000.0, 1.0, 2.0, 3.0, 1000.0])]) == 2.0
 
 
+@pytest.mark.parametrize("seeds", [5, 6, 7, 8, 33])
+def test_the_interval_of_an_iqm_is_that_of_resamples_sorted_one_by_one(seeds: int) -> None:
+    """However it is computed: draw seeds, cut a quarter at both ends, take the mean, 500 times."""
+    random = np.random.default_rng(seeds)
+    steps, values = np.arange(400.0), random.normal(size=(seeds, 400)).round(1)
+    found = band([(steps, row) for row in values], middle=IQM)
+    assert found is not None
+    chosen = np.random.RandomState(0).randint(0, seeds, (500, seeds))
+    drawn = np.sort(values[chosen], axis=1)[:, seeds // 4 : seeds - seeds // 4].mean(axis=1)
+    low, high = np.percentile(drawn, [2.5, 97.5], axis=0)
+    np.testing.assert_allclose(found.low, low, atol=1e-12)
+    np.testing.assert_allclose(found.high, high, atol=1e-12)
+
+
 def test_a_band_counts_the_seeds_that_are_there() -> None:
     """A curve that ends early counts as long as it lasts, and two curves have no interval."""
     whole = (np.array([0.0, 100.0]), np.array([0.0, 10.0]))

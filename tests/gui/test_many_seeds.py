@@ -74,6 +74,7 @@ def _saved_and_killed(trainer: Trainer, run_id: str) -> RunRecord:
 
 
 @pytest.mark.prove
+@pytest.mark.timeout(1800)
 def test_sixty_four_seeds_are_killed_continued_and_drawn_with_their_interval(
     make_trainer: Callable[..., Trainer], open_window: Callable[..., Driver]
 ) -> None:
