@@ -11,10 +11,16 @@ from typing import Any
 
 
 @contextmanager
-def replacing(path: Path, mode: int = 0o644) -> Iterator[BufferedRandom]:
+def replacing(path: Path, mode: int = 0o644, *, sync: bool = True) -> Iterator[BufferedRandom]:
     """A file to write into that takes the place of `path` when the block ends without an error.
 
     For content that is too large to hold in memory, or that is read back before it counts.
+
+    Args:
+        path: The file that is replaced.
+        mode: Its permissions.
+        sync: Whether the new name survives a power cut from here on. Without it the content is
+            on the disk, and the name follows with the next `sync_folder` of its folder.
     """
     # In the same folder: a rename across file systems is a copy, which can be seen half done.
     descriptor, temporary = tempfile.mkstemp(
@@ -22,9 +28,9 @@ def replacing(path: Path, mode: int = 0o644) -> Iterator[BufferedRandom]:
     )
     try:
         with os.fdopen(descriptor, "w+b") as handle:
+            os.fchmod(descriptor, mode)
             yield handle
             handle.flush()
-            os.fchmod(handle.fileno(), mode)
             # Before the rename: otherwise a power cut can leave the new name with no content.
             os.fsync(handle.fileno())
         os.replace(temporary, path)
@@ -32,7 +38,8 @@ def replacing(path: Path, mode: int = 0o644) -> Iterator[BufferedRandom]:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    if sync:
+        sync_folder(path.parent)
 
 
 def is_half_written(name: str) -> bool:

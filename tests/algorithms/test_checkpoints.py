@@ -161,3 +161,22 @@ def test_d1_a_full_disk_costs_a_checkpoint_not_the_run(tmp_path: Path) -> None:
     assert "could not be written" in done.stderr
     assert checkpoint_files.step_of(checkpoint_files.find(run_dir)[0]) == 512
     assert not list((run_dir / "checkpoints").glob(".*.tmp"))
+
+
+def test_a_checkpoint_survives_a_power_cut_at_the_price_of_three_syncs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Contents are on the disk before their names, the folder last, and nothing twice."""
+    synced: list[str] = []
+    sync, path = os.fsync, tmp_path / "step-1.state"
+
+    def noted(descriptor: int) -> None:
+        where = os.readlink(f"/proc/self/fd/{descriptor}")
+        there = [p.suffix for p in (path, checked_files.checksum_path(path)) if p.exists()]
+        synced.append(f"{'folder' if where == str(tmp_path) else 'file'} with {there}")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    checked_files.write_checked(path, lambda file: file.write(b"weights"))
+    assert synced == ["file with []", "file with ['.sha256']", "folder with ['.state', '.sha256']"]
+    assert checked_files.checksum_problem(path) is None

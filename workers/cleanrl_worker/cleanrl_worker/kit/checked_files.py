@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from mosaic.system.atomic import replacing, write_text
+from mosaic.system.atomic import replacing
 
 CHECKSUM_SUFFIX = ".sha256"
 
@@ -27,14 +26,14 @@ def write_checked(path: Path, write: Callable[[BinaryIO], object]) -> str:
     # Streamed, not built in memory: a full state with its replay memory may be gigabytes.
     with replacing(path) as file:
         write(file)
-        file.flush()
-        os.fsync(file.fileno())
-        # Read back from the file: what was hashed is what the disk has.
+        # Read back from the file: what was hashed is what the system has taken over.
         file.seek(0)
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         # The checksum before the file gets its name: a reader that finds the file can always
         # check it. A crash between the two leaves a checksum alone, which no reader looks at.
-        write_text(checksum_path(path), f"{digest}  {path.name}\n")
+        # One sync of the folder, after the file's own rename, makes both names last.
+        with replacing(checksum_path(path), sync=False) as checksum:
+            checksum.write(f"{digest}  {path.name}\n".encode())
     return digest
 
 
