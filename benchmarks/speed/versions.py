@@ -1,10 +1,11 @@
 """Compares the speed of two checkouts of the project: ours then and ours now.
 
-    python -m benchmarks.speed.versions OLD_CHECKOUT [ALGORITHM ...]
+    python -m benchmarks.speed.versions OLD_CHECKOUT [--rounds N] [ALGORITHM ...]
 
-Both checkouts run on this interpreter; only the path differs. Runs alternate, old and new, and
-speed is taken by processor time, because another program on the machine changes it far less than
-the wall clock. The best of each side counts. Results: `benchmarks/results/speed/versions.json`.
+Both checkouts run on this interpreter; only the path differs. The two run at the same time and
+take turns, a slice of a few hundred milliseconds each, so that what else the machine does slows
+both alike. A slice is timed by the processor's clock. The ratio is the median over all slices of
+the old one's time over the new one's. Results: `benchmarks/results/speed/versions.json`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from benchmarks.speed.cases import CASES, ENVIRONMENT
 from benchmarks.speed.run import RESULTS
 
 _HERE = Path(__file__).resolve().parents[2]
-_ROUNDS = 4
+_SLICES = 20
 _THREADS = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 # A ratio below this is called slower.
 _ALLOWED = 0.95
@@ -70,54 +71,109 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("old", type=Path, help="a checkout of the older version")
     parser.add_argument("algorithms", nargs="*")
+    parser.add_argument("--rounds", type=int, default=3, help="fresh processes so many times")
     options = parser.parse_args()
     path = RESULTS / "versions.json"
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     for case in [*_from_cases(), *_FURTHER]:
         if options.algorithms and case.algorithm not in options.algorithms:
             continue
-        record = compare(case, options.old.resolve())
+        record = compare(case, options.old.resolve(), options.rounds)
         kept[f"{case.algorithm} {case.env_id}"] = record
         path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
         verdict = "" if record["ratio"] >= _ALLOWED else "  SLOWER"
-        print(f"{case.algorithm:28} {case.env_id:24} {record['ratio']:.3f}{verdict}", flush=True)
+        print(
+            f"{case.algorithm:28} {case.env_id:24} {record['ratio']:.3f} {verdict}",
+            flush=True,
+        )
 
 
-def compare(case: Timed, old: Path) -> dict[str, object]:
-    """Alternate old and new, and keep every speed with the ratio of the best."""
-    then, now = [], []
-    for _ in range(_ROUNDS):
-        then.append(_speed(case, old))
-        now.append(_speed(case, _HERE))
+def compare(case: Timed, old: Path, rounds: int) -> dict[str, object]:
+    """Let old and new take turns, and keep the ratio with the speeds it comes from."""
+    then: list[float] = []
+    now: list[float] = []
+    by_round = []
+    for _ in range(rounds):
+        pairs = _take_turns(case, old)
+        by_round.append(round(statistics.median(new / before for before, new in pairs), 3))
+        then += [before for before, _ in pairs]
+        now += [new for _, new in pairs]
+    ratios = [new / before for before, new in zip(then, now, strict=True)]
     return {
-        "ratio": round(max(now) / max(then), 3),
-        "ratio_of_medians": round(statistics.median(now) / statistics.median(then), 3),
-        "old_per_cpu_second": then,
-        "new_per_cpu_second": now,
-        "load_average": os.getloadavg()[0],
+        "ratio": round(statistics.median(ratios), 3),
+        "rounds": by_round,
+        "slices": len(ratios),
+        "old_per_cpu_second": round(statistics.median(then), 1),
+        "new_per_cpu_second": round(statistics.median(now), 1),
+        "load_average": round(os.getloadavg()[0], 1),
         "recorded_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "command": f"python -m benchmarks.speed.versions OLD_CHECKOUT {case.algorithm}",
     }
 
 
-def _speed(case: Timed, checkout: Path) -> float:
-    command = [sys.executable, "-m", "benchmarks.speed.ours", case.algorithm, str(case.warm)]
-    values = {"env_id": case.env_id, "total_timesteps": case.steps, **case.flags}
-    flags = [part for name, value in values.items() for part in (_flag(name), str(value))]
-    paths = [checkout, checkout / "workers" / "cleanrl_worker"]
-    environment = {**os.environ, **_THREADS, "PYTHONPATH": os.pathsep.join(map(str, paths))}
-    with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            [*command, *flags, "--run-dir", folder],
+def _take_turns(case: Timed, old: Path) -> list[tuple[float, float]]:
+    """The speeds of old and new, slice by slice; who comes first alternates too."""
+    with _Side(case, old) as before, _Side(case, _HERE) as after:
+        before.wait()
+        after.wait()
+        pairs = []
+        for turn in range(_SLICES):
+            if turn % 2:
+                new = after.slice()
+                pairs.append((before.slice(), new))
+            else:
+                pairs.append((before.slice(), after.slice()))
+        return pairs
+
+
+class _Side:
+    """One checkout's script, which runs only while a slice is asked of it."""
+
+    def __init__(self, case: Timed, checkout: Path) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        child_asked, self._ask = os.pipe()
+        answer, child_answers = os.pipe()
+        self._answers = os.fdopen(answer, encoding="ascii")
+        wanted = max(1, (case.steps - case.warm) // _SLICES)
+        # Enough steps for all slices, also where a turn of the loop is longer than a slice.
+        values = {"env_id": case.env_id, "total_timesteps": 20 * case.steps, **case.flags}
+        flags = [part for name, value in values.items() for part in (_flag(name), str(value))]
+        gate = map(str, (case.warm, wanted, child_asked, child_answers))
+        paths = [checkout, checkout / "workers" / "cleanrl_worker"]
+        environment = {**os.environ, **_THREADS, "PYTHONPATH": os.pathsep.join(map(str, paths))}
+        script = str(Path(__file__).with_name("turns.py"))
+        self._process = subprocess.Popen(
+            [sys.executable, script, case.algorithm, *gate, *flags, "--run-dir", self._folder.name],
             env=environment,
             cwd=checkout,
-            capture_output=True,
-            text=True,
-            check=False,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            pass_fds=(child_asked, child_answers),
         )
-    if done.returncode != 0:
-        raise SystemExit(f"{case.algorithm} failed in {checkout}:\n{done.stderr[-2000:]}")
-    return round(float(done.stdout.splitlines()[-1].split()[1]), 1)
+        os.close(child_asked)
+        os.close(child_answers)
+
+    def __enter__(self) -> _Side:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._ask)
+        self._process.wait()
+        self._answers.close()
+        self._folder.cleanup()
+
+    def wait(self) -> str:
+        """The next line of the script."""
+        if not (line := self._answers.readline()):
+            errors = self._process.stderr.read().decode() if self._process.stderr else ""
+            raise SystemExit(f"{self._process.args} failed:\n{errors[-2000:]}")
+        return line
+
+    def slice(self) -> float:
+        """Let one slice pass: its steps for each second of the processor."""
+        os.write(self._ask, b".")
+        seconds, steps = map(float, self.wait().split())
+        return steps / seconds
 
 
 def _flag(name: str) -> str:
