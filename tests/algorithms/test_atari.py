@@ -93,7 +93,7 @@ def test_a_memory_begins_again_with_each_life_in_evaluation_too(kind: str) -> No
             self.resets += int(ended.sum())
 
     policy = Forgetful()
-    episodes = _Player(envs, policy, 1, 0.99, None, True, None).play(1)
+    episodes = _Player(envs, policy, 1, 0.99, None, True, None, False).play(1)
     assert len(episodes) == 1
     assert policy.resets == 5
     envs.close()
