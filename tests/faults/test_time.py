@@ -154,12 +154,15 @@ def test_f31_a_freeze_is_not_part_of_the_wall_clock_limit(
     tmp_path: Path, frozen: float, limits: int
 ) -> None:
     """A run may work for as long as it was given; a gap extends that by its own length at most."""
-    run = Run("01ARZ3NDEKTSV4RRFFQ69G5FAV", State.EXEC, launched_mono=1.0, wallclock_s=100.0, pid=1)
+    pid = os.getpid()
+    run = Run(
+        "01ARZ3NDEKTSV4RRFFQ69G5FAV", State.EXEC, launched_mono=1.0, wallclock_s=100.0, pid=pid
+    )
     watch = Watch.of(RunDirectory(tmp_path), Vitals())
     watch.forgive(1050.0)
-    started = start_time(os.getpid())
+    started = start_time(pid)
     assert started is not None
-    watch.keys = [ProcessKey(os.getpid(), started, boot_id())]
+    watch.keys = [ProcessKey(pid, started, boot_id())]
     if frozen:
         watch.thaw(run, frozen, 1050.0)
         watch.thaw(replace(run, state=State.PAUSE), 500.0, 1050.0)
