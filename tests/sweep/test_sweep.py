@@ -164,7 +164,7 @@ def test_a_sweep_that_cannot_succeed_stops_early(warm: Trainer, mosaic: Command)
 def test_bad_input_is_refused_before_anything_starts(warm: Trainer, mosaic: Command) -> None:
     """Names, values, objectives and ids are checked first, and the answer helps."""
     wrong = {
-        "did you mean 'learning_rate'?": ("ppo", "--param", "lerning-rate=1,2"),
+        "did you mean 'learning-rate'?": ("ppo", "--param", "lerning-rate=1,2"),
         "both varied": ("ppo", "--num-steps", "8", "--param", "num-steps=8,16"),
         "last, mean, max": ("ppo", *RATES, "--objective", "charts/SPS:middle"),
         "a grid needs values": ("ppo", *RATES, "--sampler", "grid"),
