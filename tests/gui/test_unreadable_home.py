@@ -26,6 +26,7 @@ _SHOWN_AS_TEXT = {
     "tabs/wandb_tab.py",  # part of a command to copy
     "background/run_reading.py",  # the same command, put together
     "forms/run_source.py",  # the path of a checkpoint in a config, which the worker opens
+    "models/health.py",  # the same path, compared with a run's checkpoints
 }
 
 
