@@ -79,6 +79,7 @@ $(STAMPS)/peers: $(STAMPS)/extras requirements/peers.txt
 
 $(STAMPS)/dev: $(BASE) requirements/dev.txt
 	@sh scripts/system-packages.sh test
+	@sh scripts/system-packages.sh browser
 	@echo "installing test and lint tools"
 	@$(PIP) -r requirements/dev.txt
 	@touch $@

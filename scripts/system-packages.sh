@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the system packages of a group when it may; prints the exact command when it may not.
 # Groups: venv (to create .venv), gui (the window), web (the pages), extras (environment families),
-# test.
+# test, browser (which not every release has, so that it is asked for alone).
 set -eu
 
 case "${1:-}" in
@@ -11,8 +11,9 @@ case "${1:-}" in
         libgbm1" ;;
     extras) packages="libegl1 libgl1 libosmesa6 libqt5core5a libqt5gui5" ;;
     web) packages="npm" ;;
-    test) packages="xvfb xauth git procps chromium" ;;
-    *) echo "usage: $0 venv|gui|web|extras|test" >&2; exit 2 ;;
+    test) packages="xvfb xauth git procps" ;;
+    browser) packages="chromium" ;;
+    *) echo "usage: $0 venv|gui|web|extras|test|browser" >&2; exit 2 ;;
 esac
 
 if [ "$1" = venv ]; then
