@@ -69,6 +69,8 @@ def _listen(port: int) -> socket.socket:
     try:
         # This machine alone: there is no TLS here, and none is needed behind an ssh tunnel.
         listener.bind(("127.0.0.1", port))
+        # From here on a browser that is quicker than the server waits instead of being refused.
+        listener.listen()
     except OSError as error:
         listener.close()
         raise BindRefusedError(
