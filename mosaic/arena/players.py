@@ -126,7 +126,7 @@ def _games(trainer: TrainerClient, match: Match) -> list[RunRecord]:
     """
     worker = worker_for("play").worker_type
     page = trainer.list_runs(worker=worker, env_id=match.env_id, states=["TERM"], page_size=500)
-    # A script of keys is played by the same worker, but by nobody.
+    # A script of keys is played by the same worker, but no person plays.
     games = [run for run in page.runs if not _is_scripted(trainer, run.run_id)]
     if not games:
         raise _nothing_played(HUMAN, match)

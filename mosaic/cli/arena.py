@@ -80,7 +80,7 @@ def arena(
 
 
 def _document(row: Row) -> dict[str, object]:
-    # A named tuple would become a list, and nobody could tell its numbers apart.
+    # A named tuple would become a list of numbers without names.
     return {**asdict(row), "lead": row.lead._asdict() if row.lead else None}
 
 

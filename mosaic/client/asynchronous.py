@@ -6,8 +6,8 @@ async with AsyncTrainerClient.connect() as trainer:
         print(record.progress.fraction)
 
 Every method has the arguments, the answer and the errors of `TrainerClient`'s. Each call waits in a
-thread of its own, so the loop goes on. A task that is cancelled stops waiting at once; its thread
-ends with the call, at the latest when `async with` is left.
+thread of its own, so the loop is not blocked. A task that is cancelled stops waiting at once; its
+thread ends with the call, at the latest when `async with` is left.
 """
 
 import asyncio

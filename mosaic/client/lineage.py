@@ -99,7 +99,7 @@ def _children(trainer: TrainerClient, run_id: str) -> list[RunRecord]:
     token = ""
     while True:
         page = trainer.list_runs(text=run_id, page_size=_PAGE, page_token=token, sort="created_at")
-        # The search also finds the run itself, and whoever wrote its id into a note.
+        # The search also finds the run itself, and runs with its id in their notes.
         found += [run for run in page.runs if run.parent_run_id == run_id]
         token = page.next_page_token
         if not token:

@@ -38,7 +38,7 @@ class RunCalls(RunContent):
     def __init__(self, open_calls: Callable[[], Calls]) -> None:
         super().__init__(open_calls())
         self._open_calls = open_calls
-        # Closed by its owner: whoever still waits in another thread must not open it again.
+        # Closed by its owner: a thread that still waits must not open it again.
         self._closed = False
 
     def reconnect(self, patience_s: float = PATIENCE_S) -> None:

@@ -2,14 +2,13 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from mosaic.client import TrainerClient
 from mosaic.errors import DaemonNotRunningError, MosaicError
 from mosaic.records import ChangesMissed, RunRecord, RunRemoved, RunUpdated, SnapshotEnd
+from mosaic.web.relay import Connect
 
-Connect = Callable[[], TrainerClient]
 # A daemon that was stopped to be started again is back in about a second.
 _RETRY_S = 1.0
 # A browser this far behind has stopped reading; it loads the page again when it is back.

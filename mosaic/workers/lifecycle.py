@@ -144,7 +144,7 @@ class LifecycleEmitter:
         self._emit(event, dict(fields))
 
     def alarm(self, rule: str, step: int, evidence: str, advice: str = "") -> None:
-        """Something is wrong with the training that only the worker can see; the run goes on.
+        """Something is wrong with the training that only the worker can see; the run continues.
 
         Args:
             rule: What, in a word or two: `not-a-number`.

@@ -1,4 +1,4 @@
-"""The client of event loops: the same answers, while the loop goes on."""
+"""The client of event loops: the same answers, without blocking the loop."""
 
 import asyncio
 import json

@@ -188,7 +188,7 @@ class Recovered:
 
 @value
 class Alarmed:
-    """Something is wrong with the training; it goes on.
+    """Something is wrong with the training, which continues.
 
     Attributes:
         rule: What, by name.

@@ -100,7 +100,7 @@ def exec_worker(spec: Spec) -> NoReturn:
 
 
 def _was_killed(status: int, run_dir: str) -> bool:
-    """Whether a worker died of a signal that nobody sent to end its run."""
+    """Whether a worker died of a signal that was not meant to end its run."""
     if not os.WIFSIGNALED(status) or os.WTERMSIG(status) in _IGNORED:
         return False
     return not _stop_asked(run_dir)

@@ -56,11 +56,13 @@ def _kinds(env_id: str, name: str) -> tuple[str, str] | None:
     try:
         env = gymnasium.make(env_id, disable_env_checker=True)
     except Exception:
+        # Third parties' code, which may raise anything; what cannot be made is not offered.
         return None
     try:
         encoded, _ = observations.encoder(env.observation_space)
         return action_kind(env.action_space), observations.kind(encoded)
     except Exception:
+        # A space that no network of ours takes; the environment itself can be used.
         return action_kind(env.action_space), "other"
     finally:
         env.close()
