@@ -27,7 +27,7 @@ from mosaic.presenting.run_status import one_line, status_of, title_of
 from mosaic.records import Outcome, RunRecord
 
 # What a run is to its parent; one of the same mode as any other repeats it.
-_KINSHIP = {"resume_training": "continues", "policy_eval": "evaluates"}
+_KINSHIP = {"resume_training": "continues", "policy_eval": "evaluates", "verify": "verifies"}
 _TILES = ("Return", "Episode length", "Steps per second", "Progress", "Time left", "Checkpoint")
 
 

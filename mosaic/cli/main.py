@@ -56,6 +56,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "clone": ("train", "clone", "Submit a copy of a run."),
     "fork": ("fork", "fork", "Continue from an earlier checkpoint of a run."),
     "lineage": ("fork", "lineage", "Show what a run comes from and what was made from it."),
+    "verify": ("verify", "verify", "Train pieces of a run again and compare every bit."),
     "tag": ("inspect", "tag", "Change the tags, the name or the notes of runs."),
     "open": ("inspect", "open_", "Open the folder of a run."),
     "tensorboard": ("inspect", "tensorboard", "Open runs in TensorBoard."),

@@ -38,7 +38,7 @@ class Branch:
         if self.record.mode == "resume_training":
             step = self.record.parent_step
             return "continues" if step is None else f"from step {step:,}"
-        return "evaluates" if self.record.mode == "policy_eval" else "repeats"
+        return {"policy_eval": "evaluates", "verify": "verifies"}.get(self.record.mode, "repeats")
 
     def walk(self, depth: int = 0) -> Iterator[tuple[int, "Branch"]]:
         """This run and everything below it, each with its depth."""

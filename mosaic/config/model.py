@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, mo
 
 from mosaic.config import keeping
 
-Mode = Literal["train", "resume_training", "policy_eval", "interactive", "script"]
+Mode = Literal["train", "resume_training", "policy_eval", "interactive", "script", "verify"]
 VideoMode = Literal["single", "grid", "off"]
 Parameters = dict[str, JsonValue]
 Keep = Annotated[
@@ -77,6 +77,24 @@ class CurriculumStage(_Strict):
     condition: str | None = None
 
 
+class SavedState(_Strict):
+    """A full checkpoint as its run recorded it when it was written."""
+
+    path: Annotated[str, Field(description="relative to the run directory")]
+    step: Annotated[int, Field(ge=0)]
+    sha256: str
+
+
+class VerifyRequest(_Strict):
+    """Which piece of which run is trained again, and what it must lead to."""
+
+    run_id: str
+    run_dir: str
+    mode: Annotated[Mode, Field(description="mode of the run that is verified")]
+    start: SavedState
+    end: SavedState
+
+
 class Extras(BaseModel):
     """Settings that every worker understands.
 
@@ -119,6 +137,7 @@ class Extras(BaseModel):
     requirements: list[str] = Field(default_factory=lambda: ["base"])
     notes: str = ""
     minimal_telemetry: bool = False
+    verify: VerifyRequest | None = None
 
     @model_validator(mode="before")
     @classmethod

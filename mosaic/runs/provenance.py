@@ -27,6 +27,7 @@ def collect(command: Sequence[str], seeds: Mapping[str, int], env_id: str) -> di
         "git": _git(source),
         "python": sys.version,
         "platform": platform.platform(),
+        "processor": _processor(),
         "cpu_count": os.cpu_count(),
         "devices": os.environ.get("CUDA_VISIBLE_DEVICES", ""),
         "packages": {dist.metadata["Name"]: dist.version for dist in _distributions()},
@@ -84,6 +85,16 @@ def _git_output(folder: Path, *arguments: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""
+
+
+def _processor() -> str:
+    """The processor's name: matrix products may be computed in another order on another one."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            found = next((line for line in lines if line.startswith("model name")), "")
+    except OSError:
+        return platform.processor()
+    return found.partition(":")[2].strip() or platform.machine()
 
 
 def _environment_package(env_id: str) -> str:

@@ -3,13 +3,13 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.trainer import Trainer
+from support.trainer import Trainer, trainers
 
 MOSAIC = str(Path(sys.executable).with_name("mosaic"))
 
@@ -38,6 +38,25 @@ class Command:
     def json(self, *words: str, code: int = 0) -> Any:
         """The JSON a command prints."""
         return json.loads(self(*words, "--json", code=code))
+
+
+@pytest.fixture(scope="package")
+def warm_home(tmp_path_factory: pytest.TempPathFactory, python_path: str) -> Iterator[Trainer]:
+    """A daemon that starts runs quickly, for tests that make runs of their own and leave others'.
+
+    Its workers find Minari's data sets in the folder `datasets` beside the home.
+    """
+    folder = tmp_path_factory.mktemp("warm")
+    with trainers(folder, python_path) as make:
+        yield make(warm_start="true").start(MINARI_DATASETS_PATH=str(folder / "datasets"))
+
+
+@pytest.fixture(scope="package")
+def typed(warm_home: Trainer) -> Command:
+    """The command, in that home."""
+    folder = str(warm_home.home.root.parent / "datasets")
+    home = str(warm_home.home.root)
+    return Command(warm_home.environment(MOSAIC_HOME=home, MINARI_DATASETS_PATH=folder))
 
 
 @pytest.fixture

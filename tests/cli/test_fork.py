@@ -1,51 +1,37 @@
 """Time travel by command: keep checkpoints, fork from one, see the tree."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import harness
-from support.trainer import Trainer, trainers
+from support.trainer import Trainer
 
 from cli.conftest import Command
 from mosaic.records import RunRecord
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory, python_path: str) -> Iterator[Trainer]:
-    """A daemon for these tests; each makes its own runs."""
-    with trainers(tmp_path_factory.mktemp("fork"), python_path) as make:
-        yield make(warm_start="true").start()
-
-
-@pytest.fixture(scope="module")
-def typed(home: Trainer) -> Command:
-    """The command, in that home."""
-    return Command(home.environment(MOSAIC_HOME=str(home.home.root)))
-
-
-@pytest.fixture(scope="module")
-def trained(home: Trainer) -> RunRecord:
+def trained(warm_home: Trainer) -> RunRecord:
     """A run that kept a checkpoint for every 512 steps; no test changes its checkpoints."""
-    run = home.client.train(
+    run = warm_home.client.train(
         "ppo", total_timesteps=2048, keep="every:512,last:1", num_envs=2, num_steps=64
     )
-    return home.client.wait(run.run_id)
+    return warm_home.client.wait(run.run_id)
 
 
 def _state(record: RunRecord) -> dict[str, Any]:
     return harness.newest_state(Path(record.run_dir))
 
 
-def test_every_n_steps_a_checkpoint_is_kept(home: Trainer, trained: RunRecord) -> None:
+def test_every_n_steps_a_checkpoint_is_kept(warm_home: Trainer, trained: RunRecord) -> None:
     """At these very steps, in a run that is over before the first minute."""
-    kept = home.client.kept_checkpoints(trained.run_id)
+    kept = warm_home.client.kept_checkpoints(trained.run_id)
     assert [item.step for item in kept] == [512, 1024, 1536, 2048]
 
 
 def test_a_fork_without_changes_trains_to_the_same_bits(
-    home: Trainer, typed: Command, trained: RunRecord
+    warm_home: Trainer, typed: Command, trained: RunRecord
 ) -> None:
     """Weights, optimiser, environments and random streams are those of the original.
 
@@ -53,7 +39,7 @@ def test_a_fork_without_changes_trains_to_the_same_bits(
     """
     run_id = typed.json("fork", trained.run_id, "--at", "1024", "--detach")["run_id"]
     assert Path(trained.run_dir, "checkpoints", "step-1024.pin").exists()
-    again = home.client.wait(run_id)
+    again = warm_home.client.wait(run_id)
     assert again.completed
     assert (again.parent_run_id, again.parent_step) == (trained.run_id, 1024)
     left, right = _state(trained), _state(again)
@@ -63,17 +49,17 @@ def test_a_fork_without_changes_trains_to_the_same_bits(
 
 
 def test_a_fork_learns_with_what_was_set_and_the_tree_says_so(
-    home: Trainer, typed: Command, trained: RunRecord
+    warm_home: Trainer, typed: Command, trained: RunRecord
 ) -> None:
     """`--set lr=…` reaches the optimiser; a fork of the fork hangs below it in the lineage."""
     words = ("--at", "512", "--set", "lr=0.01", "--name", "faster", "--detach")
-    faster = home.client.wait(typed.json("fork", trained.run_id, *words)["run_id"])
+    faster = warm_home.client.wait(typed.json("fork", trained.run_id, *words)["run_id"])
     state = _state(faster)
     assert state["args"]["learning_rate"] == 0.01
     assert not harness.equal(state["policy"], _state(trained)["policy"])
-    deeper = home.client.fork(faster.run_id, 1024, ent_coef=0.5, name="deeper")
-    assert home.client.wait(deeper.run_id).completed
-    tree = home.client.lineage(deeper.run_id)
+    deeper = warm_home.client.fork(faster.run_id, 1024, ent_coef=0.5, name="deeper")
+    assert warm_home.client.wait(deeper.run_id).completed
+    tree = warm_home.client.lineage(deeper.run_id)
     assert (tree.record.run_id, tree.relation) == (trained.run_id, "")
     branch = next(item for item in tree.branches if item.record.run_id == faster.run_id)
     assert (branch.relation, branch.changed) == ("from step 512", ("learning_rate=0.01",))

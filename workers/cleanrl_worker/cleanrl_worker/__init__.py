@@ -52,7 +52,7 @@ def get_worker_metadata() -> WorkerCapabilities:
             "cleanrl_worker.cli",
             "cleanrl_worker.runtime",
         ),
-        modes=("train", "resume_training", "policy_eval", "interactive", "script"),
+        modes=("train", "resume_training", "policy_eval", "interactive", "script", "verify"),
         options=("wandb", "video", "curriculum", "stop_at"),
         validator="cleanrl_worker.validation:validate_config",
         algorithms="cleanrl_worker.catalog:algorithms",

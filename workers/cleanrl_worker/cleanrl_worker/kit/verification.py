@@ -14,10 +14,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-
 from cleanrl_worker.kit import checkpoint_files, checkpoints
 from cleanrl_worker.kit.schema import SCRIPTS, read_schema, script_names
+from cleanrl_worker.kit.state_digest import compare
 from cleanrl_worker.kit.types import StateDict
 
 # Processes that have imported the slow parts already start in a twentieth of the time.
@@ -87,28 +86,13 @@ def resume_differences(algorithm: str, half: int, flags: Sequence[str], folder: 
     train(algorithm, folder / "first", *schedule, "--stop-at", str(half))
     train(algorithm, folder / "second", *schedule, "--resume", str(folder / "first"))
     whole, second = (_newest(folder / name) for name in ("whole", "second"))
-    if whole["step"] != second["step"] or not half <= _newest(folder / "first")["step"] < 2 * half:
+    if not half <= _newest(folder / "first")["step"] < 2 * half:
         return ["step"]
-    return [
-        name
-        for key in ("policy", "objects", "random")
-        for name in _differences(whole[key], second[key], key)
-    ]
+    return list(compare(whole, second).different)
 
 
 def _newest(run_dir: Path) -> StateDict:
     return checkpoints.load(checkpoint_files.find(run_dir)[0])
-
-
-def _differences(one: object, other: object, name: str) -> list[str]:
-    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
-        return [n for key in one for n in _differences(one[key], other[key], f"{name}.{key}")]
-    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        pairs = enumerate(zip(one, other, strict=True))
-        return [n for index, (a, b) in pairs for n in _differences(a, b, f"{name}[{index}]")]
-    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
-        return [] if torch.equal(one, other) else [name]
-    return [] if type(one) is type(other) and one == other else [name]
 
 
 def smoke_flags(algorithm: str) -> tuple[list[str], int]:

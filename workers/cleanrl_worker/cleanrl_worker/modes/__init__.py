@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from cleanrl_worker.config import CleanRLWorkerConfig
-from cleanrl_worker.modes import interactive, pipeline, policy_eval, resume, train
+from cleanrl_worker.modes import interactive, pipeline, policy_eval, resume, train, verify
 from cleanrl_worker.modes.plan import Mode, Plan
 
 __all__ = ["MODES", "Mode", "Plan", "mode_of"]
@@ -16,6 +16,7 @@ MODES: dict[str, Mode] = {
     "policy_eval": cast(Mode, policy_eval),
     "interactive": cast(Mode, interactive),
     "script": cast(Mode, pipeline),
+    "verify": cast(Mode, verify),
 }
 
 

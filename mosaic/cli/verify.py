@@ -1,0 +1,91 @@
+"""`mosaic verify`: train pieces of a run again, and certify that they lead to the same bits."""
+
+import click
+
+from mosaic.cli import output
+from mosaic.cli.options import json_option, run_argument
+from mosaic.client import TrainerClient
+from mosaic.client.verifying import Piece, choose, pieces, read_certificate
+from mosaic.client.verifying import verify as submit_piece
+from mosaic.records import RunRecord
+from mosaic.runs.certificate import Certificate, describe_machine
+
+_WORDS = {
+    "verified": "verified",
+    "changed": "CHANGED: the same training state, but",
+    "differs": "DIFFERS",
+}
+
+
+@click.command()
+@run_argument
+@click.option(
+    "--pieces",
+    "count",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="How many pieces, chosen at random; all of them if there are fewer.",
+)
+@json_option
+def verify(run: str, count: int, as_json: bool) -> int:
+    """Train random pieces of RUN again and compare every bit.
+
+    A piece is what was trained between two kept checkpoints (`mosaic train --keep every:N`). Each
+    is trained again as a run of its own, which keeps the certificate. Exit code 1: something
+    differs.
+    """
+    with TrainerClient.connect() as trainer:
+        base = trainer.get(run)
+        chosen = choose(pieces(trainer, base), count)
+        submitted = [submit_piece(trainer, base, piece) for piece in chosen]
+        if not as_json:
+            output.say(f"{base.run_id} {base.run_name}: {_count(len(chosen))} to train again")
+        ended = trainer.wait_all([record.run_id for record in submitted])
+        found = [read_certificate(trainer, record.run_id) for record in ended]
+    if as_json:
+        output.print_json(
+            [item or _without(record) for item, record in zip(found, ended, strict=True)]
+        )
+    else:
+        for piece, record, item in zip(chosen, ended, found, strict=True):
+            _show(piece, record, item)
+    return 0 if all(item and item["verdict"] == "verified" for item in found) else 1
+
+
+def _show(piece: Piece, record: RunRecord, item: Certificate | None) -> None:
+    steps = f"steps {piece.start.step:,} to {piece.end.step:,}"
+    if item is None:
+        output.say(f"{steps}: no certificate, {record.outcome}: {record.reason or 'no reason'}")
+        output.say(f"  see: mosaic logs {record.run_id}")
+        return
+    output.say(f"{steps}: {_WORDS[item['verdict']]}")
+    for sentence in item["findings"]:
+        output.say(f"  - {sentence}")
+    state = item["state"]
+    if state is not None:
+        equal = state["values"] - len(state["different"])
+        output.say(f"  {equal:,} of {state['values']:,} values are equal to the last bit")
+        output.say(f"  digest of the training state: {state['trained_digest']}")
+    now, then = (describe_machine(item[key]) for key in ("machine_now", "machine_then"))
+    output.say(f"  machine: {now}")
+    if now != then:
+        output.say(f"  trained on: {then}")
+    if item["code"] is not None:
+        output.say(f"  MOSAIC's own code: {item['code']['then']} then, {item['code']['now']} now")
+    if item["other_packages"]:
+        count = len(item["other_packages"])
+        output.say(f"  {count} packages that training does not use have other versions")
+    output.say(f"  certificate: {record.run_dir}/certificate.json")
+
+
+def _without(record: RunRecord) -> dict[str, object]:
+    return {
+        "verdict": None,
+        "verified_by": record.run_id,
+        "findings": [record.reason or f"the run ended as {record.outcome}"],
+    }
+
+
+def _count(number: int) -> str:
+    return "1 piece" if number == 1 else f"{number} pieces"

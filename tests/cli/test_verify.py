@@ -1,0 +1,120 @@
+"""`mosaic verify`: an honest run is certified, one that was changed is not, and it says where."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support.trainer import Trainer
+
+from cleanrl_worker.kit.schema import SCRIPTS, read_schema, script_names
+from cli.conftest import Command
+from mosaic.client.verifying import pieces, read_certificate, verify
+from mosaic.errors import InvalidArgumentError
+from mosaic.records import RunRecord
+from mosaic.runs.certificate import Certificate
+
+
+@pytest.fixture(scope="module")
+def trained(warm_home: Trainer) -> RunRecord:
+    """A run with two pieces; a test that changes its files puts them back."""
+    run = warm_home.client.train(
+        "ppo", total_timesteps=768, keep="every:256,last:1", num_envs=2, num_steps=64
+    )
+    return warm_home.client.wait(run.run_id)
+
+
+def _certified(warm_home: Trainer, base: RunRecord, number: int = 0) -> Certificate:
+    piece = pieces(warm_home.client, base)[number]
+    again = warm_home.client.wait(verify(warm_home.client, base, piece).run_id)
+    found = read_certificate(warm_home.client, again.run_id)
+    assert found is not None, again.reason
+    assert again.completed == (found["verdict"] == "verified")
+    return found
+
+
+@contextmanager
+def _put_back(path: Path) -> Iterator[None]:
+    before = path.read_bytes()
+    try:
+        yield
+    finally:
+        path.write_bytes(before)
+
+
+def test_an_honest_run_is_certified(warm_home: Trainer, typed: Command, trained: RunRecord) -> None:
+    """The command trains a piece again and says machine, threads and digest; lineage knows it."""
+    (found,) = typed.json("verify", trained.run_id)
+    assert (found["verdict"], found["findings"]) == ("verified", [])
+    assert found["state"]["recorded_digest"] == found["state"]["trained_digest"]
+    assert found["state"]["values"] > 40
+    assert (found["from_step"], found["to_step"]) in ((256, 512), (512, 768))
+    machine = found["machine_now"]
+    assert machine["threads"] == 1
+    assert all(machine[name] for name in ("processor", "python", "cpu_count"))
+    assert machine == found["machine_then"]
+    record = warm_home.client.get(found["verified_by"])
+    assert json.loads(Path(record.run_dir, "certificate.json").read_text()) == found
+    tree = warm_home.client.lineage(trained.run_id)
+    assert {item.relation for item in tree.branches} == {"verifies"}
+
+
+def test_a_run_that_was_changed_is_not_certified(warm_home: Trainer, trained: RunRecord) -> None:
+    """A checkpoint, a setting, a package: each is named, with what it was and what it is."""
+    folder = Path(trained.run_dir)
+    checkpoint = folder / "checkpoints" / "step-256.state"
+    checksum = checkpoint.with_name("step-256.state.sha256")
+    with _put_back(checkpoint), _put_back(checksum):
+        changed = bytearray(checkpoint.read_bytes())
+        changed[len(changed) // 2] ^= 1
+        checkpoint.write_bytes(changed)
+        # As someone would who knows of the checksum beside it: only the daemon's record tells.
+        checksum.write_text(f"{hashlib.sha256(changed).hexdigest()}  {checkpoint.name}\n")
+        found = _certified(warm_home, trained)
+    assert found["verdict"] == "differs"
+    assert "checkpoints/step-256.state has changed since it was written" in found["findings"][0]
+
+    config = folder / "config.json"
+    with _put_back(config):
+        document = json.loads(config.read_text())
+        worker = document["metadata"]["worker"]["config"]
+        worker["extras"]["algo_params"]["learning_rate"] = 0.01
+        config.write_text(json.dumps(document))
+        found = _certified(warm_home, trained)
+    assert found["verdict"] == "differs"
+    assert found["findings"][0] == "the setting learning_rate has changed: 0.00025 then, 0.01 now"
+    assert "the first value that differs is policy.agent." in found["findings"][1]
+    assert "numbers differ, by up to" in found["findings"][1]
+
+    provenance = folder / "provenance.json"
+    with _put_back(provenance):
+        document = json.loads(provenance.read_text())
+        now = document["packages"]["numpy"]
+        document["packages"].update({"numpy": "1.0", "click": "1.0"})
+        provenance.write_text(json.dumps(document))
+        found = _certified(warm_home, trained, 1)
+    assert found["verdict"] == "changed"
+    assert f"the package numpy has changed: 1.0 then, {now} now" in found["findings"]
+    assert found["state"] is not None
+    assert found["state"]["different"] == []
+
+
+def test_one_checkpoint_is_too_few(warm_home: Trainer) -> None:
+    """The refusal says how to keep more."""
+    run = warm_home.client.train("ppo", total_timesteps=256, num_envs=2, num_steps=64)
+    with pytest.raises(InvalidArgumentError, match=r"only one checkpoint .* --keep every:25"):
+        pieces(warm_home.client, warm_home.client.wait(run.run_id))
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("algorithm", script_names())
+def test_every_algorithm_can_be_verified(warm_home: Trainer, algorithm: str) -> None:
+    """Torch, JAX, on the device, with replay memory, recurrent, several processes: all pass."""
+    smoke = read_schema(SCRIPTS / f"{algorithm}.py").smoke
+    keep = f"every:{max(1, int(smoke['total_timesteps']) // 4)},last:1"
+    run = warm_home.client.wait(warm_home.client.train(algorithm, smoke=True, keep=keep).run_id)
+    assert run.completed, run.reason
+    found = _certified(warm_home, run)
+    assert found["verdict"] == "verified", found["findings"]
