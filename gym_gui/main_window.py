@@ -29,6 +29,7 @@ from gym_gui.panels.welcome import Welcome
 from gym_gui.presenters.form_commands import FormCommands
 from gym_gui.presenters.keyboard_commands import KeyboardCommands
 from gym_gui.presenters.notifier import Notifier
+from gym_gui.presenters.reports import Reports
 from gym_gui.presenters.run_archives import ENDING, RunArchives, is_archive
 from gym_gui.presenters.run_commands import RunCommands
 from gym_gui.presenters.selection_commands import SelectionCommands
@@ -139,7 +140,8 @@ class MainWindow(QMainWindow):
         panels: list[QWidget] = [self.runs_panel, self.welcome, self.launch, self.run_panel]
         panels += [self.compare, self.play, self.notices_panel]
         keyboard = KeyboardCommands(panels, self.launch, self.run_panel, self.show_layout)
-        for group in (self.forms, selection, table, finder, window, keyboard):
+        reports = Reports(services, dialogs)
+        for group in (self.forms, selection, table, reports, finder, window, keyboard):
             self.binder.bind(group.actions())
         self.runs_panel.use_actions(self.binder)
 
@@ -176,6 +178,7 @@ class MainWindow(QMainWindow):
         self.run_panel.action_wanted.connect(self.binder.trigger)
         self.welcome.action_wanted.connect(self.binder.trigger)
         self.welcome.closed.connect(self._show_table)
+        self.compare.action_wanted.connect(self.binder.trigger)
         self.launch.submitted.connect(self.forms.submit)
         self.launch.play_wanted.connect(lambda: self.binder.trigger("play.start"))
         self.launch.actors_changed.connect(self._on_actors)

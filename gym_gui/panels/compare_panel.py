@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from qtpy.QtCore import Qt
+from qtpy.QtCore import Qt, Signal
 from qtpy.QtGui import QColor, QHideEvent, QIcon, QShowEvent
 from qtpy.QtWidgets import (
     QCheckBox,
@@ -45,7 +45,13 @@ _ID_ROLE = Qt.ItemDataRole.UserRole
 
 
 class ComparePanel(QWidget):
-    """Follows the selection, or keeps a set of runs."""
+    """Follows the selection, or keeps a set of runs.
+
+    Signals:
+        action_wanted: The id of an action whose button was pressed here.
+    """
+
+    action_wanted = Signal(str)
 
     def __init__(self, services: Services) -> None:
         super().__init__()
@@ -94,6 +100,7 @@ class ComparePanel(QWidget):
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
         self.results = ResultsPage(services)
+        self.results.report.clicked.connect(lambda: self.action_wanted.emit("analyse.report"))
         self.tabs.addTab(split, "Curves")
         self.tabs.addTab(self.results, "Results")
         self.tabs.addTab(self.diff_page, "Configs")

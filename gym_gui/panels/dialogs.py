@@ -40,6 +40,7 @@ from mosaic.records import RunRecord
 
 Cancel = Callable[[Iterable[RunRecord]], None]
 Update = Callable[..., None]
+_PAGE, _WITH_PDF = "Page (*.html)", "Page and PDF (*.html)"
 
 
 class Dialogs:
@@ -147,6 +148,16 @@ class Dialogs:
         """Import a file of runs."""
         dialog = QFileDialog(self._window, "Import runs", "", f"Runs (*{ENDING});;All files (*)")
         dialog.fileSelected.connect(lambda path: archives.take_in(Path(path)))
+        _open(dialog)
+
+    def save_report(self, proposed: str, write: Callable[[Path, bool], None]) -> None:
+        """Ask for the page of a report, and whether it is wanted as PDF too."""
+        dialog = QFileDialog(self._window, "Write a report", proposed, f"{_PAGE};;{_WITH_PDF}")
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.setDefaultSuffix("html")
+        dialog.fileSelected.connect(
+            lambda path: write(Path(path), dialog.selectedNameFilter() == _WITH_PDF)
+        )
         _open(dialog)
 
     def show_trash(self) -> None:

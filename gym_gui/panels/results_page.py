@@ -4,7 +4,14 @@ from collections.abc import Sequence
 
 from qtpy.QtCore import QTimer
 from qtpy.QtGui import QGuiApplication
-from qtpy.QtWidgets import QComboBox, QHeaderView, QTableWidget, QTableWidgetItem, QWidget
+from qtpy.QtWidgets import (
+    QComboBox,
+    QHeaderView,
+    QPushButton,
+    QTableWidget,
+    QTableWidgetItem,
+    QWidget,
+)
 
 from gym_gui.services import Services
 from gym_gui.widgets.controls import button, modest, plain_table
@@ -49,6 +56,8 @@ class ResultsPage(QWidget):
         self.curve.currentIndexChanged.connect(lambda _place: self._ask())
         self.latex = button("Copy LaTeX", lambda: self._copy(tables.latex, "LaTeX"))
         self.csv = button("Copy CSV", lambda: self._copy(tables.csv_text, "CSV"))
+        self.report = QPushButton("Report …")
+        self.report.setToolTip("One page with figures, tables, settings and commands, to hand over")
         self.plot = IntervalPlot(services.themes)
         self.table, self.pairs = _table("Configurations"), _table("Pairs of configurations")
         self._pairs_title = label(
@@ -58,7 +67,8 @@ class ResultsPage(QWidget):
         self.notes = selectable(label("", "muted", wrap=True))
         self._empty = EmptyState("Nothing to compare", "Select one or more runs in the table.")
         bar = QWidget()
-        bar.setLayout(WrappingRow(label("Compare", "muted"), self.curve, self.latex, self.csv))
+        copies = (self.latex, self.csv, self.report)
+        bar.setLayout(WrappingRow(label("Compare", "muted"), self.curve, *copies))
         self._content = QWidget()
         parts = (self.plot, self._how, self.table, self._pairs_title, self.pairs, self.notes)
         self._content.setLayout(column(*parts, 1, margin=4, spacing=8))

@@ -43,6 +43,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "sweep": ("sweep", "sweep", "Search for good hyperparameters."),
     "experiment": ("experiment", "experiment", "Run configurations × seeds as one experiment."),
     "compare": ("compare", "compare", "Compare configurations over their seeds."),
+    "report": ("report", "report", "Write a report of runs as one page to hand over."),
     "runs": ("runs", "runs", "List runs."),
     "show": ("runs", "show", "Show the details of a run."),
     "config": ("inspect", "config", "Print the configuration of a run."),

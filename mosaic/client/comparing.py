@@ -40,11 +40,20 @@ def compare_runs(
         InvalidArgumentError: No run has the metric.
     """
     asked = question or Question(RETURN_CURVE)
+    return compare(read_runs(trainer, run_ids, asked.metric), asked)
+
+
+def read_runs(trainer: TrainerClient, run_ids: Sequence[str], metric: str) -> list[Trained]:
+    """What a comparison needs of each run; a run of several seeds is one entry for each.
+
+    Raises:
+        InvalidArgumentError: No run has the metric.
+    """
     records = {record.run_id: record for record in map(trainer.get, run_ids)}
-    runs = [run for record in records.values() for run in _seeds(trainer, record, asked.metric)]
+    runs = [run for record in records.values() for run in _seeds(trainer, record, metric)]
     if not any(len(run.curve[0]) for run in runs):
-        raise InvalidArgumentError(_no_metric(trainer, runs, asked.metric))
-    return compare(runs, asked)
+        raise InvalidArgumentError(_no_metric(trainer, runs, metric))
+    return runs
 
 
 def _seeds(trainer: TrainerClient, record: RunRecord, metric: str) -> list[Trained]:

@@ -11,18 +11,10 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from support.browser import browsing
 from support.trainer import Trainer, trainers, until
 
 MOSAIC = str(Path(sys.executable).with_name("mosaic"))
-CHROMIUM = "/usr/bin/chromium"
-# A browser asks for updates and word lists as it starts; nothing here may leave the machine. It
-# shows only our own pages, so it does without a sandbox, which root and many containers cannot
-# have.
-_QUIET = (
-    "--disable-background-networking", "--disable-component-update", "--disable-gpu",
-    "--disable-quic", "--disable-sync", "--no-first-run", "--no-sandbox",
-    "--disable-dev-shm-usage",
-)  # fmt: skip
 
 
 @dataclass
@@ -103,11 +95,5 @@ def web(trainer: Trainer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 @pytest.fixture
 def chromium() -> Iterator[Any]:
     """Debian's Chromium without a screen."""
-    if not Path(CHROMIUM).exists():
-        pytest.skip("needs Debian's chromium: apt-get install chromium")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(_QUIET))
+    with browsing() as browser:
         yield browser
-        browser.close()

@@ -1,0 +1,78 @@
+"""Reports of the selected runs: asked for, written beside everything else, opened."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from qtpy.QtCore import QUrl
+from qtpy.QtGui import QDesktopServices
+
+from gym_gui.actions import rules
+from gym_gui.actions.action import Action
+from gym_gui.models.notices import Notice
+from gym_gui.models.report_words import proposed_file, report_words
+from gym_gui.panels.dialogs import Dialogs
+from gym_gui.services import Services
+from mosaic.client import TrainerClient
+from mosaic.client.comparing import RETURN_CURVE
+from mosaic.presenting.run_status import is_real
+from mosaic.statistics.comparison import Question
+
+
+class Reports:
+    """Writes `mosaic report` of what is selected."""
+
+    def __init__(self, services: Services, dialogs: Dialogs) -> None:
+        self._services = services
+        self._dialogs = dialogs
+
+    def actions(self) -> tuple[Action, ...]:
+        """One: the report."""
+        return (
+            Action(
+                id="analyse.report",
+                title="Report …",
+                do=self.ask,
+                menu="Analyse",
+                shortcut="Ctrl+Alt+R",
+                icon="save",
+                enabled=rules.any_run(is_real),
+            ),
+        )
+
+    def ask(self) -> None:
+        """Ask where the report of the selected runs is written."""
+        runs = [run for run in self._services.selected_runs() if is_real(run)]
+        words = report_words(runs, self._services.store.runs.values())
+        self._dialogs.save_report(
+            proposed_file(words), lambda path, pdf: self.write(words, path, pdf)
+        )
+
+    def write(self, words: Sequence[str], path: Path, pdf: bool) -> None:
+        """Write a report without waiting for it."""
+        services = self._services
+
+        def work(client: TrainerClient) -> Path:
+            # Here: matplotlib is needed for a report and for nothing else in this window.
+            from mosaic.reports.gathering import gather
+            from mosaic.reports.writing import write_report
+
+            command = " ".join(("mosaic report", *words))
+            report = gather(client, words, question=Question(RETURN_CURVE), command=command)
+            return write_report(report, path, pdf=pdf).page
+
+        services.notices.info(f"Writing {path.name} …")
+        services.link.ask(
+            work, self._written, lambda error: services.notices.error("No report", error)
+        )
+
+    def _written(self, page: Path) -> None:
+        address = QUrl.fromLocalFile(str(page))
+        self._services.notices.say(
+            Notice(
+                "success",
+                f"The report is in {page.name}",
+                str(page),
+                "Open",
+                lambda: QDesktopServices.openUrl(address),
+            )
+        )
