@@ -25,9 +25,9 @@ import numpy as np
 import psutil
 
 from mosaic.client import TrainerClient
-from mosaic.client.connection import start_daemon
 from mosaic.config import build
 from mosaic.config.paths import Home
+from mosaic.connect.starting import start_daemon
 
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 LOG_SHARE = 0.2

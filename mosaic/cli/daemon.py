@@ -6,10 +6,9 @@ import click
 
 from mosaic.cli import output
 from mosaic.cli.options import json_option
-from mosaic.client import TrainerClient
-from mosaic.client.connection import start_daemon
 from mosaic.config.paths import Home
 from mosaic.connect.endpoint import find_endpoint
+from mosaic.connect.starting import start_daemon
 from mosaic.errors import DaemonNotRunningError, DaemonRunningError, MosaicError
 from mosaic.system.processes import is_alive
 
@@ -66,6 +65,8 @@ def down(stop_runs: bool, drain: bool, as_json: bool) -> int:
 
     Runs keep running, and the next daemon takes them over, unless you choose otherwise.
     """
+    from mosaic.client import TrainerClient  # brings gRPC, which `mosaic up` need not wait for
+
     if stop_runs and drain:
         raise click.UsageError("choose one of --stop-runs and --drain")
     home = Home.locate()
@@ -94,6 +95,8 @@ def down(stop_runs: bool, drain: bool, as_json: bool) -> int:
 @json_option
 def status(as_json: bool) -> int:
     """Show the daemon, its slots and the number of runs."""
+    from mosaic.client import TrainerClient
+
     home = Home.locate()
     try:
         trainer = TrainerClient.connect(home)

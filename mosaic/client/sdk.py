@@ -19,6 +19,7 @@ from mosaic.config.paths import Home
 from mosaic.connect.channel import open_channel
 from mosaic.connect.endpoint import Address, find_endpoint
 from mosaic.connect.invitation import Invitation
+from mosaic.connect.starting import start_daemon
 from mosaic.errors import DaemonNotRunningError, InvalidConfigError, MosaicError
 from mosaic.records import CheckpointRecord, ExportResult, ImportedRun, RunRecord
 from mosaic.records.daemon import Health, Resources, WorkerInfo
@@ -152,7 +153,7 @@ class TrainerClient(RunCalls):
         except DaemonNotRunningError:
             if not start:
                 raise
-        connection.start_daemon(place)
+        start_daemon(place)
         return cls(place, partial(_open, place))
 
     @classmethod

@@ -2,6 +2,7 @@
 
 import argparse
 import fcntl
+import gc
 import json
 import logging
 import os
@@ -117,8 +118,11 @@ def main() -> int:
         pool.shutdown(wait=False)
         # Only now: another process lists the workers while this one imports what it serves with.
         # Each takes some hundred milliseconds.
+        gc.disable()  # a tenth of an import is looking for garbage, of which there is none
         from mosaic.trainer import serving
 
+        gc.freeze()  # what was imported stays: later collections need not look at it
+        gc.enable()
         door = serving.open_door(options.listen, options.port, options.tls_cert, options.tls_key)
         serving.run(home, door, workers)
         # Last: until the registry is closed no other daemon may open it.

@@ -12,9 +12,9 @@ import pytest
 from support.trainer import Trainer, until
 
 from mosaic.client import TrainerClient
-from mosaic.client.connection import start_daemon
 from mosaic.config.paths import Home
 from mosaic.connect.endpoint import find_endpoint
+from mosaic.connect.starting import start_daemon
 from mosaic.errors import BindRefusedError, DaemonNotRunningError
 
 MakeTrainer = Callable[..., Trainer]

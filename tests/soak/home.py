@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 
 from mosaic.client import TrainerClient
-from mosaic.client.connection import start_daemon
 from mosaic.config.paths import HOME_VARIABLE, Home
 from mosaic.connect.endpoint import find_endpoint
+from mosaic.connect.starting import start_daemon
 from mosaic.errors import MosaicError
 from mosaic.records import RunRecord
 
