@@ -86,6 +86,7 @@ def measure_memories(folder: Path) -> list[dict[str, Any]]:
     from cleanrl_worker.kit.envs import Envs
     from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
     from cleanrl_worker.kit.replay import ReplayBuffer
+    from mosaic.config.keeping import KeepPolicy
 
     cpu = torch.device("cpu")
     makers = {
@@ -106,7 +107,7 @@ def measure_memories(folder: Path) -> list[dict[str, Any]]:
             began = time.perf_counter()
             path = checkpoints.save(folder / "memory", number, {}, state)[-1].path
             times.append(time.perf_counter() - began)
-            checkpoint_files.prune(folder / "memory", 1)
+            checkpoint_files.prune(folder / "memory", KeepPolicy(last=1))
         median = statistics.median(times)
         interval = max(INTERVAL_S, median / SAVE_SHARE)
         found.append(

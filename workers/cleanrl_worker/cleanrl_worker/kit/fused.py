@@ -72,7 +72,7 @@ class Sequential(nn.Sequential):
 
 def _in_torch(rows: Tensor) -> bool:
     """Whether the layers are left to torch: on a GPU, and where it compiles them."""
-    return rows.device.type != "cpu" or torch.compiler.is_compiling()
+    return not rows.is_cpu or torch.compiler.is_compiling()
 
 
 class _Chain:
@@ -194,10 +194,11 @@ def _backward_where_judged(layers: list[_Layer], values: list[Tensor], grad: Ten
     judged = grad.any(dim=1).nonzero().squeeze(1)
     if judged.shape[0] > _WORTH_PICKING * grad.shape[0]:
         return _backward(layers, values, grad, False, True)
-    picked = [value[judged] for value in values]
+    # `index_select`, because picking by `value[judged]` takes five times as long.
+    picked = [value.index_select(0, judged) for value in values]
     result = torch.zeros_like(values[0])
-    result[judged] = _backward(layers, picked, grad[judged], False, True)
-    return result
+    inner = _backward(layers, picked, grad.index_select(0, judged), False, True)
+    return result.index_copy_(0, judged, inner)
 
 
 def _empty(rows: int, columns: int) -> Tensor:
