@@ -1,6 +1,5 @@
 """`mosaic sweep`: Optuna proposes settings, each trial is an ordinary run."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,6 +9,16 @@ from mosaic.cli.algorithm_help import AlgorithmCommand
 from mosaic.cli.building import TrainOptions, fresh_config, own_flags
 from mosaic.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, exit_code
 from mosaic.cli.options import STEPS, complete_algorithms, complete_environments, json_option
+from mosaic.cli.sweep_results import (
+    SHOWN_TRIALS,
+    TOP,
+    WORDS,
+    about_sweep,
+    cell,
+    confirm_study,
+    directory_of,
+    print_search,
+)
 from mosaic.client import TrainerClient
 from mosaic.errors import InvalidConfigError, MosaicError, Problem
 from mosaic.sweep.objective import DEFAULT_TAG, read_objective
@@ -19,10 +28,11 @@ from mosaic.workers.algorithms import find_algorithm
 
 if TYPE_CHECKING:
     from mosaic.records import RunRecord
-    from mosaic.sweep.study import SweepStudy, TrialRecord
+    from mosaic.sweep.study import SweepStudy
 
-_SHOWN_TRIALS = 10
 _TAG = "sweep="
+# What may be given with --continue.
+_CAN_CHANGE = ("sweep_id", "trials", "parallel", "as_json", "algo", "top", "fresh")
 
 
 @click.command(
@@ -49,6 +59,12 @@ _TAG = "sweep="
 @click.option("--minimize", is_flag=True, help="Minimise the objective.")
 @click.option("--seeds", type=click.IntRange(1, 100), default=1, show_default=True,
               help="Runs with different seeds per trial; their mean counts.")  # fmt: skip
+@click.option("--race", is_flag=True,
+              help="Train a trial's seeds one by one; stop at those that fall behind.")  # fmt: skip
+@click.option("--confirm", "top", type=click.IntRange(0), default=0, show_default=True,
+              help="Train this many of the best trials again with fresh seeds.")  # fmt: skip
+@click.option("--fresh", type=click.IntRange(1, 100), default=5, show_default=True,
+              help="Fresh seeds for --confirm, `confirm` and `best`.")  # fmt: skip
 @click.option("--episodes", type=click.IntRange(1), default=20, show_default=True,
               help="Episodes per evaluation.")  # fmt: skip
 @click.option("--continue", "sweep_id", metavar="ID", help="Continue an interrupted sweep.")
@@ -82,12 +98,21 @@ def sweep(
         --param learning-rate=log:1e-4..1e-2 --param num-steps=64,128,256 --parallel 2
 
     Ctrl-C stops proposing; running trials continue, and --continue picks them up again.
-    `mosaic sweep list` shows the sweeps of this home.
+
+    \b
+    mosaic sweep list          the sweeps of this home
+    mosaic sweep show ID       trials, importance of parameters, confirmation
+    mosaic sweep confirm ID    the best trials again, with seeds the search has not seen
+    mosaic sweep best ID       train the best settings with five fresh seeds
+    mosaic sweep stop ID       start no more trials
     """
     if sweep_id:
         return _continue(ctx, algo, sweep_id, settings, as_json)
     if algo == "list":
         return _list_sweeps(as_json)
+    if algo in WORDS:
+        _need_optuna()
+        return about_sweep(algo, ctx.args, settings["top"] or TOP, settings["fresh"], as_json)
     if not algo:
         raise click.UsageError("name an algorithm, or a sweep with --continue ID")
     plan = _plan(ctx, algo, settings)
@@ -98,7 +123,7 @@ def sweep(
         return _show_proposals(plan, study.propose(plan), as_json)
     with TrainerClient.connect() as trainer:
         begun = runner.begin(trainer, plan)
-        return _drive(trainer, begun, as_json)
+        return _drive(trainer, begun, as_json, settings["top"], settings["fresh"])
 
 
 def _plan(ctx: click.Context, algo: str, settings: dict[str, Any]) -> SweepPlan:
@@ -108,6 +133,9 @@ def _plan(ctx: click.Context, algo: str, settings: dict[str, Any]) -> SweepPlan:
     both = sorted(flags.keys() & space.keys())
     if both:
         message = f"{both[0]} is both varied (--param) and fixed (--{both[0].replace('_', '-')})"
+        raise InvalidConfigError([Problem("", "CLI103", message)])
+    if settings["race"] and (settings["seeds"] < 2 or settings["pruner"] == "none"):
+        message = "--race needs --seeds of at least 2 and the median pruner: it drops seeds by it"
         raise InvalidConfigError([Problem("", "CLI103", message)])
     objective = read_objective(settings["objective"])
     config = fresh_config(algorithm, TrainOptions.of(settings), flags)
@@ -126,6 +154,7 @@ def _plan(ctx: click.Context, algo: str, settings: dict[str, Any]) -> SweepPlan:
         pruner=settings["pruner"],
         objective=objective,
         seeds=settings["seeds"],
+        race=settings["race"],
         maximise=not settings["minimize"],
         prune_after=settings["prune_after"],
         episodes=settings["episodes"],
@@ -140,25 +169,23 @@ def _continue(
     given = [
         parameter.opts[0]
         for parameter in ctx.command.params
-        if parameter.name not in ("sweep_id", "trials", "parallel", "as_json", "algo")
+        if parameter.name not in _CAN_CHANGE
         and ctx.get_parameter_source(str(parameter.name)) is click.core.ParameterSource.COMMANDLINE
     ]
     extra = [*([algo] if algo else []), *given, *ctx.args]
     if extra:
         raise click.UsageError(
-            f"--continue keeps the sweep as it was; only --trials and --parallel can change, "
-            f"not {extra[0]}"
+            f"--continue keeps the sweep as it was; only --trials and --parallel can change, and "
+            f"--confirm be added, not {extra[0]}"
         )
     _need_optuna()
     from mosaic.sweep.study import SweepStudy
 
     changes = {name: settings[name] for name in ("trials", "parallel") if settings[name]}
     with TrainerClient.connect() as trainer:
-        run = trainer.get(sweep_id)
-        # Any run of the sweep will do; its tag names the first one, which has the study.
-        marks = [tag.removeprefix(_TAG) for tag in run.tags if tag.startswith(_TAG)]
-        first = trainer.get(marks[0]) if marks else run
-        return _drive(trainer, SweepStudy.load(Path(first.run_dir), **changes), as_json)
+        run_dir = directory_of(trainer, sweep_id)
+        study = SweepStudy.load(run_dir, **changes)
+        return _drive(trainer, study, as_json, settings["top"], settings["fresh"])
 
 
 def _list_sweeps(as_json: bool) -> int:
@@ -211,8 +238,9 @@ def _need_optuna() -> None:
         ) from None
 
 
-def _drive(trainer: TrainerClient, study: "SweepStudy", as_json: bool) -> int:
+def _drive(trainer: TrainerClient, study: "SweepStudy", as_json: bool, top: int, fresh: int) -> int:
     from mosaic.sweep.runner import SweepRunner
+    from mosaic.sweep.searched import search_of
 
     def say(text: str) -> None:
         if not as_json:
@@ -223,6 +251,8 @@ def _drive(trainer: TrainerClient, study: "SweepStudy", as_json: bool) -> int:
     say(f"sweep {study.sweep_id}: {plan.trials} trials of {plan.subject}, {plan.objective}")
     try:
         SweepRunner(trainer, study, say).run()
+        if top and study.best():
+            confirm_study(trainer, study, say, top, fresh)
     except KeyboardInterrupt:
         say(f"\nstopped; running trials continue; continue the sweep: {again}")
         code = EXIT_INTERRUPTED
@@ -231,49 +261,11 @@ def _drive(trainer: TrainerClient, study: "SweepStudy", as_json: bool) -> int:
         code = exit_code(error)
     finally:
         # Read before the lock is released: another process may continue the sweep at once.
-        trials, best = study.trials(), study.best()
+        found = search_of(study.facts(), study.sweep_id)
         study.close()
     if as_json or not code:
-        _print_result(study.sweep_id, plan, trials, best, as_json)
-    return code or (0 if best else EXIT_FAILED)
-
-
-def _print_result(
-    sweep_id: str,
-    plan: SweepPlan,
-    trials: "list[TrialRecord]",
-    best: "TrialRecord | None",
-    as_json: bool,
-) -> None:
-    command = plan.train_command(best.params) if best else None
-    if as_json:
-        output.print_json(
-            {
-                "sweep_id": sweep_id,
-                "objective": str(plan.objective),
-                "maximise": plan.maximise,
-                "trials": [vars(trial) for trial in trials],
-                "best": vars(best) if best else None,
-                "command": command,
-            }
-        )
-        return
-    names = list(plan.space)
-    rows = [
-        [str(trial.number), trial.state, output.number(trial.value, 3)]
-        + [_cell(trial.params.get(name)) for name in names]
-        + [trial.runs[0] if trial.runs else "-"]
-        for trial in trials[:_SHOWN_TRIALS]
-    ]
-    output.print_table(("TRIAL", "STATE", "VALUE", *map(str.upper, names), "RUN"), rows)
-    if len(trials) > _SHOWN_TRIALS:
-        every = f"mosaic runs --text {_TAG}{sweep_id}"
-        print(f"the best {_SHOWN_TRIALS} of {len(trials)} trials; all of them: {every}")
-    if command:
-        output.say(f"train the best one again:\n{command}")
-    else:
-        reason = next((trial.reason for trial in trials if trial.reason), "no trial has ended")
-        output.say(f"no trial has a value: {reason}")
+        print_search(found, as_json)
+    return code or (0 if found.best else EXIT_FAILED)
 
 
 def _show_proposals(plan: SweepPlan, proposals: list[dict[str, Any]], as_json: bool) -> int:
@@ -281,15 +273,10 @@ def _show_proposals(plan: SweepPlan, proposals: list[dict[str, Any]], as_json: b
         output.print_json({"trials": plan.trials, "proposals": proposals})
         return 0
     rows = [
-        [str(at), *map(_cell, params.values())]
-        for at, params in enumerate(proposals[:_SHOWN_TRIALS])
+        [str(at), *map(cell, params.values())] for at, params in enumerate(proposals[:SHOWN_TRIALS])
     ]
     output.print_table(("TRIAL", *map(str.upper, plan.space)), rows)
     first = f"the first {len(rows)} of {plan.trials} trials of {plan.subject}"
     output.say(f"{first}; nothing was started")
     output.say(f"the first one alone:\n{plan.train_command(proposals[0])}")
     return 0
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

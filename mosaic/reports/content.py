@@ -21,6 +21,7 @@ class Figure:
         program: The drawing program's file name.
         svg: The picture.
         pdf: The same for a paper.
+        png: The same in dots, where the program draws no part of a page; empty otherwise.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Figure:
     program: str
     svg: bytes
     pdf: bytes
+    png: bytes = b""
 
     @property
     def redraw(self) -> str:

@@ -3,7 +3,6 @@
 import csv
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 
 from mosaic.reports.content import Figure
 from mosaic.statistics.comparison import Trained
@@ -52,11 +51,6 @@ def figures_of(prefix: str, found: Comparison, runs: Sequence[Trained]) -> list[
             )
         )  # fmt: skip
     return made
-
-
-def program_text() -> str:
-    """The program that draws the figures, which every report carries."""
-    return Path(__file__).with_name(PROGRAM).read_text(encoding="utf-8")
 
 
 def _figure(prefix: str, kind: str, title: str, rows: Rows, caption: str) -> Figure:

@@ -4,6 +4,7 @@ import shlex
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from mosaic import __version__
 from mosaic.client.comparing import read_runs
@@ -22,8 +23,9 @@ from mosaic.errors import (
 from mosaic.experiments.summary import MARKS
 from mosaic.records import RunRecord
 from mosaic.reports.content import Document, Report, RunFacts, Section, Table, Video, slug
-from mosaic.reports.figures import PROGRAM, figures_of, program_text
+from mosaic.reports.figures import figures_of
 from mosaic.reports.repeating import commands_again, compare_command
+from mosaic.reports.sweeps import sweep_section
 from mosaic.statistics import tables
 from mosaic.statistics.comparison import Question, compare
 from mosaic.statistics.results import Comparison
@@ -145,7 +147,7 @@ def gather(
         notes=notes,
         again=commands_again([(part.kind, part.name) for part in parts], runs, question),
         command=command,
-        programs={PROGRAM: program_text()},
+        programs=programs_of(sections),
     )
 
 
@@ -159,6 +161,13 @@ def _groups(sections: Sequence[Section]) -> dict[str, str]:
     return found
 
 
+def programs_of(sections: Sequence[Section]) -> dict[str, str]:
+    """The programs that drew the figures, by their file names."""
+    used = {figure.program for section in sections for figure in section.figures}
+    folder = Path(__file__).parent
+    return {name: (folder / name).read_text(encoding="utf-8") for name in sorted(used)}
+
+
 def _title(parts: Sequence[Part], records: Sequence[RunRecord]) -> str:
     names = list(dict.fromkeys(part.name for part in parts if part.name))
     if names:
@@ -167,6 +176,8 @@ def _title(parts: Sequence[Part], records: Sequence[RunRecord]) -> str:
 
 
 def _section(trainer: TrainerClient, part: Part, question: Question) -> Section:
+    if part.kind == "sweep":
+        return sweep_section(trainer, part.name)
     name = slug(f"{part.kind}-{part.name}" if part.name else part.kind)
     runs = read_runs(trainer, part.run_ids, question.metric)
     found = compare(runs, question)

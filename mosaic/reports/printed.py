@@ -9,6 +9,8 @@ from typing import Any, BinaryIO
 
 from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure as Page
+from matplotlib.figure import SubFigure
+from matplotlib.image import imread
 
 from mosaic.presenting import formatting
 from mosaic.reports import drawing
@@ -61,11 +63,19 @@ def pdf(report: Report, target: BinaryIO) -> None:
 
 @dataclass(frozen=True)
 class _Placed:
-    """A figure and the height that it gets on paper, in inches."""
+    """A figure and the height that it gets on paper, in inches, with title and caption."""
 
     figure: Figure
-    rows: list[dict[str, str]]
     height: float
+
+    def draw(self, part: SubFigure) -> None:
+        """Draw it on a part of a page."""
+        if self.figure.png:
+            axes = part.subplots()
+            axes.imshow(imread(io.BytesIO(self.figure.png)))
+            axes.axis("off")
+        else:
+            drawing.KINDS[self.figure.kind](part, _rows(self.figure))
 
 
 class _Sheet:
@@ -117,7 +127,7 @@ class _Sheet:
             )  # fmt: skip
             parts = grid[1:, 1]
             for at, one in enumerate(chosen):
-                drawing.KINDS[one.figure.kind](parts[2 * at], one.rows)
+                one.draw(parts[2 * at])
                 parts[2 * at].suptitle(one.figure.title, fontsize=10, fontweight="bold")
                 below = textwrap.fill(one.figure.caption, 105)
                 parts[2 * at + 1].text(0.0, 1.0, below, fontsize=8, verticalalignment="top")
@@ -148,16 +158,26 @@ def _by_page(figures: Iterable[Figure]) -> Iterator[list[_Placed]]:
     """The figures of each page, as many as fit."""
     chosen: list[_Placed] = []
     for figure in figures:
-        rows = list(csv.DictReader(io.StringIO(figure.data)))
-        width, height = drawing.size(figure.kind, rows)
+        width, height = _size(figure)
         # Title and caption need a place too.
         high = min(height * min(1.0, _WIDTH / width) + 0.3 + _CAPTION, _TOP - _MARGIN)
         if sum(one.height for one in chosen) + high > _TOP - _MARGIN:
             yield chosen
             chosen = []
-        chosen.append(_Placed(figure, rows, high))
+        chosen.append(_Placed(figure, high))
     if chosen:
         yield chosen
+
+
+def _size(figure: Figure) -> tuple[float, float]:
+    if not figure.png:
+        return drawing.size(figure.kind, _rows(figure))
+    high, wide = imread(io.BytesIO(figure.png)).shape[:2]
+    return _WIDTH, _WIDTH * high / wide
+
+
+def _rows(figure: Figure) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(figure.data)))
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -47,10 +47,15 @@ def commands_again(
         "mosaic status > /dev/null 2>&1 || mosaic up",
         'ids=""',
     ]
-    fresh = [run for run in runs if can_submit(run)]
+    fresh = [run for run in runs if can_submit(run) and not _is_trial(run)]
     lines += [f"ids=\"$ids $(mosaic submit '{config_name(run)}')\"" for run in fresh]
     lines.append('for id in $ids; do mosaic watch "$id" > /dev/null; done')
     for kind, name in parts:
+        if kind == "sweep":
+            lines.append(
+                f"# The trials of sweep {name} are not made again; see {CONFIGS}/ for each."
+            )
+            continue
         if kind == "evaluation":
             lines.append(_evaluate(name, runs))
         word = shlex.quote(f"{kind}={name}") if name else "$ids"
@@ -60,6 +65,11 @@ def commands_again(
         start = f"{run.run_id} continues run {run.parent_run_id}"
         lines.append(f"# Not made again by this program: {start}")
     return "\n".join(lines) + "\n"
+
+
+def _is_trial(run: RunFacts) -> bool:
+    # Without the study of their sweep they would be runs that belong to nothing.
+    return any(tag.startswith("sweep=") for tag in run.tags)
 
 
 def _evaluate(name: str, runs: Sequence[RunFacts]) -> str:

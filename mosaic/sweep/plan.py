@@ -15,8 +15,10 @@ from mosaic.sweep.space import Space, space_from_dict, space_to_dict
 SCHEMA_VERSION = 1
 SAMPLERS, PRUNERS = ("tpe", "random", "grid"), ("median", "none")
 _DONE = frozenset({Outcome.COMPLETED, Outcome.TIME_LIMIT, Outcome.BUDGET})
-# Two failures may be bad luck of the proposals; three in a row from the start are not.
+# Two failures may be bad luck of the proposals; three in a row are not.
 _HOPELESS_AFTER = 3
+# A trial that fails later than this got somewhere: its settings may be at fault, not the set-up.
+_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ class SweepPlan:
         parallel: How many at the same time.
         seeds: Runs with different seeds in each trial; their mean counts.
         maximise: Whether more is better.
+        race: Whether a trial's seeds are trained one after the other, and those of a trial that is
+            behind the others after some of them are left out.
         prune_after: Trials that must have ended before any is pruned.
         episodes: Of an evaluation, when that is the objective.
     """
@@ -44,6 +48,7 @@ class SweepPlan:
     pruner: str = "median"
     objective: Objective = field(default_factory=Objective)
     seeds: int = 1
+    race: bool = False
     maximise: bool = True
     prune_after: int = 5
     episodes: int = 20
@@ -154,8 +159,35 @@ def all_ended(records: Sequence[RunRecord]) -> bool:
     return all(record.ended for record in records)
 
 
-def hopeless(states: Sequence[str]) -> bool:
-    """Whether the first trials have all failed, so that the next ones would too."""
-    settled = [state for state in states if state not in ("running", "waiting")]
-    first = settled[:_HOPELESS_AFTER]
-    return len(first) == _HOPELESS_AFTER and set(first) == {"fail"}
+@dataclass(frozen=True)
+class Settled:
+    """How a trial ended, as far as the decision to continue goes.
+
+    Attributes:
+        state: `complete`, `pruned` or `fail`.
+        seconds: How long its runs trained; 0 if none began.
+        reason: Why it failed.
+    """
+
+    state: str
+    seconds: float = 0.0
+    reason: str = ""
+
+
+def hopeless(settled: Sequence[Settled]) -> str:
+    """Why no further trial should start; empty if one should.
+
+    Args:
+        settled: The trials that have ended, in the order in which they did.
+    """
+    first, last = settled[:_HOPELESS_AFTER], settled[-_HOPELESS_AFTER:]
+    if len(first) < _HOPELESS_AFTER:
+        return ""
+    if all(trial.state == "fail" for trial in first):
+        return f"the first {_HOPELESS_AFTER} trials failed: {last[-1].reason}"
+    if all(trial.state == "fail" and trial.seconds < _SECONDS for trial in last):
+        return (
+            f"the last {_HOPELESS_AFTER} trials died within {_SECONDS:.0f} seconds: "
+            f"{last[-1].reason}"
+        )
+    return ""

@@ -3,7 +3,7 @@
 import math
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
@@ -21,6 +21,7 @@ from mosaic.records import RunRecord
 from mosaic.runs.ids import new_run_id
 from mosaic.sweep.objective import RUNGS, Curve, joint_rungs, passed_rungs, rungs
 from mosaic.sweep.plan import SweepPlan, all_ended, hopeless, run_key, trouble
+from mosaic.sweep.reading import read_curve
 from mosaic.sweep.study import SweepStudy, propose, write_study
 
 # Longer than for a single run: a sweep that ends overnight costs more than two minutes of waiting.
@@ -86,6 +87,7 @@ class SweepRunner:
         Raises:
             DaemonNotRunningError: The daemon went away and did not come back.
         """
+        self._study.unhalt()
         while True:
             try:
                 self._until_done()
@@ -140,12 +142,24 @@ class SweepRunner:
         while (
             len(self._active) < self._plan.parallel
             and self._study.started() < self._plan.trials
-            and not hopeless(self._study.states())
+            and not self._halted()
         ):
             trial = self._study.ask()
             shown = ", ".join(f"{name}={_short(value)}" for name, value in trial.params.items())
             self._say(f"trial {trial.number}: {shown}")
             self._launch(trial)
+
+    def _halted(self) -> bool:
+        """Whether no more trials start: none can succeed, or a user asked for it."""
+        if self._study.halted:
+            return True
+        reason = hopeless(self._study.settled())
+        if self._study.halt_wanted:
+            reason = "stopped by a user"
+        if reason:
+            self._study.halt(reason)
+            self._say(f"no more trials: {reason}")
+        return bool(reason)
 
     def _launch(self, trial: Trial) -> None:
         try:
@@ -155,14 +169,23 @@ class SweepRunner:
 
     def _launched(self, trial: Trial) -> ActiveTrial:
         """The runs of a trial; those that were submitted before an interruption are found again."""
-        runs = []
-        for number in range(self._plan.seeds):
-            key = run_key(self._study.sweep_id, trial.number, number)
-            config = self._plan.run_config(self._study.sweep_id, trial.number, number, trial.params)
-            parent = "" if key == self._study.sweep_id else self._study.sweep_id
-            runs.append(self._submit(config, key, parent))
-        self._study.note_runs(trial, runs)
-        return ActiveTrial(trial, runs)
+        # In a race the seeds come one after the other.
+        count = self._plan.seeds
+        if self._plan.race:
+            count = max(1, len(self._study.runs_of(trial)))
+        active = ActiveTrial(trial, [])
+        for _ in range(count):
+            self._add_seed(active)
+        return active
+
+    def _add_seed(self, active: ActiveTrial) -> None:
+        """Train a trial's settings with its next seed."""
+        trial, number = active.trial, len(active.runs)
+        key = run_key(self._study.sweep_id, trial.number, number)
+        config = self._plan.run_config(self._study.sweep_id, trial.number, number, trial.params)
+        parent = "" if key == self._study.sweep_id else self._study.sweep_id
+        active.runs.append(self._submit(config, key, parent))
+        self._study.note_runs(trial, active.runs)
 
     def _submit(self, config: TrainRunConfig, key: str, parent: str) -> str:
         record = self._trainer.submit(config, idempotency_key=key, parent_run_id=parent)
@@ -188,9 +211,9 @@ class SweepRunner:
         return False
 
     def _judge(self, active: ActiveTrial, records: list[RunRecord]) -> bool:
-        """Every run has ended well: the value of the trial."""
+        """Every run has ended well: the value of the trial, unless more seeds follow."""
         if self._plan.objective.evaluates:
-            if not active.evaluations:
+            if len(active.evaluations) < len(active.runs):
                 return self._evaluate(active, records)
             played = [record.metrics.get(RETURN) for record in records]
             values = played[len(active.runs) :]
@@ -199,18 +222,39 @@ class SweepRunner:
             values = [objective.score(self._curve(run_id)) for run_id in active.runs]
         numbers = [value for value in values if value is not None and math.isfinite(value)]
         if len(numbers) < len(values):
-            self._fail(active.trial, self._why_no_value(active.runs[0]))
+            self._fail(active.trial, self._why_no_value(active.runs[0]), _lived(records))
             return True
         value = fmean(numbers)
+        if len(active.runs) < self._plan.seeds:
+            return self._next_seed(active, value)
         self._study.complete(active.trial, value)
         best = self._study.best()
         beside = f"; best so far {best.value:,.4g} (trial {best.number})" if best else ""
         self._say(f"trial {active.trial.number}: {value:,.4g}{beside}")
         return True
 
+    def _next_seed(self, active: ActiveTrial, value: float) -> bool:
+        """In a race: train another seed, unless the mean so far is behind the others'.
+
+        Returns:
+            Whether the trial has ended.
+        """
+        done = len(active.runs)
+        # After the rungs of the first seed; each seed is compared with as many seeds of others.
+        if self._study.should_prune(active.trial, {done * RUNGS: value}) is not None:
+            reason = f"behind the median of the others after {done} of {self._plan.seeds} seeds"
+            self._study.note_stopping(active.trial, "pruned", reason)
+            self._study.prune(active.trial)
+            self._say(f"trial {active.trial.number}: pruned, {reason}")
+            return True
+        self._add_seed(active)
+        return False
+
     def _evaluate(self, active: ActiveTrial, records: list[RunRecord]) -> bool:
         try:
-            for number, record in enumerate(records):
+            for number, record in enumerate(records[: len(active.runs)]):
+                if number < len(active.evaluations):
+                    continue
                 config = build.evaluate(record, episodes=self._plan.episodes, tags=record.tags)
                 key = run_key(self._study.sweep_id, active.trial.number, number, evaluation=True)
                 active.evaluations.append(self._submit(config, key, record.run_id))
@@ -220,6 +264,8 @@ class SweepRunner:
         return False
 
     def _maybe_prune(self, active: ActiveTrial, records: list[RunRecord]) -> None:
+        if len(active.runs) > 1 and self._plan.race:
+            return  # the other trials' rungs are of their first seed
         reached = min(passed_rungs(record.progress) for record in records)
         if reached <= active.seen_rung:
             return
@@ -253,29 +299,33 @@ class SweepRunner:
             self._study.prune(active.trial)
             self._say(f"trial {active.trial.number}: pruned, {reason}")
         else:
-            self._fail(active.trial, reason)
+            self._fail(active.trial, reason, _lived(records))
         return True
 
-    def _fail(self, trial: Trial, reason: str) -> None:
-        self._study.fail(trial, reason)
+    def _fail(self, trial: Trial, reason: str, lived_s: float = 0.0) -> None:
+        self._study.fail(trial, reason, lived_s)
         self._say(f"trial {trial.number}: failed, {reason}")
 
     # ------------------------------------------------------------ reading
 
     def _curve(self, run_id: str) -> Curve:
-        steps: list[int] = []
-        values: list[float] = []
-        tag = self._plan.objective.curve_tag
-        for batch in self._trainer.metrics(run_id, tags=[tag]):
-            steps += batch.steps
-            values += batch.values
-        return Curve(steps, values)
+        return read_curve(self._trainer, run_id, self._plan.objective.curve_tag)
 
     def _why_no_value(self, run_id: str) -> str:
         tag = self._plan.objective.tag
         written = sorted({batch.tag for batch in self._trainer.metrics(run_id, max_points=2)})
         hint = did_you_mean(tag, written)
         return f"run {run_id} has no finite {tag}{hint}; it wrote {', '.join(written) or 'nothing'}"
+
+
+def _lived(records: Sequence[RunRecord]) -> float:
+    """How long the longest of these runs trained, in seconds."""
+    spans = [
+        record.finished_at - record.started_at
+        for record in records
+        if record.finished_at and record.started_at
+    ]
+    return max(spans, default=0.0)
 
 
 def _short(value: Any) -> str:

@@ -18,16 +18,20 @@ from optuna.distributions import (
     CategoricalDistribution,
     FloatDistribution,
     IntDistribution,
+    distribution_to_json,
 )
 from optuna.exceptions import ExperimentalWarning
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from mosaic.errors import RunNotFoundError, SweepBusyError
-from mosaic.sweep.plan import SweepPlan
+from mosaic.sweep.plan import Settled, SweepPlan
 from mosaic.sweep.space import Choices, Dimension, grid
 
 FILE_NAME = "optuna.db"
 _PLAN, _RUNS, _REASON, _STOPPING = "mosaic_sweep", "runs", "reason", "stopping"
+# How long the runs of a failed trial lived; why the whole sweep starts no more trials.
+_LIVED, _HALTED, _HALT = "lived_s", "halted", "halt_wanted"
+_CONFIRMED = "confirmed"
 # Made before there are results, and shown by the dry run.
 _FIRST_PROPOSALS = 5
 # Below a fifth of the way every agent still looks alike. The first rung that may prune.
@@ -46,6 +50,46 @@ class TrialRecord:
     params: dict[str, Any]
     runs: list[str] = field(default_factory=list)
     reason: str = ""
+
+
+@dataclass(frozen=True)
+class StudyFacts:
+    """Everything that a study holds, as plain data.
+
+    Attributes:
+        trials: Those that have begun, best first, those without a value last.
+        halted: Why no more trials start; empty while they do.
+        confirmed: The confirmation of the best trials, as it was kept.
+        distributions: What each parameter is chosen from, as Optuna writes it.
+    """
+
+    plan: SweepPlan
+    trials: list[TrialRecord]
+    halted: str
+    confirmed: object
+    distributions: dict[str, str]
+
+
+def facts_of(study: optuna.Study) -> StudyFacts:
+    """What a study holds now.
+
+    Raises:
+        KeyError: It is not the study of a sweep.
+        ValueError: It was written by a newer MOSAIC.
+    """
+    plan = SweepPlan.from_dict(study.user_attrs[_PLAN])
+    sign = -1 if plan.maximise else 1
+    frozen = study.get_trials(deepcopy=False)
+    begun = [_record(trial) for trial in frozen if trial.state != TrialState.WAITING]
+    return StudyFacts(
+        plan=plan,
+        trials=sorted(begun, key=lambda trial: _order(trial, sign)),
+        halted=str(study.user_attrs.get(_HALTED, "")),
+        confirmed=study.user_attrs.get(_CONFIRMED),
+        distributions={
+            name: distribution_to_json(kind) for name, kind in _distributions(plan).items()
+        },
+    )
 
 
 def propose(plan: SweepPlan) -> list[dict[str, Any]]:
@@ -115,6 +159,10 @@ class SweepStudy:
                 study.enqueue_trial(point)
         return loaded
 
+    def runs_of(self, trial: Trial) -> list[str]:
+        """The runs that a trial consists of so far."""
+        return list(trial.user_attrs.get(_RUNS, ()))
+
     def close(self) -> None:
         """Let another process drive it."""
         self._study._storage.remove_session()
@@ -144,18 +192,51 @@ class SweepStudy:
 
     def trials(self) -> list[TrialRecord]:
         """Every trial that has begun, best first, those without a value last."""
-        sign = -1 if self.plan.maximise else 1
-        begun = [trial for trial in self._frozen() if trial.state != TrialState.WAITING]
-        records = [_record(trial) for trial in begun]
-        return sorted(records, key=lambda trial: _order(trial, sign))
+        return self.facts().trials
+
+    def facts(self) -> StudyFacts:
+        """Everything that it holds now."""
+        return facts_of(self._study)
+
+    def note_confirmed(self, confirmed: object) -> None:
+        """Keep what fresh seeds said about the best trials."""
+        self._study.set_user_attr(_CONFIRMED, confirmed)
 
     def best(self) -> TrialRecord | None:
         """The best of the complete trials."""
         return next((trial for trial in self.trials() if trial.state == "complete"), None)
 
-    def states(self) -> list[str]:
-        """The states of all trials in the order in which they began."""
-        return [trial.state.name.lower() for trial in self._frozen()]
+    def settled(self) -> list[Settled]:
+        """The trials that have ended, in the order in which they did."""
+        ended = [trial for trial in self._frozen() if trial.datetime_complete is not None]
+        ended.sort(key=lambda trial: (trial.datetime_complete, trial.number))
+        return [
+            Settled(
+                trial.state.name.lower(),
+                float(trial.user_attrs.get(_LIVED, 0.0)),
+                str(trial.user_attrs.get(_REASON, "")),
+            )
+            for trial in ended
+        ]
+
+    def unhalt(self) -> None:
+        """Start trials again: who drives a sweep wants it to continue."""
+        for mark in (_HALTED, _HALT):
+            self._study.set_user_attr(mark, "")
+
+    def halt(self, reason: str) -> None:
+        """Write down why no more trials start, for everyone who looks at the study."""
+        self._study.set_user_attr(_HALTED, reason)
+
+    @property
+    def halted(self) -> str:
+        """Why no more trials start; empty while they do."""
+        return str(self._study.user_attrs.get(_HALTED, ""))
+
+    @property
+    def halt_wanted(self) -> bool:
+        """Whether a user has asked, from anywhere, that no more trials start."""
+        return bool(self._study.user_attrs.get(_HALT))
 
     def note_runs(self, trial: Trial, runs: list[str]) -> None:
         """Write down which runs a trial consists of."""
@@ -193,9 +274,10 @@ class SweepStudy:
         """A trial was pruned."""
         self._study.tell(trial, state=TrialState.PRUNED)
 
-    def fail(self, trial: Trial, reason: str) -> None:
-        """A trial has no value, for this reason."""
+    def fail(self, trial: Trial, reason: str, lived_s: float = 0.0) -> None:
+        """A trial has no value, for this reason, after its runs lived so long."""
         trial.set_user_attr(_REASON, reason)
+        trial.set_user_attr(_LIVED, lived_s)
         self._study.tell(trial, state=TrialState.FAIL)
 
     def _frozen(self) -> list[FrozenTrial]:
@@ -206,6 +288,13 @@ class SweepStudy:
         for trial in self.running():
             if set(trial.params) != set(self.plan.space):
                 self.fail(trial, "interrupted while it was being proposed")
+
+
+def ask_to_halt(run_dir: Path) -> None:
+    """Let whichever process drives the sweep in this directory start no more trials."""
+    study = optuna.load_study(study_name=run_dir.name, storage=_address(run_dir))
+    study.set_user_attr(_HALT, "yes")
+    study._storage.remove_session()
 
 
 def _record(trial: FrozenTrial) -> TrialRecord:

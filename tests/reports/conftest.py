@@ -4,8 +4,8 @@ import pytest
 from sweep.conftest import python_path as python_path
 
 from mosaic.reports.content import Report, RunFacts, Section
-from mosaic.reports.figures import PROGRAM, figures_of, program_text
-from mosaic.reports.gathering import compared_tables
+from mosaic.reports.figures import figures_of
+from mosaic.reports.gathering import compared_tables, programs_of
 from mosaic.reports.repeating import commands_again
 from mosaic.statistics import tables
 from mosaic.statistics.comparison import Question, Trained, compare
@@ -75,5 +75,5 @@ def report() -> Report:
         runs=facts,
         notes=HOSTILE,
         again=commands_again([("experiment", "study")], facts, question),
-        programs={PROGRAM: program_text()},
+        programs=programs_of([section]),
     )

@@ -17,7 +17,7 @@ from mosaic.sweep.objective import (
     read_objective,
     rungs,
 )
-from mosaic.sweep.plan import SweepPlan, hopeless, run_key, trouble
+from mosaic.sweep.plan import Settled, SweepPlan, hopeless, run_key, trouble
 from mosaic.sweep.space import Choices, Range, grid, read_space, space_from_dict, space_to_dict
 from mosaic.sweep.study import SweepStudy, propose, write_study
 
@@ -217,6 +217,11 @@ def test_a_trial_with_a_broken_run_does_not_count() -> None:
 
 def test_three_failures_at_the_beginning_are_enough() -> None:
     """A sweep whose first trials all fail stops; a failure later on does not stop it."""
-    assert hopeless(["fail", "fail", "fail", "waiting"])
-    assert not hopeless(["fail", "fail", "running"])
-    assert not hopeless(["complete", "fail", "fail", "fail"])
+    quick, slow = Settled("fail", 2.0, "no such file"), Settled("fail", 900.0, "diverged")
+    assert hopeless([slow, slow, quick]) == "the first 3 trials failed: no such file"
+    assert not hopeless([quick, quick])
+    # Trials that train for long before they fail have bad settings; others may be better.
+    good = Settled("complete")
+    assert not hopeless([good, slow, slow, slow])
+    assert not hopeless([good, quick, slow, quick])
+    assert "died within 30 seconds: no such file" in hopeless([good, quick, quick, quick])

@@ -1,0 +1,106 @@
+"""The figures of a sweep, drawn by Optuna in a process of their own.
+
+Optuna draws through matplotlib's global state and changes its style. In a process of their own they
+disturb neither the window nor the other figures of a report.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from mosaic.errors import MosaicError
+from mosaic.reports.content import Figure
+from mosaic.reports.figures import as_csv
+from mosaic.sweep.searched import Search
+
+PROGRAM = "study_drawing.py"
+_FILE = Path(__file__).with_name(PROGRAM)
+# Seldom more than ten seconds; a machine with much to do may need many times that.
+_LIMIT_S = 300.0
+_FIGURES = {
+    "history": ("Values of the trials", "Each dot is a trial; the line is the best so far."),
+    "importances": (
+        "Importance of the parameters",
+        "How much of the value's variation each parameter explains (fANOVA), completed trials "
+        "only. With few trials this is a hint, not a result.",
+    ),
+    "slices": ("One parameter at a time", "The value of each trial over each of its settings."),
+    "parallel": ("All parameters together", "Each line is a trial; darker is better."),
+    "contour": (
+        "The two most important parameters",
+        "The value between the trials is interpolated; dots are trials.",
+    ),
+}
+
+
+def draw_study(search: Search) -> tuple[Figure, ...]:
+    """Every figure that a sweep has enough completed trials for.
+
+    Raises:
+        MosaicError: Optuna or scikit-learn is missing, or could not draw.
+    """
+    if not search.complete:
+        return ()
+    with tempfile.TemporaryDirectory(prefix="mosaic-figures-") as folder:
+        place = Path(folder)
+        data = _draw(search, "all", place, place)
+        figures = [_figure(search, kind, data, place) for kind in _FIGURES]
+    return tuple(one for one in figures if one is not None)
+
+
+def importance_of(search: Search) -> dict[str, float]:
+    """How much of the value's variation each parameter explains (fANOVA), largest first.
+
+    Returns:
+        Nothing with too few completed trials.
+
+    Raises:
+        MosaicError: Optuna or scikit-learn is missing.
+    """
+    if not search.complete:
+        return {}
+    with tempfile.TemporaryDirectory(prefix="mosaic-importance-") as folder:
+        target = Path(folder) / "importance.json"
+        _draw(search, "importance", Path(folder), target)
+        found: dict[str, float] = json.loads(target.read_text())
+    return found
+
+
+def _draw(search: Search, what: str, place: Path, target: Path) -> str:
+    """Let the program do something with the trials; the data that it read."""
+    data = as_csv(search.rows())
+    trials = place / "trials.csv"
+    trials.write_text(data, encoding="utf-8")
+    done = subprocess.run(
+        # `-P`: modules beside the program are not for it.
+        [sys.executable, "-P", str(_FILE), what, str(trials), str(target)],
+        capture_output=True,
+        text=True,
+        timeout=_LIMIT_S,
+        check=False,
+    )
+    if done.returncode:
+        raise MosaicError(
+            f"the sweep could not be drawn: {(done.stderr.splitlines() or ['no reason'])[-1]}; "
+            "if a package is missing, run: pip install -r requirements/extras/optuna.txt"
+        )
+    return data
+
+
+def _figure(search: Search, kind: str, data: str, place: Path) -> Figure | None:
+    if not (place / f"{kind}.svg").exists():
+        return None
+    title, caption = _FIGURES[kind]
+    return Figure(
+        name=f"sweep-{search.sweep_id}-{kind}",
+        kind=kind,
+        title=title,
+        caption=caption,
+        data=data,
+        program=PROGRAM,
+        svg=(place / f"{kind}.svg").read_bytes(),
+        pdf=(place / f"{kind}.pdf").read_bytes(),
+        png=(place / f"{kind}.png").read_bytes(),
+    )

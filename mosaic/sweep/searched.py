@@ -1,0 +1,161 @@
+"""What a sweep has found so far, read from its study without disturbing who drives it."""
+
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import optuna
+
+from mosaic.client import TrainerClient
+from mosaic.errors import RunFileError, RunNotFoundError
+from mosaic.statistics.intervals import Interval
+from mosaic.sweep.plan import SweepPlan
+from mosaic.sweep.study import FILE_NAME, StudyFacts, TrialRecord, facts_of
+
+TAG = "sweep="
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """One of the best trials, trained again with seeds that the search has not seen.
+
+    Attributes:
+        trial: Its number.
+        searched: The value that the search found.
+        scores: The values with fresh seeds.
+        mean: Their mean.
+        interval: 95 % bootstrap interval of the mean; None with fewer than three seeds.
+    """
+
+    trial: int
+    searched: float
+    scores: tuple[float, ...]
+    mean: float
+    interval: Interval | None
+
+    def optimism(self, maximise: bool) -> float:
+        """By how much the search promised too much: the winner's curse, as far as it is known."""
+        return self.searched - self.mean if maximise else self.mean - self.searched
+
+
+@dataclass(frozen=True)
+class Search:
+    """A sweep as others see it.
+
+    Attributes:
+        trials: Every trial that has begun, best first.
+        halted: Why no more trials start; empty while they do.
+        confirmed: The best trials with fresh seeds, the best of them first; empty before that.
+        distributions: What each parameter was chosen from, as Optuna writes it.
+    """
+
+    sweep_id: str
+    plan: SweepPlan
+    trials: tuple[TrialRecord, ...]
+    halted: str = ""
+    confirmed: tuple[Confirmed, ...] = ()
+    distributions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> list[TrialRecord]:
+        """The trials that count, best first."""
+        return [trial for trial in self.trials if trial.state == "complete"]
+
+    @property
+    def best(self) -> TrialRecord | None:
+        """The best trial: the confirmed winner if the best ones were confirmed."""
+        if self.confirmed:
+            number = self.confirmed[0].trial
+            return next(trial for trial in self.trials if trial.number == number)
+        return next(iter(self.complete), None)
+
+    def rows(self) -> list[dict[str, object]]:
+        """The trials as rows of a table, with everything that draws them again."""
+        direction = "maximize" if self.plan.maximise else "minimize"
+        return [
+            {
+                "number": trial.number,
+                "state": trial.state,
+                "value": "" if trial.value is None else trial.value,
+                "direction": direction,
+                **{f"param {name}": json.dumps(trial.params.get(name)) for name in self.plan.space},
+                **{f"distribution {name}": text for name, text in self.distributions.items()},
+            }
+            for trial in sorted(self.trials, key=lambda trial: trial.number)
+        ]
+
+
+def sweep_id_of(trainer: TrainerClient, word: str) -> str:
+    """The id of the sweep that a word names: its own id, any of its runs, or `last`.
+
+    Raises:
+        RunNotFoundError: The run belongs to no sweep.
+    """
+    run = trainer.get(word)
+    marks = [tag.removeprefix(TAG) for tag in run.tags if tag.startswith(TAG)]
+    if not marks:
+        raise RunNotFoundError(
+            f"run {run.run_id} belongs to no sweep; `mosaic sweep list` lists the sweeps"
+        )
+    return marks[0]
+
+
+def read_search(trainer: TrainerClient, word: str) -> Search:
+    """What a sweep has found, wherever its daemon runs.
+
+    Raises:
+        RunNotFoundError: There is no such sweep, or its study cannot be read.
+    """
+    sweep_id = sweep_id_of(trainer, word)
+    with tempfile.TemporaryDirectory(prefix="mosaic-study-") as folder:
+        copy = Path(folder) / FILE_NAME
+        try:
+            trainer.download(sweep_id, FILE_NAME, copy)
+        except RunFileError as error:
+            raise RunNotFoundError(f"the study of {sweep_id} is not there: {error}") from None
+        return read_file(copy, sweep_id)
+
+
+def read_file(path: Path, sweep_id: str) -> Search:
+    """What the study in a file has found.
+
+    Raises:
+        RunNotFoundError: It cannot be read.
+    """
+    try:
+        study = optuna.load_study(study_name=sweep_id, storage=f"sqlite:///{path}")
+        found = search_of(facts_of(study), sweep_id)
+    except (KeyError, TypeError, ValueError, optuna.exceptions.OptunaError) as error:
+        raise RunNotFoundError(f"the study of {sweep_id} cannot be read: {error}") from None
+    # Optuna has no public way to close its file.
+    study._storage.remove_session()
+    return found
+
+
+def search_of(facts: StudyFacts, sweep_id: str) -> Search:
+    """What these facts of a study amount to."""
+    return Search(
+        sweep_id=sweep_id,
+        plan=facts.plan,
+        trials=tuple(facts.trials),
+        halted=facts.halted,
+        confirmed=tuple(read_confirmed(facts.confirmed)),
+        distributions=facts.distributions,
+    )
+
+
+def read_confirmed(document: object) -> list[Confirmed]:
+    """The confirmation as a study keeps it."""
+    rows = document if isinstance(document, list) else []
+    return [
+        Confirmed(
+            trial=row["trial"],
+            searched=row["searched"],
+            scores=tuple(row["scores"]),
+            mean=row["mean"],
+            interval=Interval(*row["interval"]) if row["interval"] else None,
+        )
+        for row in rows
+    ]
