@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 # With PySide6 the process has been seen to die in the embedded browser.
 os.environ["QT_API"] = "pyqt6"
@@ -29,8 +28,8 @@ from gym_gui.resources.theming import ThemeManager
 from gym_gui.services import Selection, Services
 from gym_gui.widgets.chart_clock import ChartClock
 from mosaic.config.paths import Home
-from mosaic.connect.invitation import Invitation
-from mosaic.errors import SecretError
+from mosaic.connect.elsewhere import Elsewhere, find_way
+from mosaic.errors import InvalidArgumentError, SecretError
 
 _SIGNAL_CHECK_MS = 200
 
@@ -53,11 +52,11 @@ def make_application() -> QApplication:
 
 
 def make_services(
-    home: Home, start_daemon: bool = True, invitation: Invitation | None = None
+    home: Home, start_daemon: bool = True, elsewhere: Elsewhere | None = None
 ) -> Services:
     """Everything the window leans on."""
     settings, notice = load_window_settings(home)
-    link = DaemonLink(home, start_daemon, invitation)
+    link = DaemonLink(home, start_daemon, elsewhere)
     streams = StreamKeeper()
     notices = Notices()
     store = RunStore()
@@ -82,10 +81,10 @@ def make_services(
 
 
 def open_window(
-    home: Home, start_daemon: bool = True, invitation: Invitation | None = None
+    home: Home, start_daemon: bool = True, elsewhere: Elsewhere | None = None
 ) -> MainWindow:
     """A window on the daemon of a home, which is started when none runs, or on an invited one."""
-    window = MainWindow(make_services(home, start_daemon, invitation))
+    window = MainWindow(make_services(home, start_daemon, elsewhere))
     window.show()
     # After the window is there: connecting may start a daemon, and people should see that.
     window.services.link.open()
@@ -103,18 +102,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument(
         "--connect",
-        metavar="FILE",
-        type=Path,
-        help="connect with an invitation (made by: mosaic invite FILE) to a daemon whose home "
-        "this user or this machine cannot read",
+        metavar="WHERE",
+        help="use a daemon whose home this user or this machine cannot read: "
+        "ssh://USER@HOST[:PORT][/HOME], or an invitation (made by: mosaic invite FILE)",
     )
     options = parser.parse_args(arguments)
     try:
-        invitation = Invitation.load(options.connect) if options.connect else None
-    except SecretError as error:
+        elsewhere = find_way(options.connect) if options.connect else None
+    except (SecretError, InvalidArgumentError) as error:
         parser.error(str(error))
     application = make_application()
-    window = open_window(Home.locate(options.home), not options.no_daemon, invitation)
+    window = open_window(Home.locate(options.home), not options.no_daemon, elsewhere)
     signal.signal(signal.SIGINT, lambda *_: window.close())
     signal.signal(signal.SIGTERM, lambda *_: window.close())
     # Python sees a signal only when it runs; Qt's loop alone would never let it.

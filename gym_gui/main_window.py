@@ -53,7 +53,8 @@ class MainWindow(QMainWindow):
     def __init__(self, services: Services) -> None:
         super().__init__()
         self.services = services
-        self.setWindowTitle("MOSAIC")
+        title = services.link.title
+        self.setWindowTitle(f"MOSAIC on {title}" if title else "MOSAIC")
         self.setAcceptDrops(True)
         self.resize(1500, 920)
         self._closed = False
@@ -189,12 +190,14 @@ class MainWindow(QMainWindow):
 
     def _on_state(self, state: LinkState) -> None:
         if state.name == LOST:
+            link = self.services.link
+            what = f"Not connected to {link.title}" if link.title else "No trainer daemon"
             self.banner.say(
                 "danger",
-                f"No trainer daemon: {state.text}. Running runs continue without it; "
+                f"{what}: {state.text}. Running runs continue without it; "
                 "this window reconnects by itself.",
-                "Start the daemon",
-                self.services.link.start_daemon,
+                "Connect now" if link.title else "Start the daemon",
+                link.start_daemon,
             )
         elif state.name == SLOW:
             self.banner.say("warning", f"{state.text}. Nothing you typed is lost.")

@@ -68,6 +68,10 @@ class InvalidArgumentError(MosaicError):
     """A request has a value that is not allowed, such as a bad regular expression."""
 
 
+class FilterError(MosaicError):
+    """A filter of runs cannot be understood; the text says which part."""
+
+
 class AmbiguousRunError(MosaicError):
     """A prefix fits several runs."""
 
@@ -90,6 +94,18 @@ class DaemonRunningError(MosaicError):
 
 class DaemonNotRunningError(MosaicError):
     """No daemon serves this home."""
+
+
+class UnreachableError(MosaicError):
+    """A machine cannot be reached by ssh, or MOSAIC cannot be found there; the text says why.
+
+    Attributes:
+        final: Trying again changes nothing until a person has done something.
+    """
+
+    def __init__(self, reason: str, final: bool = False) -> None:
+        super().__init__(reason)
+        self.final = final
 
 
 class NotOurDaemonError(MosaicError):

@@ -11,7 +11,7 @@ case "${1:-}" in
         libgbm1" ;;
     extras) packages="libegl1 libgl1 libosmesa6 libqt5core5a libqt5gui5" ;;
     web) packages="npm" ;;
-    test) packages="xvfb xauth git procps" ;;
+    test) packages="xvfb xauth git procps openssh-client openssh-server" ;;
     browser) packages="chromium" ;;
     *) echo "usage: $0 venv|gui|web|extras|test|browser" >&2; exit 2 ;;
 esac

@@ -15,7 +15,7 @@ from qtpy.QtCore import QObject, QTimer, Signal
 from gym_gui.background.calls import Call, Calls, Failed, connect_queued
 from mosaic.client import TrainerClient
 from mosaic.config.paths import Home
-from mosaic.connect.invitation import Invitation
+from mosaic.connect.elsewhere import Elsewhere
 from mosaic.errors import DaemonNotRunningError, MosaicError
 from mosaic.presenting import formatting
 from mosaic.records import ChangesMissed, RunChange
@@ -59,9 +59,9 @@ class DaemonLink(QObject):
     """Connects to the daemon of a home and tells the window what happens there.
 
     Args:
-        home: The daemon's home; with an invitation only the window's own files are in it.
+        home: The daemon's home; of a daemon elsewhere, only the window's own files are in it.
         start: Start a daemon when none runs.
-        invitation: How to reach a daemon whose home this window cannot read.
+        elsewhere: How to reach a daemon whose home this window cannot read; released on closing.
         parent: Qt's parent.
 
     Signals:
@@ -81,15 +81,15 @@ class DaemonLink(QObject):
         self,
         home: Home,
         start: bool = True,
-        invitation: Invitation | None = None,
+        elsewhere: Elsewhere | None = None,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self.home = home
-        self._invitation = invitation
+        self._elsewhere = elsewhere
         self.calls = Calls(self)
         self.state = LinkState(CONNECTING, "Connecting to the trainer daemon …")
-        self._start_daemon = start and invitation is None
+        self._start_daemon = start
         self._client: TrainerClient | None = None
         self._clients: set[TrainerClient] = set()
         self._lock = threading.Lock()
@@ -112,7 +112,12 @@ class DaemonLink(QObject):
     @property
     def local(self) -> bool:
         """Whether the daemon runs on this machine, for this user: its memory can be shared."""
-        return self._invitation is None
+        return self._elsewhere is None
+
+    @property
+    def title(self) -> str:
+        """Who is at the other end, if that is not this home's daemon."""
+        return self._elsewhere.title if self._elsewhere is not None else ""
 
     def open(self) -> None:
         """Begin connecting."""
@@ -130,14 +135,17 @@ class DaemonLink(QObject):
         # Closing its channel is the only way to end a stream that blocks in another thread.
         for client in clients:
             client.close()
+        # Before the threads are waited for: one of them may be waiting for ssh.
+        if self._elsewhere is not None:
+            self._elsewhere.release()
         for thread in self._threads:
             if thread.is_alive():
                 thread.join(10)
         self.calls.close()
 
     def start_daemon(self) -> None:
-        """Start a daemon at the next attempt, which is now; one elsewhere can only be awaited."""
-        self._start_daemon = self.local
+        """Start a daemon at the next attempt, which is now."""
+        self._start_daemon = True
         self._wake.set()
 
     def ask(
@@ -166,6 +174,14 @@ class DaemonLink(QObject):
         if late:
             client.close()
         return client
+
+    def local_socket(self, path: str) -> str:
+        """A socket of this machine that leads to a run's socket; not on the GUI thread.
+
+        Raises:
+            UnreachableError: The connection is lost.
+        """
+        return path if self._elsewhere is None else self._elsewhere.local_socket(path)
 
     def release(self, client: TrainerClient) -> None:
         """Close a connection made by `new_client`."""
@@ -209,8 +225,10 @@ class DaemonLink(QObject):
         return client
 
     def _new_connection(self, start: bool) -> TrainerClient:
-        if self._invitation is not None:
-            return TrainerClient.accept(self._invitation, self.home)
+        if self._elsewhere is not None:
+            if start:
+                self._elsewhere.reach(start=True)
+            return TrainerClient.accept(self._elsewhere, self.home)
         return TrainerClient.connect(self.home, start=start)
 
     def _drop(self, client: TrainerClient | None) -> None:

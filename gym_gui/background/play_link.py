@@ -3,7 +3,7 @@
 import base64
 import binascii
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from qtpy.QtCore import QObject, QTimer, Signal
 from qtpy.QtGui import QImage
@@ -11,6 +11,7 @@ from qtpy.QtNetwork import QLocalSocket
 
 from gym_gui.background.calls import Call
 from gym_gui.background.daemon_link import DaemonLink
+from mosaic.client import TrainerClient
 
 _ADDRESS_FILE = "play.json"
 # The game is waited for; each look is one small call.
@@ -84,15 +85,17 @@ class PlayLink(QObject):
         """The worker names its socket in a small file as soon as it can be played."""
         if self._asking is None:
             self._asking = self._link.ask(
-                lambda client: client.read_file(self._run_id, _ADDRESS_FILE).document(),
-                self._connect,
-                lambda _error: self._connect({}),
+                self._find_socket, self._connect, lambda _error: self._connect("")
             )
 
-    def _connect(self, address: Mapping[str, object]) -> None:
+    def _find_socket(self, client: TrainerClient) -> str:
+        """The path of the game's socket on this machine; empty as long as there is none."""
+        path = client.read_file(self._run_id, _ADDRESS_FILE).document().get("socket")
+        return self._link.local_socket(path) if isinstance(path, str) else ""
+
+    def _connect(self, path: str) -> None:
         self._asking = None
-        path = address.get("socket")
-        if isinstance(path, str) and self._timer.isActive():
+        if path and self._timer.isActive():
             self._timer.stop()
             self._socket.connectToServer(path)
 

@@ -211,7 +211,7 @@ class Dialogs:
     def show_about(self) -> None:
         """The version, and where everything is."""
         link = self._services.link
-        where = str(link.home.root) if link.local else "a daemon elsewhere"
+        where = str(link.home.root) if link.local else f"the home of {link.title}"
         box = QMessageBox(
             QMessageBox.Icon.Information,
             "About MOSAIC",

@@ -95,7 +95,9 @@ class StatusLine(QStatusBar):
 
     def _on_pulse(self, pulse: Pulse) -> None:
         health, machine = pulse.health, pulse.resources
-        self.daemon.setText(f"Daemon {pulse.latency_ms:.0f} ms")
+        # Which machine this is has to be seen at a glance: what is cancelled is cancelled there.
+        who = self._services.link.title or "Daemon"
+        self.daemon.setText(f"{who} {pulse.latency_ms:.0f} ms")
         uptime = formatting.duration(health.uptime_s)
         self.daemon.setToolTip(f"pid {health.pid}, up {uptime}, version {health.version}")
         self._bars["CPU"].show_share(

@@ -7,6 +7,7 @@ import click
 from mosaic.cli import output
 from mosaic.cli.options import json_option
 from mosaic.config.paths import Home
+from mosaic.connect.elsewhere import named_elsewhere
 from mosaic.connect.endpoint import find_endpoint
 from mosaic.connect.starting import start_daemon
 from mosaic.errors import DaemonNotRunningError, DaemonRunningError, MosaicError
@@ -97,12 +98,13 @@ def status(as_json: bool) -> int:
     """Show the daemon, its slots and the number of runs."""
     from mosaic.client import TrainerClient
 
-    home = Home.locate()
+    # A daemon elsewhere is named as it was named: its folder says nothing on this machine.
+    home = named_elsewhere() or str(Home.locate().root)
     try:
-        trainer = TrainerClient.connect(home)
+        trainer = TrainerClient.connect()
     except DaemonNotRunningError:
         if as_json:
-            output.print_json({"running": False, "home": str(home.root)})
+            output.print_json({"running": False, "home": home})
             return 3
         raise
     with trainer:
@@ -111,7 +113,7 @@ def status(as_json: bool) -> int:
         latency_ms = (time.monotonic() - began) * 1000
         resources = trainer.resources()
     if as_json:
-        facts = {"running": True, "home": str(home.root), **health.to_dict()}
+        facts = {"running": True, "home": home, **health.to_dict()}
         output.print_json({**facts, "resources": resources})
         return 0
     state = "draining" if health.draining else "serving"
@@ -119,7 +121,7 @@ def status(as_json: bool) -> int:
         f"daemon   {state}, pid {health.pid}, up {output.duration(health.uptime_s)}, "
         f"epoch {health.epoch}, answers in {latency_ms:.1f} ms"
     )
-    print(f"home     {home.root}")
+    print(f"home     {home}")
     print(f"runs     {resources.running} running, {resources.queued} waiting")
     print(
         f"machine  {resources.cpus_free} of {resources.cpus_total} CPU slots free, "

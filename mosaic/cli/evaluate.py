@@ -1,7 +1,6 @@
 """`mosaic eval`: play a run's newest policy and report its returns."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import click
@@ -11,7 +10,7 @@ from mosaic.cli.follow import follow
 from mosaic.cli.options import json_option, run_argument
 from mosaic.client import TrainerClient
 from mosaic.config import build
-from mosaic.runs.directory import read_json
+from mosaic.errors import MosaicError
 
 
 @click.command("eval")
@@ -52,12 +51,21 @@ def evaluate(run: str, detach: bool, as_json: bool, **settings: Any) -> int:
             code = 0 if record.completed else 1
         else:
             code = follow(trainer, record.run_id)
-    summary = read_json(Path(record.run_dir) / "eval_summary.json")
+        summary = _summary(trainer, record.run_id)
     if as_json:
         output.print_json({**record.to_dict(), "evaluation": summary})
     elif summary:
         output.say(_sentence(summary))
     return code
+
+
+def _summary(trainer: TrainerClient, run_id: str) -> dict[str, Any] | None:
+    """What the evaluation wrote, read through the daemon; None if it wrote nothing."""
+    try:
+        return trainer.read_file(run_id, "eval_summary.json").document() or None
+    except MosaicError:
+        # It failed or was cancelled before its end, which its outcome says.
+        return None
 
 
 def _sentence(summary: dict[str, Any]) -> str:

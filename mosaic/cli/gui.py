@@ -7,15 +7,16 @@ import sys
 import click
 
 from mosaic.config.paths import how_to_install
+from mosaic.connect.elsewhere import find_way, named_elsewhere
 from mosaic.errors import MosaicError
 
 
 @click.command()
 @click.option(
     "--connect",
-    type=click.Path(exists=True, dir_okay=False, resolve_path=True),
-    metavar="FILE",
-    help="Connect to another daemon, using a file made by `mosaic invite`.",
+    metavar="WHERE",
+    help="Connect to another daemon: ssh://USER@HOST[:PORT][/HOME], or a file made by "
+    "`mosaic invite`.",
 )
 def gui(connect: str | None) -> int:
     """Open the workbench.
@@ -26,7 +27,11 @@ def gui(connect: str | None) -> int:
     if missing:
         run = how_to_install("setup-gui", "gui")
         raise MosaicError(f"the window's packages are missing ({missing[0]}); run: {run}")
-    arguments = ["--connect", connect] if connect else []
+    # Said here, before a window opens: what cannot be used, and why.
+    where = connect or named_elsewhere()
+    if where:
+        find_way(where).release()
+    arguments = ["--connect", where] if where else []
     # -P: a file of the folder it is started in must not take the place of a module.
     # In place of this process: Ctrl-C and the exit status then belong to the window.
     os.execv(sys.executable, [sys.executable, "-P", "-m", "gym_gui", *arguments])

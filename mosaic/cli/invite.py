@@ -19,5 +19,5 @@ def invite(file: Path) -> int:
     invitation = Invitation.to_home(Home.locate())
     invitation.save(file)
     print(f"invitation to {invitation.address.target} written to {file}")
-    print(f"use it with: mosaic gui --connect {file}")
+    print(f"use it with: mosaic gui --connect {file}, or any command: mosaic --connect {file} …")
     return 0

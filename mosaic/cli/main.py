@@ -1,6 +1,7 @@
 """The `mosaic` command: a group whose commands are loaded when they are called."""
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -24,6 +25,7 @@ from mosaic.errors import (
     RunFileError,
     RunNotFoundError,
     SweepBusyError,
+    UnreachableError,
     WorkerContractError,
 )
 
@@ -78,6 +80,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "web": ("web", "web", "Show runs in a browser."),
     "completion": ("completion", "completion", "Print the completion script for your shell."),
 }
+# Started by other machines over ssh, never typed: `reach` is not in the list of commands.
+_UNLISTED = {"reach": ("reach", "reach", "Say where this home's daemon is.")}
 
 
 class LazyGroup(click.Group):
@@ -87,9 +91,10 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in COMMANDS:
+        found = COMMANDS.get(name) or _UNLISTED.get(name)
+        if found is None:
             return None
-        module, function, _ = COMMANDS[name]
+        module, function, _ = found
         command: click.Command = getattr(importlib.import_module(f"mosaic.cli.{module}"), function)
         return command
 
@@ -97,10 +102,16 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
-        if name and name not in COMMANDS and not name.startswith("-"):
+        if name and name not in {**COMMANDS, **_UNLISTED} and not name.startswith("-"):
             from mosaic.config.suggest import did_you_mean
 
             raise click.UsageError(f"there is no command {name!r}{did_you_mean(name, COMMANDS)}")
+        if ctx.params.get("connect"):
+            from mosaic.cli.connect import command_there
+
+            there = command_there(ctx.params["connect"], name)
+            if there is not None:
+                return name, there, args[1:]
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -108,9 +119,38 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, _, text) in COMMANDS.items()])
 
 
+def _connect_to(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
+    """Tell every client of this process, and the programs it starts, which daemon is meant."""
+    from mosaic.connect.elsewhere import CONNECT_VARIABLE
+
+    before = os.environ.get(CONNECT_VARIABLE)
+    if value is None:
+        return before or ""
+    os.environ[CONNECT_VARIABLE] = value
+
+    def restore() -> None:
+        if before is None:
+            os.environ.pop(CONNECT_VARIABLE, None)
+        else:
+            os.environ[CONNECT_VARIABLE] = before
+
+    # A program that calls `main` again has not asked for this daemon again.
+    context.call_on_close(restore)
+    return value
+
+
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="mosaic")
-def cli() -> None:
+@click.option(
+    "--connect",
+    metavar="WHERE",
+    callback=_connect_to,
+    # Before the command is looked up: completion asks the daemon that was named.
+    is_eager=True,
+    help="Use the daemon of another machine: ssh://USER@HOST[:PORT][/HOME], or a file made by "
+    "`mosaic invite`. MOSAIC_CONNECT does the same.",
+)
+def cli(connect: str) -> None:
     """MOSAIC: a workbench for reinforcement learning.
 
     \b
@@ -169,7 +209,8 @@ def _unforeseen(error: Exception) -> NoReturn:
 
 def exit_code(error: MosaicError) -> int:
     """The documented exit code of an error."""
-    if isinstance(error, DaemonRunningError | DaemonNotRunningError | NotOurDaemonError):
+    no_daemon = (DaemonRunningError, DaemonNotRunningError, NotOurDaemonError, UnreachableError)
+    if isinstance(error, no_daemon):
         return EXIT_NO_DAEMON
     refused = (
         InvalidConfigError,

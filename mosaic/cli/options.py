@@ -52,8 +52,10 @@ def connected(start: bool) -> "TrainerClient":
         # Read only now: with a daemon, the setting makes no difference.
         from mosaic.config.paths import Home
         from mosaic.config.settings import load_settings
+        from mosaic.connect.elsewhere import named_elsewhere
 
-        if load_settings(Home.locate()).auto_start:
+        # The settings of this home say nothing about another machine's daemon.
+        if not named_elsewhere() and load_settings(Home.locate()).auto_start:
             return TrainerClient.connect(start=True)
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise DaemonNotRunningError(f"{error}, or use --start") from None

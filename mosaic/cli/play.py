@@ -158,7 +158,7 @@ def _at_the_keys(trainer: TrainerClient, record: RunRecord) -> None:
     from mosaic.client.play import PlayClient
     from mosaic.errors import PlayConnectionError
 
-    with PlayClient(Path(record.run_dir)) as game, _raw_keyboard() as keyboard:
+    with PlayClient(trainer, record.run_id) as game, _raw_keyboard() as keyboard:
         legend = "  ".join(f"{key}: {meaning}" for key, meaning in game.keys.items())
         print(f"keys go to the game — {legend}  (q or Esc leaves)\r")
         screen = Screen(sys.stdout)

@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,7 +13,14 @@ from mosaic.cli.follow import describe, follow
 from mosaic.cli.options import complete_runs
 from mosaic.client import TrainerClient
 from mosaic.errors import InvalidArgumentError, MosaicError
-from mosaic.records import RunUpdated, SnapshotEnd
+from mosaic.records import RunRecord, RunUpdated, SnapshotEnd
+
+if TYPE_CHECKING:
+    from mosaic.client.live_frames import LiveFrames
+    from mosaic.fastlane.reader import FrameReader
+
+# As large as a GIF becomes, and more than a terminal shows.
+_MOST_PIXELS = 320
 
 
 @click.command()
@@ -42,7 +50,7 @@ def watch(
                     f"run {record.run_id} has ended ({record.outcome}), so it shows no frames; "
                     f"what it recorded: mosaic replay {record.run_id}"
                 )
-            return _show_frames(record.run_id, record.run_dir, frames, seconds, fps)
+            return _show_frames(trainer, record, frames, seconds, fps)
         if run and not as_json:
             return follow(trainer, trainer.get(run).run_id)
         wanted = trainer.get(run).run_id if run else None
@@ -53,13 +61,28 @@ def watch(
     return 0
 
 
+def _frames_of(trainer: TrainerClient, record: RunRecord, fps: float) -> "FrameReader | LiveFrames":
+    """The run's shared memory, or the daemon's connection where there is none to share."""
+    if trainer.elsewhere is None:
+        from mosaic.fastlane.reader import FrameReader
+
+        return FrameReader(record.run_id, run_dir=record.run_dir)
+    from mosaic.client.live_frames import LiveFrames
+
+    # A connection of its own: the stream is ended by closing it.
+    return LiveFrames(TrainerClient.connect(), record.run_id, max_fps=fps, max_dim=_MOST_PIXELS)
+
+
 def _show_frames(
-    run_id: str, run_dir: str, gif: Path | None, seconds: float | None, fps: float
+    trainer: TrainerClient,
+    record: RunRecord,
+    gif: Path | None,
+    seconds: float | None,
+    fps: float,
 ) -> int:
     from mosaic.fastlane import recorder
-    from mosaic.fastlane.reader import FrameReader
 
-    with FrameReader(run_id, run_dir=run_dir) as reader:
+    with _frames_of(trainer, record, fps) as reader:
         if gif is None:
             size = shutil.get_terminal_size()
             shown = recorder.preview(

@@ -29,7 +29,7 @@ def web(port: int, control: bool, embed: tuple[str, ...], start: bool) -> int:
     """Show runs in a browser.
 
     It serves this machine alone. Each address that it prints lets in one browser; the next one
-    is printed as soon as it was used. From another machine: ssh -L 8710:localhost:8710 HOST.
+    is printed as soon as it was used. For another machine's runs: mosaic --connect ssh://HOST web.
     """
     missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     if missing:

@@ -19,7 +19,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from mosaic.client.sdk import TrainerClient
 from mosaic.config.paths import Home
-from mosaic.connect.invitation import Invitation
+from mosaic.connect.elsewhere import Elsewhere
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -93,7 +93,7 @@ class AsyncTrainerClient:
         return cls(TrainerClient.connect(home, start))
 
     @classmethod
-    def accept(cls, invitation: Invitation, home: Home | str | None = None) -> "AsyncTrainerClient":
+    def accept(cls, invitation: Elsewhere, home: Home | str | None = None) -> "AsyncTrainerClient":
         """Connect to a daemon elsewhere, as `TrainerClient.accept` does."""
         return cls(TrainerClient.accept(invitation, home))
 

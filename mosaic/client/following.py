@@ -3,7 +3,12 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from mosaic.errors import DaemonNotRunningError, NotOurDaemonError, RunNotFoundError
+from mosaic.errors import (
+    DaemonNotRunningError,
+    NotOurDaemonError,
+    RunNotFoundError,
+    UnreachableError,
+)
 from mosaic.records import ChangesMissed, RunChange, RunRecord, RunRemoved, RunUpdated, SnapshotEnd
 
 # Longer than a daemon takes to stop and start again, short enough for a person to wait for.
@@ -69,14 +74,15 @@ def find_again(connect: Callable[[], None], patience_s: float) -> None:
 
     Raises:
         DaemonNotRunningError: It did not work; the text says what to do.
+        UnreachableError: Its machine cannot be reached, and waiting would not help.
     """
     deadline, pause = time.monotonic() + patience_s, _FIRST_PAUSE_S
     while True:
         try:
             return connect()
         # During a restart another program may hold the port for a moment.
-        except (DaemonNotRunningError, NotOurDaemonError) as error:
-            if not patience_s:
+        except (DaemonNotRunningError, NotOurDaemonError, UnreachableError) as error:
+            if not patience_s or (isinstance(error, UnreachableError) and error.final):
                 raise
             if time.monotonic() + pause > deadline:
                 raise DaemonNotRunningError(

@@ -5,12 +5,15 @@ import json
 import socket
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mosaic.errors import PlayConnectionError
-from mosaic.runs.directory import RunDirectory
+from mosaic.errors import PlayConnectionError, RunFileError
+
+if TYPE_CHECKING:
+    from mosaic.client.sdk import TrainerClient
+
+_ADDRESS_FILE = "play.json"
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,8 @@ class PlayClient:
         fps: How often a real-time world steps.
     """
 
-    def __init__(self, run_dir: Path, patience_s: float = 20.0) -> None:
-        self._socket = _connect(run_dir, patience_s)
+    def __init__(self, trainer: "TrainerClient", run_id: str, patience_s: float = 20.0) -> None:
+        self._socket = _connect(trainer, run_id, patience_s)
         self._lines = self._socket.makefile("rb")
         hello = self._receive()
         self.keys: dict[str, str] = hello.get("keys", {})
@@ -93,18 +96,21 @@ class PlayClient:
         return document
 
 
-def _connect(run_dir: Path, patience_s: float) -> socket.socket:
+def _connect(trainer: "TrainerClient", run_id: str, patience_s: float) -> socket.socket:
     deadline = time.monotonic() + patience_s
     while True:
         try:
-            address = json.loads(RunDirectory(run_dir).play.read_text())["socket"]
+            # Through the daemon: the run's folder may be on another machine.
+            address = str(trainer.read_file(run_id, _ADDRESS_FILE).document()["socket"])
+            if trainer.elsewhere is not None:
+                address = trainer.elsewhere.local_socket(address)
             connection = socket.socket(socket.AF_UNIX)
             connection.connect(address)
         # The worker is still starting: no file yet, or no listener behind it.
-        except (OSError, ValueError, KeyError):
+        except (OSError, RunFileError, KeyError):
             if time.monotonic() > deadline:
                 raise PlayConnectionError(
-                    f"run {run_dir.name} is not waiting for a player: see `mosaic show`"
+                    f"run {run_id} is not waiting for a player: see `mosaic show`"
                 ) from None
             time.sleep(0.05)
         else:

@@ -17,8 +17,8 @@ from mosaic.client.calls import Calls
 from mosaic.client.runs import RunCalls, RunPage
 from mosaic.config.paths import Home
 from mosaic.connect.channel import open_channel
+from mosaic.connect.elsewhere import SCHEME, Elsewhere, find_way, named_elsewhere
 from mosaic.connect.endpoint import Address, find_endpoint
-from mosaic.connect.invitation import Invitation
 from mosaic.connect.starting import start_daemon
 from mosaic.errors import DaemonNotRunningError, InvalidConfigError, MosaicError
 from mosaic.records import CheckpointRecord, ExportResult, ImportedRun, RunRecord
@@ -62,12 +62,30 @@ def _proved(address: Address, token: bytes) -> Calls:
     return Calls(channel, token)
 
 
-class TrainerClient(RunCalls):
-    """A connection to the daemon of one home. It returns typed records."""
+def _invited(way: Elsewhere) -> Calls:
+    """A connection to a daemon elsewhere, at the address where it is reached now."""
+    invitation = way.reach()
+    return _proved(invitation.address, invitation.token)
 
-    def __init__(self, home: Home, open_calls: Callable[[], Calls]) -> None:
+
+class TrainerClient(RunCalls):
+    """A connection to the daemon of one home. It returns typed records.
+
+    Attributes:
+        home: The daemon's home; for a daemon elsewhere, where this client keeps files of its own.
+        elsewhere: How a daemon is reached whose files this process cannot read; None here.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        open_calls: Callable[[], Calls],
+        way: Elsewhere | None = None,
+    ) -> None:
         super().__init__(open_calls)
         self.home = home
+        self.elsewhere = way
+        self._on_close: Callable[[], None] | None = None
 
     def kept_checkpoints(self, run_id: str) -> list[CheckpointRecord]:
         """The checkpoints of a run that it still keeps and that `fork` can continue from."""
@@ -140,13 +158,20 @@ class TrainerClient(RunCalls):
         """Connect to the daemon of a home, after it has proved that it belongs to it.
 
         Args:
-            home: The home; MOSAIC_HOME or the project's `var/` by default.
+            home: The home; MOSAIC_HOME or the project's `var/` by default. On another machine:
+                `ssh://user@host:port/home`. Without a home, MOSAIC_CONNECT may name such an
+                address, or the file of an invitation.
             start: Start a daemon if none is running.
 
         Raises:
             DaemonNotRunningError: None is running.
             NotOurDaemonError: Something else answers.
+            UnreachableError: The other machine cannot be reached.
         """
+        if isinstance(home, str) and home.startswith(SCHEME):
+            return cls._connect_elsewhere(home, start)
+        if home is None and (named := named_elsewhere()):
+            return cls._connect_elsewhere(named, start)
         place = home if isinstance(home, Home) else Home.locate(home)
         try:
             return cls(place, partial(_open, place))
@@ -157,11 +182,25 @@ class TrainerClient(RunCalls):
         return cls(place, partial(_open, place))
 
     @classmethod
-    def accept(cls, invitation: Invitation, home: Home | str | None = None) -> "TrainerClient":
+    def _connect_elsewhere(cls, named: str, start: bool) -> "TrainerClient":
+        way = find_way(named)
+        try:
+            if start:
+                way.reach(start=True)
+            client = cls.accept(way)
+        except BaseException:
+            way.release()
+            raise
+        client._on_close = way.release
+        return client
+
+    @classmethod
+    def accept(cls, invitation: Elsewhere, home: Home | str | None = None) -> "TrainerClient":
         """Connect to a daemon whose home this client cannot read.
 
         Args:
-            invitation: Made where the daemon runs, by `mosaic invite FILE`.
+            invitation: Made where the daemon runs, by `mosaic invite FILE`; or a tunnel, which
+                stays open when this client is closed.
             home: Where this client keeps files of its own.
 
         Raises:
@@ -169,12 +208,16 @@ class TrainerClient(RunCalls):
             NotOurDaemonError: Something else answers.
         """
         place = home if isinstance(home, Home) else Home.locate(home)
-        return cls(place, partial(_proved, invitation.address, invitation.token))
+        return cls(place, partial(_invited, invitation), invitation)
 
     def close(self) -> None:
         """End the connection; runs and daemon continue."""
         self._closed = True
         self._calls.close()
+        # Once: a tunnel that others still use must not be given up twice.
+        on_close, self._on_close = self._on_close, None
+        if on_close is not None:
+            on_close()
 
     def __enter__(self) -> "TrainerClient":
         return self

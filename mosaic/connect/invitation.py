@@ -5,7 +5,7 @@ do everything that the home's owner may.
 """
 
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mosaic.config.paths import Home
@@ -21,7 +21,7 @@ class Invitation:
     """Where a daemon is, and the token that opens it."""
 
     address: Address
-    token: bytes
+    token: bytes = field(repr=False)
 
     @classmethod
     def to_home(cls, home: Home) -> "Invitation":
@@ -59,6 +59,22 @@ class Invitation:
             raise SecretError(
                 f"{path} is not an invitation; make one where the daemon runs: mosaic invite FILE"
             ) from None
+
+    @property
+    def title(self) -> str:
+        """The daemon's address."""
+        return self.address.target
+
+    def reach(self, start: bool = False) -> "Invitation":
+        """Itself: it names one daemon, which only its own machine can start."""
+        return self
+
+    def local_socket(self, path: str) -> str:
+        """The same path: an invitation leads to no other machine's sockets."""
+        return path
+
+    def release(self) -> None:
+        """Nothing: an invitation holds no connection."""
 
     def save(self, path: Path) -> None:
         """Write it to a file that only its owner can read."""

@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 
 from mosaic.config.paths import Home
+from mosaic.connect.elsewhere import CONNECT_VARIABLE
 from mosaic.connect.endpoint import Endpoint, find_endpoint
 from mosaic.errors import BindRefusedError, DaemonNotRunningError, DaemonRunningError
 
@@ -56,6 +57,8 @@ def start_daemon(
         stderr=subprocess.PIPE,
         start_new_session=True,  # Ctrl-C in this terminal is not meant for it
         cwd="/",
+        # Which daemon this terminal talks to is no concern of the runs that it will start.
+        env={name: text for name, text in os.environ.items() if name != CONNECT_VARIABLE},
     )
     assert process.stderr is not None
     limit = _START_LIMIT_S + _START_LIMIT_PER_RUN_S * _run_count(home)

@@ -3,16 +3,34 @@
 import time
 from collections.abc import Callable, Iterator
 from os import PathLike
-from typing import NamedTuple, TextIO
+from typing import NamedTuple, Protocol, TextIO
 
 import numpy as np
 
 from mosaic.errors import NoFramesError
 from mosaic.fastlane.frame import Frame, FrameMetrics, Pixels
 from mosaic.fastlane.pixels import encode_jpeg, shrink
-from mosaic.fastlane.reader import FrameReader
 
 _LONGEST_WAIT_S = 0.25
+
+
+class FrameSource(Protocol):
+    """Where frames come from: shared memory (`FrameReader`), or the daemon's connection."""
+
+    @property
+    def attached(self) -> bool:
+        """Whether the run has offered frames."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether more may come."""
+
+    @property
+    def notice(self) -> str:
+        """Why there are none, as far as it was said."""
+
+    def wait(self, timeout: float) -> Frame | None:
+        """The next new frame, or None when `timeout` seconds pass without one."""
 
 
 class Recording(NamedTuple):
@@ -23,7 +41,7 @@ class Recording(NamedTuple):
 
 
 def new_frames(
-    reader: FrameReader,
+    reader: FrameSource,
     *,
     seconds: float | None = None,
     max_fps: float = 30.0,
@@ -60,7 +78,7 @@ def new_frames(
 
 
 def jpeg_frames(
-    reader: FrameReader,
+    reader: FrameSource,
     *,
     max_fps: float = 30.0,
     max_dim: int = 0,
@@ -73,7 +91,7 @@ def jpeg_frames(
 
 
 def record_gif(
-    reader: FrameReader,
+    reader: FrameSource,
     path: str | PathLike[str],
     *,
     seconds: float,
@@ -107,7 +125,7 @@ def record_gif(
     return Recording(len(images), times[-1] - times[0])
 
 
-def why_no_frames(reader: FrameReader, seconds: float) -> str:
+def why_no_frames(reader: FrameSource, seconds: float) -> str:
     """Return one sentence saying why no frame came within so many seconds."""
     if not reader.attached:
         return (
@@ -158,7 +176,7 @@ def caption(metrics: FrameMetrics) -> str:
 
 
 def preview(
-    reader: FrameReader,
+    reader: FrameSource,
     stream: TextIO,
     *,
     seconds: float | None = None,

@@ -25,6 +25,7 @@ from gym_gui.models.train_draft import TrainDraft
 from gym_gui.widgets import web_view
 from mosaic.client import TrainerClient
 from mosaic.config.paths import Home
+from mosaic.connect.elsewhere import Elsewhere
 from mosaic.errors import MosaicError
 from mosaic.presenting.run_status import is_real
 from mosaic.records import RunRecord
@@ -263,8 +264,8 @@ def open_window(qapp: Any, watchdog: Watchdog, no_leaks: None) -> Iterator[Calla
     """Opens windows on homes and closes them at the end."""
     opened: list[MainWindow] = []
 
-    def make(home: Home, start_daemon: bool = False) -> Driver:
-        window = MainWindow(make_services(home, start_daemon))
+    def make(home: Home, start_daemon: bool = False, elsewhere: Elsewhere | None = None) -> Driver:
+        window = MainWindow(make_services(home, start_daemon, elsewhere))
         opened.append(window)
         window.show()
         window.services.link.open()

@@ -21,7 +21,7 @@ from qtpy.QtWidgets import QApplication
 from gym_gui.app import make_services
 from gym_gui.main_window import MainWindow
 from mosaic.config.paths import Home
-from mosaic.connect.invitation import Invitation
+from mosaic.connect.elsewhere import find_way
 
 
 def look_at_tabs(driver: Driver, run_id: str) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def main() -> None:
     """Look at everything and say what was seen."""
     invitation, folder, first, second = sys.argv[1:]
     application = QApplication(["stranger"])
-    services = make_services(Home.locate(folder), invitation=Invitation.load(Path(invitation)))
+    services = make_services(Home.locate(folder), elsewhere=find_way(invitation))
     window = MainWindow(services)
     window.show()
     services.link.open()

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from support.trainer import Trainer
@@ -93,7 +92,7 @@ def test_the_row_of_human_play_is_what_people_have_played(trainer: Trainer) -> N
     with pytest.raises(MosaicError, match="mosaic play FrozenLake-v1 --seed 7"):
         start(trainer.client, "human", match)
     run = trainer.client.submit(build.play("human", env_id, seed=7))
-    with PlayClient(Path(run.run_dir)) as game:
+    with PlayClient(trainer.client, run.run_id) as game:
         while not game.scene.over:
             game.hold("right")
             game.next_scene()

@@ -67,8 +67,7 @@ def test_a_live_game_is_played_over_its_socket(trainer: Trainer) -> None:
         build.play("human", "FrozenLake-v1", env_kwargs={"is_slippery": False})
     )
     trainer.wait_for(record.run_id, "EXEC")
-    run_dir = trainer.home.run_dir(record.run_id)
-    with PlayClient(run_dir) as player:
+    with PlayClient(trainer.client, record.run_id) as player:
         assert player.turn_based
         assert player.keys["down"] == "1"
         first = player.scene.frame
@@ -77,7 +76,7 @@ def test_a_live_game_is_played_over_its_socket(trainer: Trainer) -> None:
         assert player.scene.frame != first
         player.hold("jump")
         assert "the key 'jump' does nothing here" in player.next_scene().problem
-    with PlayClient(run_dir) as player:
+    with PlayClient(trainer.client, record.run_id) as player:
         assert player.scene.step == 1, "the game waited"
         for key in ("down", "right", "down", "right", "right"):
             player.hold(key)
@@ -95,7 +94,7 @@ def test_a_real_time_game_goes_on_while_a_key_is_held(trainer: Trainer) -> None:
     """In a world that does not wait, the held key counts at every step until the end."""
     record = trainer.client.submit(build.play("human", "CartPole-v1", fps=200))
     trainer.wait_for(record.run_id, "EXEC")
-    with PlayClient(trainer.home.run_dir(record.run_id)) as player:
+    with PlayClient(trainer.client, record.run_id) as player:
         assert not player.turn_based
         player.hold("right")
         while not player.next_scene().over:

@@ -1,0 +1,120 @@
+"""Pictures of the window and of a page on a home behind ssh, for docs/guides/remote.md.
+
+    python scripts/remote_pictures.py ssh://you@server/~/lab
+
+The account needs a key that is accepted without a question. A run is trained there for the pictures
+and stopped afterwards.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from mosaic.client import TrainerClient
+from mosaic.records import RunRecord
+
+_MOSAIC = str(Path(sys.executable).with_name("mosaic"))
+_CHROMIUM = "/usr/bin/chromium"
+_SIZE = (1280, 800)
+_PATIENCE_S = 240.0
+# Enough of a curve to see that it learns.
+_LEARNING_S = 25.0
+
+
+def main() -> int:
+    """Train there, look at it from here, take the pictures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("address")
+    parser.add_argument("--out", type=Path, default=Path("docs/screenshots"))
+    options = parser.parse_args()
+    out: Path = options.out.absolute()
+    with (
+        tempfile.TemporaryDirectory() as own,
+        TrainerClient.connect(options.address, start=True) as trainer,
+    ):
+        os.environ["MOSAIC_HOME"] = own
+        run = _train(trainer)
+        try:
+            _picture_of_window(options.address, run.run_id, out / "remote_window.png")
+            _picture_of_page(options.address, run.run_id, out / "remote_web.png")
+        finally:
+            trainer.cancel(run.run_id, grace_s=5.0)
+    return 0
+
+
+def _train(trainer: TrainerClient) -> RunRecord:
+    for seed in (1, 2):
+        short = trainer.train("ppo", total_timesteps=20_000, seed=seed, name=f"warm-up {seed}")
+        trainer.wait(short.run_id)
+    run = trainer.train("ppo", total_timesteps=50_000_000, seed=3, name="Balance the pole")
+    deadline = time.monotonic() + _PATIENCE_S
+    while not trainer.get(run.run_id).metrics and time.monotonic() < deadline:
+        time.sleep(0.5)
+    return run
+
+
+def _picture_of_window(address: str, run_id: str, path: Path) -> None:
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    from gym_gui.app import make_application, open_window
+    from mosaic.config.paths import Home
+    from mosaic.connect.elsewhere import find_way
+
+    application = make_application()
+    window = open_window(Home.locate(), elsewhere=find_way(address))
+    window.resize(*_SIZE)
+
+    def until(condition: Callable[[], object], patience_s: float = _PATIENCE_S) -> None:
+        deadline = time.monotonic() + patience_s
+        while not condition() and time.monotonic() < deadline:
+            application.processEvents()
+            time.sleep(0.01)
+
+    until(lambda: run_id in window.services.store.runs)
+    window.show_layout("watch")
+    window.runs_panel.show_run(run_id)
+    window.run_panel.open_tab("live")
+    until(lambda: window.run_panel.tab("live").frames_shown > 30)
+    until(lambda: "ms" in window.status.daemon.text())
+    until(lambda: False, _LEARNING_S)
+    window.grab().save(str(path))
+    window.close()
+
+
+def _picture_of_page(address: str, run_id: str, path: Path) -> None:
+    from playwright.sync_api import sync_playwright
+
+    pages = subprocess.Popen(
+        [_MOSAIC, "--connect", address, "web", "--port", "0"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert pages.stdout is not None
+        entrance = pages.stdout.readline().removeprefix("open: ").strip()
+        with sync_playwright() as playwright:
+            arguments = ["--disable-gpu", "--disable-background-networking"]
+            arguments += ["--no-sandbox"] if os.geteuid() == 0 else []
+            browser = playwright.chromium.launch(executable_path=_CHROMIUM, args=arguments)
+            page = browser.new_page(viewport={"width": 1200, "height": 860})
+            page.goto(entrance)
+            page.wait_for_selector("#runs")
+            page.goto(f"{entrance.partition('/enter')[0]}/runs/{run_id}")
+            page.wait_for_selector(".chart canvas")
+            deadline = time.monotonic() + _PATIENCE_S
+            while not page.evaluate("document.querySelector('#frames').naturalWidth > 0"):
+                if time.monotonic() > deadline:
+                    raise TimeoutError("no frames came")
+                time.sleep(0.5)
+            time.sleep(5)
+            page.screenshot(path=path)
+            browser.close()
+    finally:
+        pages.terminate()
+        pages.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
