@@ -1,20 +1,9 @@
-"""What a run's alarms say in the window, and where a continued run begins."""
+"""Where a run's alarms are on its charts, and where a continued run begins."""
 
 from pathlib import PurePosixPath
 
 from mosaic.config.model import TrainRunConfig
-from mosaic.records import AlarmRecord, RunRecord
-
-
-def alarm_text(run: RunRecord) -> str:
-    """Every alarm of a run: what, since when, the evidence, what to try; or nothing."""
-    return "\n".join(_sentence(alarm) for alarm in run.alarms)
-
-
-def way_back(run: RunRecord) -> int | None:
-    """The step of the last checkpoint from before the first alarm that has one."""
-    steps = (alarm.checkpoint_step for alarm in run.alarms)
-    return next((step for step in steps if step is not None), None)
+from mosaic.records import RunRecord
 
 
 def marks(run: RunRecord) -> tuple[tuple[int, str], ...]:
@@ -35,8 +24,3 @@ def source_step(run: RunRecord | None, config: TrainRunConfig) -> int | None:
     folder = PurePosixPath(extras.checkpoint_path or run.run_dir)
     inside = newest is not None and folder in PurePosixPath(run.run_dir, newest.path).parents
     return newest.step if newest is not None and inside else None
-
-
-def _sentence(alarm: AlarmRecord) -> str:
-    advice = f" Try: {alarm.advice}." if alarm.advice else ""
-    return f"{alarm.rule} since step {alarm.step:,}: {alarm.evidence}.{advice}"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gym_gui.models.run_columns import BY_KEY, COLUMNS, Column
-from gym_gui.models.run_filter import Predicate
 from mosaic.experiments.summary import experiment_of
+from mosaic.presenting.run_filter import Predicate
 from mosaic.records import RunRecord, State
 
 GroupKey = tuple[str, ...]

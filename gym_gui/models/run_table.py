@@ -15,7 +15,6 @@ from gym_gui.models.run_columns import (
     column_of,
     group_text,
 )
-from gym_gui.models.run_filter import FilterError, Predicate, compile_filter, named_fields
 from gym_gui.models.run_order import (
     Group,
     GroupKey,
@@ -26,7 +25,9 @@ from gym_gui.models.run_order import (
     is_experiment,
 )
 from gym_gui.models.run_store import RunStore
+from mosaic.errors import FilterError
 from mosaic.presenting import formatting
+from mosaic.presenting.run_filter import Predicate, compile_filter, named_fields
 from mosaic.presenting.run_status import is_real, one_line, status_of
 from mosaic.records import RunRecord
 

@@ -8,7 +8,6 @@ from qtpy.QtWidgets import QLineEdit, QMenu, QStackedWidget, QToolButton, QWidge
 from gym_gui.actions.binding import ActionBinder
 from gym_gui.models.notices import Notice
 from gym_gui.models.run_csv import table_csv
-from gym_gui.models.run_filter import FIELDS
 from gym_gui.models.run_order import Group, Row, summary
 from gym_gui.models.run_table import RunTableModel
 from gym_gui.models.table_look import TableLook
@@ -21,6 +20,7 @@ from gym_gui.widgets.messages import EmptyState
 from gym_gui.widgets.qt_types import sure
 from gym_gui.widgets.run_table_view import RunTableView
 from gym_gui.widgets.wrapping import WrappingRow
+from mosaic.presenting.run_filter import FIELDS
 from mosaic.presenting.run_status import is_real, title_of
 
 _TOOLS = (

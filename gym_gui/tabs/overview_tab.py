@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from qtpy.QtWidgets import QGridLayout
 
 from gym_gui.models.evaluation import evaluation_text
-from gym_gui.models.health import alarm_text, marks, way_back
+from gym_gui.models.health import marks
 from gym_gui.resources import icons
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
@@ -23,6 +23,7 @@ from mosaic.curves.names import (
     tag_order,
 )
 from mosaic.presenting import formatting
+from mosaic.presenting.alarms import alarm_text, way_back
 from mosaic.presenting.run_status import one_line, status_of, title_of
 from mosaic.records import Outcome, RunRecord
 

@@ -2,11 +2,13 @@
 
 import asyncio
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mosaic.client import TrainerClient
 from mosaic.errors import DaemonNotRunningError, MosaicError
 from mosaic.records import ChangesMissed, RunRecord, RunRemoved, RunUpdated, SnapshotEnd
+from mosaic.web.listing import Listing
 from mosaic.web.relay import Connect
 
 # A daemon that was stopped to be started again is back in about a second.
@@ -63,7 +65,7 @@ class Board:
     """The runs by id. `runs` and `problem` may be read from any thread."""
 
     def __init__(self, connect: Connect) -> None:
-        self.runs: dict[str, RunRecord] = {}
+        self.listing = Listing()
         self.problem = ""
         self._connect = connect
         self._client: TrainerClient | None = None
@@ -72,6 +74,11 @@ class Board:
         self._complete = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="web-board", daemon=True)
+
+    @property
+    def runs(self) -> Mapping[str, RunRecord]:
+        """The runs by id."""
+        return self.listing.runs
 
     def start(self) -> None:
         """Begin to follow the daemon."""
@@ -144,11 +151,11 @@ class Board:
     def _keep(self, run: RunRecord) -> None:
         known = self.runs.get(run.run_id)
         if known is None or known != run:
-            self.runs[run.run_id] = run
+            self.listing.put(run)
             self._tell(News(run=run))
 
     def _drop(self, run_id: str) -> None:
-        if self.runs.pop(run_id, None) is not None:
+        if self.listing.drop(run_id):
             self._tell(News(removed=run_id))
 
     def _tell(self, news: News) -> None:

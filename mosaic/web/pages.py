@@ -16,9 +16,9 @@ from mosaic import __version__
 from mosaic.client.comparing import compare_runs
 from mosaic.client.experiments import find_experiment
 from mosaic.curves.names import LENGTH, RETURN, seed_tag, split_seed
-from mosaic.errors import InvalidArgumentError, MosaicError
-from mosaic.experiments.summary import summarise
-from mosaic.presenting import formatting, run_status
+from mosaic.errors import FilterError, InvalidArgumentError, MosaicError
+from mosaic.presenting import alarms, formatting, run_status
+from mosaic.presenting.run_filter import FIELDS, compile_filter
 from mosaic.records import RunRecord
 from mosaic.web import replays
 from mosaic.web.access import Door
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 HERE = Path(__file__).parent
 _PAGE = 100
+_MOST_EXPERIMENTS = 10
 # Comparing reads every curve; more runs than this are an experiment for the command line.
 _MOST_COMPARED = 60
 
@@ -61,6 +62,8 @@ def make_templates() -> Environment:
         "status_of": run_status.status_of,
         "title_of": run_status.title_of,
         "one_line": run_status.one_line,
+        "alarm_sentence": alarms.sentence,
+        "way_back": alarms.way_back,
         "RETURN": RETURN,
         "LENGTH": LENGTH,
     }
@@ -98,22 +101,16 @@ class Pages:
         """All runs, newest first, one page at a time."""
         text = request.query_params.get("text", "").strip()
         page = _whole(request.query_params.get("page", "1"))
-        found = sorted(
-            (run for run in list(self._board.runs.values()) if _fits(run, text)),
-            key=lambda run: run.run_id,
-            reverse=True,
-        )
-        pages = max(1, -(-len(found) // _PAGE))
-        page = min(max(1, page), pages)
+        listing = self._board.listing
+        try:
+            fits = compile_filter(text)
+        except FilterError as error:
+            raise HTTPException(400, f"{error}; fields: {', '.join(FIELDS)}") from None
+        # In a thread: with ten thousand runs a search takes long enough for others to notice.
+        found = await run_in_threadpool(listing.page, fits, page, _PAGE)
+        experiments = await run_in_threadpool(listing.experiments, _MOST_EXPERIMENTS)
         return self._page(
-            "runs.html",
-            runs=found[(page - 1) * _PAGE : page * _PAGE],
-            row=self.row,
-            text=text,
-            page=page,
-            pages=pages,
-            total=len(found),
-            experiments=summarise(list(self._board.runs.values())),
+            "runs.html", found=found, row=self.row, text=text, experiments=experiments
         )
 
     async def run(self, request: Request) -> Response:
@@ -249,14 +246,6 @@ def _curves(client: "TrainerClient", found: "Comparison") -> "dict[str, list[Cur
                 continue
             lines.append((curve.steps.astype(float), curve.values))
     return curves
-
-
-def _fits(run: RunRecord, text: str) -> bool:
-    words = text.lower().split()
-    where = " ".join(
-        (run.run_id, run.run_name, run.algo, run.env_id, run.worker, *run.tags, run.notes)
-    ).lower()
-    return all(word in where for word in words)
 
 
 def _actions(run: RunRecord) -> tuple[Action, ...]:

@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from gym_gui.models.health import alarm_text, marks, source_step, way_back
+from gym_gui.models.health import marks, source_step
 from gym_gui.models.series import Series
 from gym_gui.tabs.overview_tab import OverviewTab
 from gym_gui.widgets.chart import Chart, Line, Look
 from mosaic.config import build
+from mosaic.presenting.alarms import alarm_text, way_back
 from mosaic.records import AlarmRecord, CheckpointRecord, RunRecord
 
 from .conftest import Driver

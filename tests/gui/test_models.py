@@ -19,7 +19,6 @@ from gym_gui.models.draft_export import as_command, as_json, as_python
 from gym_gui.models.form_fields import Field, FieldError
 from gym_gui.models.palette_items import PaletteItem, rank
 from gym_gui.models.run_columns import BY_KEY, COLUMNS, group_text
-from gym_gui.models.run_filter import FilterError, compile_filter
 from gym_gui.models.run_order import Group, View, arrange
 from gym_gui.models.series import Series, by_chart
 from gym_gui.models.table_look import TableLook
@@ -29,7 +28,9 @@ from mosaic.config.pipeline import read_header
 from mosaic.config.redaction import redact, redact_text
 from mosaic.config.validation import validate_train_run_config
 from mosaic.curves.thinning import thin
+from mosaic.errors import FilterError
 from mosaic.presenting import formatting
+from mosaic.presenting.run_filter import compile_filter
 from mosaic.records import Progress, RunRecord, State
 from mosaic.records.daemon import WorkerInfo
 

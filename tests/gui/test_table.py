@@ -12,12 +12,12 @@ from qtpy.QtWidgets import QApplication, QFileDialog, QInputDialog, QLineEdit
 
 from gym_gui.models.run_columns import column_of, group_text
 from gym_gui.models.run_csv import table_csv
-from gym_gui.models.run_filter import compile_filter
 from gym_gui.models.run_order import Group
 from gym_gui.models.table_look import TableLook, decode_views, encode_views
 from gym_gui.models.train_draft import TrainDraft
 from gym_gui.panels.column_dialog import ColumnDialog
 from mosaic.config.flat import flat_settings
+from mosaic.presenting.run_filter import compile_filter
 from mosaic.records import RunUpdated
 
 from .conftest import Driver, config_of

@@ -56,6 +56,36 @@ def test_names_and_notes_are_shown_and_not_obeyed(web: Served) -> None:
     web.trainer.ended(run_id)
 
 
+def test_health_alarms_are_on_the_page_of_a_run(web: Served) -> None:
+    """What is wrong, what to try, and the command that goes back to before it."""
+    run = web.trainer.ended(web.trainer.submit("diverges"))
+    with web.browser() as browser:
+        address = f"/runs/{run.run_id}"
+        until(lambda: "kl-explosion" in browser.get(address).text, "the alarm is shown")
+        page = browser.get(address).text
+    assert "the policy moves by a KL divergence of 5" in page
+    assert "Try: lower learning_rate" in page
+    assert f"mosaic fork {run.run_id} --at 500" in page
+
+
+def test_runs_are_found_as_in_the_window(web: Served) -> None:
+    """The filter of the run table works here too, and a wrong field is named with the right one."""
+    run_id = web.trainer.submit("steady", run_name="needle")
+    with web.browser() as browser:
+
+        def find(text: str) -> httpx.Response:
+            return browser.get("/", params={"text": text})
+
+        until(lambda: run_id in find("name:needle").text, "it is found by its field")
+        assert run_id in find("needle algo:steady").text
+        assert run_id not in find("-needle").text
+        wrong = find("stat:running")
+        assert wrong.status_code == 400
+        assert "did you mean &#39;state&#39;?" in wrong.text
+    web.trainer.client.cancel(run_id, grace_s=1.0)
+    web.trainer.ended(run_id)
+
+
 def test_a_restarted_daemon_is_found_again(
     make_trainer: Callable[..., Trainer], tmp_path: Path
 ) -> None:

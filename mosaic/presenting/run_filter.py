@@ -12,16 +12,13 @@ import shlex
 from collections.abc import Callable, Collection, Mapping
 
 from mosaic.config.suggest import did_you_mean
+from mosaic.errors import FilterError
 from mosaic.presenting.run_status import status_of
 from mosaic.records import RunRecord
 
 Predicate = Callable[[RunRecord], bool]
 # The value of a run's setting or metric by name, and the names there are.
 Lookup = Callable[[RunRecord, str], object]
-
-
-class FilterError(ValueError):
-    """The filter cannot be understood; the text says which part."""
 
 
 def _text(run: RunRecord) -> str:
