@@ -41,7 +41,7 @@ class EvaluateForm(WorkerForm):
         self.gamma = NumberLine(
             "Gamma", None, 0, 1, whole=False, optional=True, placeholder="as trained"
         )
-        self.video = QCheckBox("Capture a video")
+        self.video = QCheckBox("Record every episode")
         self.video.setChecked(True)
         self.repeat = QCheckBox("Repeat until cancelled")
         self._several: tuple[str, ...] = ()
@@ -142,6 +142,8 @@ class EvaluateForm(WorkerForm):
         self.several.setVisible(len(run_ids) > 1)
         self.several.setText(f"Each of the {len(run_ids)} selected runs, by its newest policy")
         self.several.setChecked(len(run_ids) > 1)
+        # Drawing hundreds of episodes takes longer than playing them.
+        self.video.setChecked(self.video.isVisibleTo(self) and len(run_ids) <= 1)
         self._on_several()
 
     def _on_several(self) -> None:

@@ -7,6 +7,7 @@ from gym_gui.models.actors import Actor
 from gym_gui.tabs.base import RunTab
 from gym_gui.tabs.charts_tab import ChartsTab
 from gym_gui.tabs.details_tab import DetailsTab
+from gym_gui.tabs.evaluation_tab import EvaluationTab
 from gym_gui.tabs.failure_tab import FailureTab
 from gym_gui.tabs.live_tab import LiveTab
 from gym_gui.tabs.logs_tab import LogsTab
@@ -21,7 +22,7 @@ from mosaic.records import RunRecord
 
 OVERVIEW, LIVE, TELEMETRY, CHARTS, LOGS = "overview", "live", "telemetry", "charts", "logs"
 TENSORBOARD, WANDB, OPTUNA = "tensorboard", "wandb", "optuna"
-REPLAY, DETAILS, FAILURE = "replay", "details", "failure"
+REPLAY, DETAILS, FAILURE, EVALUATION = "replay", "details", "failure", "evaluation"
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,10 @@ def _has_study(run: RunRecord, files: Collection[str]) -> bool:
     return "optuna.db" in files
 
 
+def _was_judged(run: RunRecord, files: Collection[str]) -> bool:
+    return "evaluations" in files or "eval_summary.json" in files
+
+
 def _needs_explaining(run: RunRecord, files: Collection[str]) -> bool:
     return has_failed(run)
 
@@ -49,6 +54,7 @@ TABS: dict[str, TabKind] = {
     OVERVIEW: TabKind(OverviewTab),
     LIVE: TabKind(LiveTab),
     CHARTS: TabKind(ChartsTab),
+    EVALUATION: TabKind(EvaluationTab, _was_judged),
     LOGS: TabKind(LogsTab),
     TELEMETRY: TabKind(TelemetryTab),
     TENSORBOARD: TabKind(TensorBoardTab),
@@ -72,7 +78,7 @@ class WorkerPresenter:
 
     def bootstrap_analytics_tabs(self) -> list[str]:
         """The tabs of the analytics lane: curves, TensorBoard and its kind."""
-        return [LIVE, CHARTS, TENSORBOARD, WANDB, OPTUNA, REPLAY]
+        return [LIVE, CHARTS, EVALUATION, TENSORBOARD, WANDB, OPTUNA, REPLAY]
 
     @property
     def analytics(self) -> bool:

@@ -31,12 +31,15 @@ from mosaic.errors import MosaicError
     type=click.IntRange(0),
     help="Seed to play if the run trained several (default: the best in training).",
 )
-@click.option("--video", is_flag=True, help="Record a video of the first environment.")
+@click.option(
+    "--best", is_flag=True, help="Play the best policy evaluated beside training, not the newest."
+)
+@click.option("--video", is_flag=True, help="Record every episode.")
 @click.option("--repeat", is_flag=True, help="Repeat until cancelled.")
 @click.option("--detach", is_flag=True, help="Print the id of the evaluation and return.")
 @json_option
 def evaluate(run: str, detach: bool, as_json: bool, **settings: Any) -> int:
-    """Evaluate the newest policy of RUN.
+    """Evaluate the newest policy of RUN, or its best.
 
     The evaluation is a run of its own.
     """

@@ -87,7 +87,7 @@ def evaluate_experiment(
         name: The experiment.
         episodes: How many each policy plays.
         seed: Of the evaluations, the same for all: every policy plays the same episodes.
-        video: Record the first environment of each.
+        video: Record every episode.
 
     Raises:
         RunNotFoundError: There is no such experiment.

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mosaic.records import RunRecord
 
 __all__ = [
+    "BEST_POLICY",
     "LONGEST_NAME",
     "NOTHING_SAVED",
     "OTHER_ALGORITHM",
@@ -54,6 +55,8 @@ __all__ = [
 OTHER_ALGORITHM, NOTHING_SAVED = "CFG120", "CFG121"
 # As long as the model allows; the names that are made here are cut to it.
 LONGEST_NAME = 200
+# Where a run whose policies are evaluated beside training keeps the best of them.
+BEST_POLICY = "evaluations/best"
 
 
 def read_config(
@@ -179,6 +182,7 @@ def evaluate(
     *,
     worker: str = "",
     policy: str = "",
+    best: bool = False,
     algo: str = "",
     env_id: str | None = None,
     episodes: int = 20,
@@ -197,6 +201,7 @@ def evaluate(
         base: The record of the run; None for a file of one's own.
         worker: Who plays a file of one's own.
         policy: A policy's path; the run's newest when empty.
+        best: Play the best policy of those that were evaluated beside training, not the newest.
         algo: The algorithm of a file that does not say.
         env_id: Another environment than it was trained in.
         episodes: How many to play.
@@ -205,13 +210,15 @@ def evaluate(
         max_steps: End longer episodes.
         each_seed: Begin each episode with a seed of its own: `seed`, `seed + 1`, ….
         policy_seed: Which seed plays, of a run that trained several; the best by default.
-        video: Record the first environment.
+        video: Record every episode.
         repeat: Continue until cancelled.
         tags: Tags of the evaluation.
 
     Raises:
         InvalidConfigError: The run has saved no policy.
     """
+    if base is not None and best:
+        policy = str(Path(base.run_dir) / BEST_POLICY)
     if base is not None and not policy:
         if base.newest_checkpoint("policy") is None:
             raise _refusal(NOTHING_SAVED, f"run {base.run_id} has saved no policy yet")

@@ -4,7 +4,7 @@ A message says `episodic_return`, a curve is called `charts/episodic_return`, as
 are. Code that stores or looks for a curve takes its tag from here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TypeVar
 
 RETURN = "episodic_return"
@@ -29,13 +29,21 @@ EVALUATION_TAGS: Mapping[str, str] = {
     RETURN: "eval/episodic_return",
     LENGTH: "eval/episodic_length",
 }
+# Evaluations beside training: over the step whose policy was judged.
+EVALUATED_RETURN = "evaluation/return"
+SAMPLED_RETURN = "evaluation/return_sampled"
+EVALUATED_LENGTH = "evaluation/length"
+BEST_STEP = "evaluation/best_step"
+REWARD_TERMS = "reward/"
+_TERM = "reward_"
+_ENDS = ("_low", "_high")
 LOSSES = "losses/"
 _NAMES = {tag: name for name, tag in TAGS.items()}
 # The setting of a run that trains several seeds side by side: from its own seed, so many.
 NUM_SEEDS = "num_seeds"
 # In no tag of ours or of CleanRL's.
 _SEED_MARK = "@seed="
-_GROUPS = ("charts/", "eval/", LOSSES)
+_GROUPS = ("charts/", "evaluation/", "eval/", REWARD_TERMS, LOSSES)
 
 Curve = TypeVar("Curve")
 
@@ -56,6 +64,22 @@ def headline(curves: Mapping[str, Curve], name: str) -> Curve | None:
         if tag in curves:
             return curves[tag]
     return None
+
+
+def ends_of(tag: str) -> tuple[str, str]:
+    """The tags of the lower and the upper end of the interval around a curve."""
+    low, high = _ENDS
+    return tag + low, tag + high
+
+
+def is_end(tag: str, tags: Collection[str]) -> bool:
+    """Whether a curve is the end of an interval around another one that is there too."""
+    return any(tag.endswith(end) and tag.removesuffix(end) in tags for end in _ENDS)
+
+
+def term_tag(name: str) -> str:
+    """The curve of a number of an environment's `info` that is a part of its reward; else empty."""
+    return REWARD_TERMS + name.removeprefix(_TERM) if name.startswith(_TERM) else ""
 
 
 def seed_tag(tag: str, seed: int) -> str:

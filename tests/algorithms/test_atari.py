@@ -10,7 +10,7 @@ from cleanrl_worker.kit.atari import AtariEnvs, game_of
 from cleanrl_worker.kit.checkpoints import to_plain
 from cleanrl_worker.kit.envpool import EnvPoolEnvs
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.evaluation import _Player
+from cleanrl_worker.kit.evaluation import Player
 from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
 from cleanrl_worker.kit.prioritized import PrioritizedFrameReplay, SumTree
 from cleanrl_worker.kit.sampling import Random
@@ -93,7 +93,7 @@ def test_a_memory_begins_again_with_each_life_in_evaluation_too(kind: str) -> No
             self.resets += int(ended.sum())
 
     policy = Forgetful()
-    episodes = _Player(envs, policy, 1, 0.99, None, True, None, False).play(1)
+    episodes = Player(envs, policy).play(1, 1, True)
     assert len(episodes) == 1
     assert policy.resets == 5
     envs.close()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.errors import CheckpointError, UsageError
-from cleanrl_worker.kit.evaluation import Episode, evaluate, open_policy
+from cleanrl_worker.kit.evaluation import Episode, Player, evaluate, open_policy
+from cleanrl_worker.kit.recording import EpisodeRecorder
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.verification import train
 
@@ -41,9 +45,36 @@ def test_long_episodes_are_cut_when_asked(cartpole: Path) -> None:
 
 
 def test_videos_are_recorded(cartpole: Path, tmp_path: Path) -> None:
-    """An evaluation with a video folder leaves a film of the first environment."""
-    evaluate(cartpole, episodes=1, max_steps=20, video_dir=tmp_path / "videos")
-    assert list((tmp_path / "videos").glob("*.mp4"))
+    """An evaluation with a video folder films every episode, and the numbers stay the same."""
+    folder = tmp_path / "videos"
+    episodes = evaluate(cartpole, episodes=3, max_steps=20, video_dir=folder)
+    assert episodes == evaluate(cartpole, episodes=3, max_steps=20)
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == [f"episode-{n}.{ending}" for n in range(3) for ending in ("json", "mp4")]
+    for episode in episodes:
+        inside = json.loads((folder / f"episode-{episode.index}.json").read_text())
+        assert (inside["return"], inside["length"]) == (episode.episodic_return, episode.length)
+        assert inside["seed"] in (1, 2, 3)
+        assert len(inside["values"]) == len(inside["actions"]) == episode.length
+
+
+def test_the_numbers_of_info_become_curves_of_the_episode(tmp_path: Path) -> None:
+    """What an environment says about a step is written down step by step."""
+
+    class Terms(gym.Wrapper):
+        def step(self, action: object) -> tuple:
+            obs, reward, over, cut, _ = self.env.step(action)
+            return obs, reward, over, cut, {"reward_alive": 0.5, "name": "x", "ok": True}
+
+    envs = Envs("CartPole-v1", 1)
+    envs._inner = (Terms(envs._inner[0]),)
+    recorder = EpisodeRecorder(envs, lambda obs, rng, deterministic: np.zeros(1, int), tmp_path)
+    player = Player(envs, recorder._policy, recorder=recorder)
+    [episode] = player.play(1, 3, True)
+    envs.close()
+    inside = json.loads((tmp_path / "episode-0.json").read_text())
+    assert inside["terms"] == {"reward_alive": [0.5] * episode.length}
+    assert (inside["seed"], inside["video"], inside["scores"]) == (3, "", [])
 
 
 def test_a_policy_is_refused_where_it_cannot_act(cartpole: Path) -> None:

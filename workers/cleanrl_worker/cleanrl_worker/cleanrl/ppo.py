@@ -123,7 +123,7 @@ def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     agent = make_agent(envs)
     agent.load_state_dict(model["agent"])
-    return categorical_policy(agent.actor)
+    return categorical_policy(agent.actor, agent.critic)
 
 
 def train(args: Args, run: Run) -> None:

@@ -23,7 +23,7 @@ from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.group import Group, choose_devices
-from cleanrl_worker.kit.inference import Policy, categorical_policy, numpy_forward, on_arrays
+from cleanrl_worker.kit.inference import Policy, categorical_policy, heads, on_arrays
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.sampling import Random
@@ -132,7 +132,7 @@ def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     agent = Agent(envs)
     agent.load_state_dict(model["agent"])
-    return categorical_policy(numpy_forward(nn.Sequential(agent.network, agent.actor)))
+    return categorical_policy(*heads(agent.network, agent.actor, agent.critic))
 
 
 def average(numbers: Tensor, world_size: int) -> Tensor:

@@ -19,7 +19,7 @@ from cleanrl_worker.kit.acceleration import accelerator
 from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.fused import Sequential
-from cleanrl_worker.kit.inference import Policy, gaussian_policy
+from cleanrl_worker.kit.inference import Policy, gaussian_policy, prepared
 from cleanrl_worker.kit.normalize import NormalizeObservation, NormalizeReward
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.run import Run
@@ -128,8 +128,8 @@ def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     agent.load_state_dict(model["agent"])
     statistics = NormalizeObservation(envs)
     statistics.rms.load_state_dict(model["obs_rms"])
-    act = gaussian_policy(agent.actor_mean, agent.actor_logstd)
-    return lambda obs, rng, deterministic: act(statistics.normalize(obs), rng, deterministic)
+    act = gaussian_policy(agent.actor_mean, agent.actor_logstd, agent.critic)
+    return prepared(act, statistics.normalize)
 
 
 def train(args: Args, run: Run) -> None:

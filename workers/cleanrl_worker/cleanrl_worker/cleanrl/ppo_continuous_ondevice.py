@@ -20,7 +20,7 @@ import torch
 from cleanrl_worker.agents.jax_layers import Params, dense, linear
 from cleanrl_worker.kit.args import DeviceArgs
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.inference import Policy, gaussian_policy
+from cleanrl_worker.kit.inference import Policy, gaussian_policy, prepared
 from cleanrl_worker.kit.jax_backend import Array, jax, jnp, optax, trained
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
@@ -161,8 +161,9 @@ def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     params = trained(partial(init_agent, envs), chosen_seed(args, model))
     networks, statistics = params["networks"], params["obs_rms"]
     mean = partial(network, networks["actor_mean"])
-    act = gaussian_policy(mean, torch.from_numpy(networks["actor_logstd"]))
-    return lambda obs, rng, deterministic: act(normalized(statistics, obs), rng, deterministic)
+    logstd = torch.from_numpy(networks["actor_logstd"])
+    act = gaussian_policy(mean, logstd, partial(critic, networks))
+    return prepared(act, partial(normalized, statistics))
 
 
 def gae(args: Args, outcome: Outcome, rewards: Array, values: Array, next_values: Array) -> Array:

@@ -137,7 +137,7 @@ def critic(params: Params, obs: Array) -> Array:
 def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     params = trained(partial(init_agent, envs), chosen_seed(args, model))
-    return categorical_policy(partial(network, params["actor"]))
+    return categorical_policy(partial(network, params["actor"]), partial(critic, params))
 
 
 def gae(args: Args, outcome: Outcome, values: Array, next_values: Array) -> Array:

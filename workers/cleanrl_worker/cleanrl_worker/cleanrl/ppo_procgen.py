@@ -23,7 +23,7 @@ from cleanrl_worker.kit.acceleration import accelerator
 from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.envpool import EnvPoolEnvs
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.inference import Policy, categorical_policy, numpy_forward, on_arrays
+from cleanrl_worker.kit.inference import Policy, categorical_policy, heads, on_arrays
 from cleanrl_worker.kit.normalize import NormalizeReward
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.run import Run
@@ -159,7 +159,7 @@ def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     agent = Agent(envs)
     agent.load_state_dict(model["agent"])
-    return categorical_policy(numpy_forward(nn.Sequential(agent.network, agent.actor)))
+    return categorical_policy(*heads(agent.network, agent.actor, agent.critic))
 
 
 def train(args: Args, run: Run) -> None:

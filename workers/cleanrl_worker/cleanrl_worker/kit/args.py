@@ -119,6 +119,12 @@ class RunArgs:
     """seconds between full-state checkpoints; 0 saves only at the end [>=0]"""
     keep_checkpoints: str = "last:3"
     """checkpoints to keep: last:K, every:N (saved at these steps too), best; commas between"""
+    eval_every: int = 0
+    """evaluate the policy beside training every so many steps; 0 for never [>=0]"""
+    eval_episodes: int = 20
+    """episodes of each such evaluation, on seeds that training never sees [>=1]"""
+    eval_videos: bool = True
+    """if toggled, film the best, median, worst and first episode of each such evaluation"""
     resume: str | None = None
     """continue from this full-state checkpoint, or from the newest valid one in this directory"""
     stop_at: int | None = None

@@ -11,7 +11,7 @@ import pickle
 import re
 import zipfile
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -80,18 +80,24 @@ def step_of(path: Path) -> int:
     return int(match.group(1)) if match else -1
 
 
-def prune(folder: Path, keep: KeepPolicy, scores: Mapping[int, float] | None = None) -> None:
+def prune(
+    folder: Path,
+    keep: KeepPolicy,
+    scores: Mapping[int, float] | None = None,
+    undecided: Collection[int] = (),
+) -> None:
     """Remove the checkpoints that are not to be kept, with their checksums.
 
     Args:
         folder: Where they are.
         keep: Which ones stay.
         scores: The return of each step, as far as it is known.
+        undecided: Steps that stay because their score is still to come.
     """
     steps = {step_of(path) for path in folder.glob("step-*") if _NAME.fullmatch(path.name)}
     known = scores or {}
     kept = keep.kept({step: known.get(step) for step in steps})
-    for step in steps - kept:
+    for step in steps - kept - set(undecided):
         # Looked for at the last moment: the daemon pins a checkpoint while the run trains.
         if (folder / f"step-{step}{PIN_SUFFIX}").exists():
             continue

@@ -37,8 +37,8 @@ class Checkpointer:
         run_dir: Where the folder `checkpoints` is made.
         bridge: Tells the worker what was saved.
         tell: Says a sentence to the user.
-        score: The return of this moment, by which the best checkpoint is found; None before the
-            first episode has ended.
+        score: The return of this moment, by which the best checkpoint is found where no
+            evaluations judge it; None before the first episode has ended.
     """
 
     def __init__(
@@ -60,6 +60,7 @@ class Checkpointer:
         self._score = score
         self._keep = _policy(args.keep_checkpoints)
         self._scores: dict[int, float] = {}
+        self._undecided: set[int] = set()
         self._mark: int | None = None
         self._policy: Mapping[str, Stateful] = {}
         self._objects: Mapping[str, Stateful] = {}
@@ -98,13 +99,7 @@ class Checkpointer:
         if self._saved_step == step:
             return
         began = time.monotonic()
-        policy = {name: item.state_dict() for name, item in self._policy.items()}
-        about: StateDict = {
-            "algorithm": self._name,
-            "env_id": self._env_id,
-            "step": step,
-            "args": asdict(self._args),
-        }
+        about, policy = self._about(step), self._weights()
         state: StateDict = {
             **about,
             "policy": policy,
@@ -121,12 +116,53 @@ class Checkpointer:
                 kind=saved.kind,
             )
         # Only now: until the new one is complete, the old ones are the run's only way back.
-        score = self._score()
+        score = None if self._args.eval_every else self._score()
         if score is not None:
             self._scores[step] = score
-        checkpoint_files.prune(folder, self._keep, self._scores)
+        self._prune()
         self._saved_step = step
         self._plan_next(time.monotonic() - began)
+
+    def policy(self, step: int) -> StateDict:
+        """The content of a policy file of this moment."""
+        content = checkpoints.to_plain({**self._about(step), "model": self._weights()})
+        assert isinstance(content, dict)
+        return {"format": checkpoints.FORMAT, **content}
+
+    @property
+    def keeps_best(self) -> bool:
+        """Whether the best checkpoint stays."""
+        return self._keep.best
+
+    def await_score(self, step: int) -> None:
+        """Keep a checkpoint until an evaluation has judged it: it may turn out to be the best."""
+        self._undecided.add(step)
+
+    def take_score(self, step: int, score: float) -> None:
+        """An evaluation has judged a checkpoint."""
+        self._undecided.discard(step)
+        self._scores[step] = score
+        self._prune()
+
+    def decide(self) -> None:
+        """No further evaluation will come."""
+        self._undecided.clear()
+        self._prune()
+
+    def _about(self, step: int) -> StateDict:
+        return {
+            "algorithm": self._name,
+            "env_id": self._env_id,
+            "step": step,
+            "args": asdict(self._args),
+        }
+
+    def _weights(self) -> StateDict:
+        return {name: item.state_dict() for name, item in self._policy.items()}
+
+    def _prune(self) -> None:
+        folder = self._run_dir / "checkpoints"
+        checkpoint_files.prune(folder, self._keep, self._scores, self._undecided)
 
     def try_save(self, step: int) -> str:
         """Save; a full disk costs this checkpoint, not the run. Returns why it was not saved."""

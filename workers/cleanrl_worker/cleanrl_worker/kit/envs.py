@@ -14,7 +14,10 @@ the last reset, that reset, and the actions since. The observation tells whether
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -28,8 +31,20 @@ from cleanrl_worker.kit.types import Array, Env, StateDict
 from mosaic.config.suggest import nearest
 
 _GRIDS = ("MiniGrid-", "BabyAI-")
+_drawn = False
 
 StepResult = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
+
+
+@contextlib.contextmanager
+def drawn() -> Iterator[None]:
+    """Build environments that can be asked for pictures, whoever makes them."""
+    global _drawn
+    _drawn = True
+    try:
+        yield
+    finally:
+        _drawn = False
 
 
 def make_env(env_id: str, *, video_dir: str | None = None, **options: Any) -> Env:
@@ -44,7 +59,8 @@ def make_env(env_id: str, *, video_dir: str | None = None, **options: Any) -> En
         UsageError: when the id is unknown or its package is missing.
     """
     register_family(env_id)
-    if video_dir is not None:
+    draws = video_dir is not None or _drawn
+    if draws:
         options["render_mode"] = "rgb_array"
     try:
         env = gym.make(env_id, disable_env_checker=True, **options)
@@ -56,11 +72,12 @@ def make_env(env_id: str, *, video_dir: str | None = None, **options: Any) -> En
         from cleanrl_worker.kit.grid_view import quicken
 
         quicken(env)
-    if video_dir is not None:
+    if draws:
         # Here, because only a run that records needs it.
         from mosaic.fastlane.cameras import follow_what_moves
 
         follow_what_moves(env.unwrapped)
+    if video_dir is not None:
         env = gym.wrappers.RecordVideo(env, video_dir, disable_logger=True)
     return env
 
@@ -178,6 +195,15 @@ class Envs:
         info = {} if ended is None else self._finish(ended)
         return self.obs, rewards, terminated, truncated, info
 
+    def watch(self, seen: Callable[[int, Mapping[str, object]], None]) -> None:
+        """Be told of every step with the environment's own `info`, before the next one begins.
+
+        `step` passes none of it on: in training nothing needs it, and copying it costs time.
+        """
+        self._inner = tuple(
+            _Watched(env, partial(seen, index)) for index, env in enumerate(self._inner)
+        )
+
     def restart(self, index: int) -> np.ndarray:
         """End one environment's episode early and begin its next one."""
         self.obs = self.obs.copy()
@@ -272,6 +298,18 @@ class Envs:
                 self._tap.episode(total)
             self._begin(index, {"rng": generator_state(self.envs[index])})
         return {"final_obs": final_obs, "episodes": episodes}
+
+
+class _Watched:
+    """An environment whose steps are seen by someone else too."""
+
+    def __init__(self, env: Env, seen: Callable[[Mapping[str, object]], None]) -> None:
+        self._env, self._seen = env, seen
+
+    def step(self, action: object) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        result = self._env.step(action)
+        self._seen(result[4])
+        return result
 
 
 def _strip(env: Env) -> tuple[Env, int | None]:

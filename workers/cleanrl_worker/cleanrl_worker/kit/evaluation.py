@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ import torch
 
 from cleanrl_worker.kit import checked_files, checkpoint_files, checkpoints, spaces
 from cleanrl_worker.kit.device import limit_threads
-from cleanrl_worker.kit.envs import Envs
+from cleanrl_worker.kit.envs import Envs, drawn
 from cleanrl_worker.kit.errors import CheckpointError, UsageError
+from cleanrl_worker.kit.recording import EpisodeRecorder
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.schema import script_names
 from cleanrl_worker.kit.types import StateDict
@@ -32,6 +34,8 @@ class Episode:
     length: int
     cut: bool
     """whether `max_steps` ended it, not the environment"""
+    seed: int | None = None
+    """what the environment was reset with; `None` for one that went on by itself"""
 
 
 def evaluate(
@@ -43,7 +47,7 @@ def evaluate(
     gamma: float = 0.99,
     max_steps: int | None = None,
     deterministic: bool = True,
-    video_dir: str | Path | None = None,
+    video_dir: Path | None = None,
     on_episode: Callable[[Episode], None] | None = None,
     algorithm: str | None = None,
     policy_seed: int | None = None,
@@ -63,7 +67,7 @@ def evaluate(
         gamma: the discount of `Episode.discounted_return`.
         max_steps: ends an episode that runs longer.
         deterministic: take the best action rather than a sample.
-        video_dir: where to record the first environment, or `None`.
+        video_dir: where to film each episode and write down what happens inside it, or `None`.
         on_episode: called with each episode as it ends.
         algorithm: what a plain state dict, as upstream's scripts save, was trained by.
         policy_seed: which seed plays, of a run that trained several; the best one by default.
@@ -82,12 +86,19 @@ def evaluate(
         raise UsageError(f"An evaluation needs at least one episode, not {episodes}.")
     limit_threads(1)
     trained = open_policy(Path(model_path), env_id, algorithm, policy_seed)
-    envs = trained.make_envs(1 if each_seed else min(episodes, _MOST_ENVS), video_dir)
+    count = 1 if each_seed else min(episodes, _MOST_ENVS)
+    with drawn() if video_dir is not None else contextlib.nullcontext():
+        envs = trained.make_envs(count)
+    recorder = None
     try:
         policy = trained.rebuild(envs)
-        player = _Player(envs, policy, seed, gamma, max_steps, deterministic, on_episode, each_seed)
-        return player.play(episodes, between_steps)
+        if video_dir is not None:
+            recorder = EpisodeRecorder(envs, policy, video_dir)
+        player = Player(envs, policy, gamma, max_steps, recorder, on_episode, each_seed)
+        return player.play(episodes, seed, deterministic, between_steps)
     finally:
+        if recorder is not None:
+            recorder.close()
         envs.close()
 
 
@@ -99,10 +110,10 @@ class TrainedPolicy:
     args: Any
     model: StateDict
 
-    def make_envs(self, num_envs: int, video_dir: str | Path | None = None) -> Any:
+    def make_envs(self, num_envs: int) -> Any:
         """The environments it acts in, prepared as its algorithm wants them."""
         make = getattr(self.module, "make_eval_envs", _gymnasium_envs)
-        return make(self.args, num_envs, None if video_dir is None else str(video_dir))
+        return make(self.args, num_envs, None)
 
     def rebuild(self, envs: Any) -> Any:
         """The policy itself.
@@ -240,41 +251,64 @@ def _rebuild(module: Any, envs: Any, args: Any, model: StateDict) -> Any:
         ) from None
 
 
-class _Player:
-    """Steps all environments until each has played its share."""
+class Player:
+    """Steps all environments until each has played its share.
+
+    Args:
+        envs: Where it acts.
+        policy: Who acts.
+        gamma: The discount of `Episode.discounted_return`.
+        max_steps: Ends an episode that runs longer.
+        recorder: Writes down what happens inside the episodes.
+        on_episode: Called with each episode as it ends.
+        each_seed: Begin each episode with a seed of its own.
+        record_as: The name of an episode's files, with its number in the braces.
+    """
 
     def __init__(
         self,
         envs: Any,
         policy: Any,
-        seed: int,
-        gamma: float,
-        max_steps: int | None,
-        deterministic: bool,
-        on_episode: Callable[[Episode], None] | None,
-        each_seed: bool,
+        gamma: float = 0.99,
+        max_steps: int | None = None,
+        recorder: EpisodeRecorder | None = None,
+        on_episode: Callable[[Episode], None] | None = None,
+        each_seed: bool = False,
+        record_as: str = "episode-{}",
     ) -> None:
         self._each_seed = each_seed
+        self._record_as = record_as
         self._envs = envs
         self._policy = policy
-        self._seed = seed
         self._gamma = gamma
         self._max_steps = max_steps
-        self._deterministic = deterministic
+        self._recorder = recorder
         self._on_episode = on_episode
-        self._rng = Random(seed)
         self._done: list[Episode] = []
 
-    def play(self, episodes: int, between_steps: Callable[[], None] | None = None) -> list[Episode]:
+    def play(
+        self,
+        episodes: int,
+        seed: int,
+        deterministic: bool,
+        between_steps: Callable[[], None] | None = None,
+    ) -> list[Episode]:
         """Play so many episodes, spread evenly over the environments."""
+        self._done = []
+        rng = Random(seed)
         count = self._envs.num_envs
         left = np.full(count, episodes // count) + (np.arange(count) < episodes % count)
         totals, discounted, lengths = np.zeros(count), np.zeros(count), np.zeros(count, np.int64)
-        obs = self._envs.reset(seed=self._seed)
+        obs = self._envs.reset(seed=seed)
+        # Where an episode has a seed of its own, others can play the same one again.
+        seeds = [seed + index if self._seeds_are_known else None for index in range(count)]
+        self._begin(range(count))
         while (left > 0).any():
             if between_steps is not None:
                 between_steps()
-            actions = self._policy(obs, self._rng, self._deterministic)
+            actions = self._policy(obs, rng, deterministic)
+            if self._recorder is not None:
+                self._recorder.chosen(actions)
             obs, rewards, terminated, truncated, _ = self._envs.step(actions)
             totals += rewards
             discounted += self._gamma**lengths * rewards
@@ -285,13 +319,29 @@ class _Player:
                 cut = ~ended & (lengths >= self._max_steps)
                 for index in np.flatnonzero(cut):
                     obs = self._envs.restart(int(index))
-            for index in np.flatnonzero((ended | cut) & (left > 0)):
-                self._note(totals[index], discounted[index], lengths[index], bool(cut[index]))
-                left[index] -= 1
             over = ended | cut
+            if self._recorder is not None:
+                self._recorder.happened(rewards, over)
+            for index in np.flatnonzero(over & (left > 0)):
+                episode = Episode(
+                    len(self._done),
+                    float(totals[index]),
+                    float(discounted[index]),
+                    int(lengths[index]),
+                    bool(cut[index]),
+                    seeds[index],
+                )
+                self._done.append(episode)
+                if self._on_episode is not None:
+                    self._on_episode(episode)
+                self._record(int(index), episode, deterministic)
+                left[index] -= 1
+                seeds[index] = None
             if self._each_seed and over.any():
                 # Again: by itself the environment began with the random numbers that were left.
-                obs = self._envs.reset(seed=self._seed + len(self._done))
+                seeds[0] = seed + len(self._done)
+                obs = self._envs.reset(seed=seeds[0])
+            self._begin(np.flatnonzero(over & (left > 0)))
             totals[over] = discounted[over] = lengths[over] = 0
             if hasattr(self._policy, "reset"):
                 # In training an episode, and the memory with it, ends with every life.
@@ -300,8 +350,24 @@ class _Player:
                     self._policy.reset(forgets)
         return self._done
 
-    def _note(self, total: float, discounted: float, length: int, cut: bool) -> None:
-        episode = Episode(len(self._done), float(total), float(discounted), int(length), cut)
-        self._done.append(episode)
-        if self._on_episode is not None:
-            self._on_episode(episode)
+    @property
+    def _seeds_are_known(self) -> bool:
+        """Whether environment `i` was reset with `seed + i`; others seed in a way of their own."""
+        return self._envs.num_envs == 1 or hasattr(self._envs, "watch")
+
+    def _begin(self, places: Iterable[int]) -> None:
+        if self._recorder is not None:
+            for index in places:
+                self._recorder.begin(int(index))
+
+    def _record(self, place: int, episode: Episode, deterministic: bool) -> None:
+        if self._recorder is not None:
+            about = {
+                "episode": episode.index,
+                "seed": episode.seed,
+                "return": episode.episodic_return,
+                "length": episode.length,
+                "cut": episode.cut,
+                "deterministic": deterministic,
+            }
+            self._recorder.ended(place, self._record_as.format(episode.index), about)

@@ -7,8 +7,9 @@ several times quicker than torch for the few rows of a rollout step.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
@@ -43,6 +44,11 @@ def numpy_forward(network: nn.Module, accelerate: Accelerate | None = None) -> F
         in_numpy, in_torch = _chain(layers), _in_torch(network)
         return lambda rows: in_numpy(rows) if len(rows) <= _FEW_ROWS else in_torch(rows)
     return _in_torch(network, accelerate)
+
+
+def heads(trunk: nn.Module, *each: nn.Module) -> Iterator[Forward]:
+    """`numpy_forward` of every head of a network that they share."""
+    return (numpy_forward(nn.Sequential(trunk, head)) for head in each)
 
 
 def _chain(layers: list[nn.Module]) -> Forward:
@@ -142,24 +148,138 @@ class Policy(Protocol):
     """What evaluation asks of a trained policy: actions for a batch of observations.
 
     A policy with memory also has `reset(ended)`, which is called with the rows whose
-    episode ended.
+    episode ended. One that can say why it acted has `thought()`.
     """
 
     def __call__(self, obs: np.ndarray, rng: Random, deterministic: bool) -> np.ndarray: ...
 
 
-def categorical_policy(logits_of: Forward) -> Policy:
+@dataclass(frozen=True)
+class Thought:
+    """What a policy considered in its last turn, one row for each environment.
+
+    Attributes:
+        kind: What `scores` are: `probabilities` or `values` of the actions, or the `mean` of a
+            continuous action.
+        scores: One for each action, or for each part of it.
+        value: The return that the critic expects from here; None without a critic.
+    """
+
+    kind: Literal["probabilities", "values", "mean"]
+    scores: np.ndarray
+    value: np.ndarray | None = None
+
+
+class _Thoughtful:
+    """Remembers what the last action was chosen by; worked out only for those who ask."""
+
+    def __init__(self, scores_of: Forward, value_of: Forward | None = None) -> None:
+        self._scores_of = scores_of
+        self._value_of = value_of
+        self._obs = self._scores = np.empty((0, 0), np.float32)
+
+    def _considered(self, obs: np.ndarray) -> np.ndarray:
+        self._obs, self._scores = obs, self._scores_of(obs)
+        return self._scores
+
+    def _value(self) -> np.ndarray | None:
+        if self._value_of is None:
+            return None
+        value: np.ndarray = self._value_of(self._obs).reshape(len(self._obs))
+        return value
+
+
+class _Categorical(_Thoughtful):
+    """See `categorical_policy`."""
+
+    def __call__(self, obs: np.ndarray, rng: Random, deterministic: bool) -> np.ndarray:
+        logits = self._considered(obs)
+        return logits.argmax(axis=-1) if deterministic else rng.categorical(logits)
+
+    def thought(self) -> Thought:
+        """The probability of each action."""
+        weights = np.exp(self._scores - self._scores.max(axis=-1, keepdims=True))
+        return Thought("probabilities", weights / weights.sum(-1, keepdims=True), self._value())
+
+
+class _Greedy(_Thoughtful):
+    """See `greedy_policy`."""
+
+    def __init__(self, values: Forward, epsilon: float) -> None:
+        super().__init__(values)
+        self._epsilon = epsilon
+
+    def __call__(self, obs: np.ndarray, rng: Random, deterministic: bool) -> np.ndarray:
+        q_values = self._considered(obs)
+        best: np.ndarray = q_values.argmax(axis=-1)
+        if deterministic:
+            return best
+        random = rng.integers(q_values.shape[-1], size=len(best))
+        return np.where(rng.random(len(best)) < self._epsilon, random, best)
+
+    def thought(self) -> Thought:
+        """The value of each action; the best one is what is expected from here."""
+        return Thought("values", self._scores, self._scores.max(axis=-1))
+
+
+class _Noisy(_Thoughtful):
+    """See `noisy_policy` and `gaussian_policy`."""
+
+    def __init__(
+        self, action: Forward, noise: Callable[[], np.ndarray], value_of: Forward | None = None
+    ) -> None:
+        super().__init__(action, value_of)
+        self._noise = noise
+
+    def __call__(self, obs: np.ndarray, rng: Random, deterministic: bool) -> np.ndarray:
+        centre = self._considered(obs)
+        if deterministic:
+            return centre
+        return centre + self._noise() * rng.standard_normal(centre.shape, np.float32)
+
+    def thought(self) -> Thought:
+        """The action without its noise."""
+        return Thought("mean", self._scores, self._value())
+
+
+class _Prepared:
+    """See `prepared`."""
+
+    def __init__(self, policy: Policy, prepare: Forward) -> None:
+        self._policy, self._prepare = policy, prepare
+
+    def __call__(self, obs: np.ndarray, rng: Random, deterministic: bool) -> np.ndarray:
+        return self._policy(self._prepare(obs), rng, deterministic)
+
+    def thought(self) -> Thought | None:
+        """What the policy behind it considered."""
+        return thought_of(self._policy)
+
+
+def thought_of(policy: Policy) -> Thought | None:
+    """What a policy considered in its last turn; None for one that cannot say."""
+    tell = getattr(policy, "thought", None)
+    return None if tell is None else tell()
+
+
+def prepared(policy: Policy, prepare: Forward) -> Policy:
+    """A policy that sees its observations prepared, such as normalized.
+
+    Args:
+        policy: acts on what `prepare` returns.
+        prepare: from observations to what the policy was trained on.
+    """
+    return _Prepared(policy, prepare)
+
+
+def categorical_policy(logits_of: Forward, value_of: Forward | None = None) -> Policy:
     """The policy of action logits: the likeliest action, or a sample.
 
     Args:
         logits_of: from observations to one logit for each action.
+        value_of: from observations to the critic's value.
     """
-
-    def act(obs: np.ndarray, rng: Random, deterministic: bool) -> np.ndarray:
-        logits = logits_of(obs)
-        return logits.argmax(axis=-1) if deterministic else rng.categorical(logits)
-
-    return act
+    return _Categorical(logits_of, value_of)
 
 
 def greedy_policy(values: Forward, epsilon: float) -> Policy:
@@ -169,16 +289,7 @@ def greedy_policy(values: Forward, epsilon: float) -> Policy:
         values: from observations to one value for each action.
         epsilon: how often a sampled policy acts at random.
     """
-
-    def act(obs: np.ndarray, rng: Random, deterministic: bool) -> np.ndarray:
-        q_values = values(obs)
-        best: np.ndarray = q_values.argmax(axis=-1)
-        if deterministic:
-            return best
-        random = rng.integers(q_values.shape[-1], size=len(best))
-        return np.where(rng.random(len(best)) < epsilon, random, best)
-
-    return act
+    return _Greedy(values, epsilon)
 
 
 def expected(logits_of: Forward, atoms: Tensor) -> Forward:
@@ -206,30 +317,16 @@ def noisy_policy(action: Forward, noise: np.ndarray) -> Policy:
         action: from observations to actions.
         noise: the standard deviation for each part of an action.
     """
-
-    def act(obs: np.ndarray, rng: Random, deterministic: bool) -> np.ndarray:
-        actions = action(obs)
-        if deterministic:
-            return actions
-        return actions + noise * rng.standard_normal(actions.shape, np.float32)
-
-    return act
+    return _Noisy(action, lambda: noise)
 
 
-def gaussian_policy(mean: Forward, logstd: Tensor) -> Policy:
+def gaussian_policy(mean: Forward, logstd: Tensor, value_of: Forward | None = None) -> Policy:
     """The policy of a Gaussian: its mean, or a sample.
 
     Args:
         mean: from observations to the mean.
         logstd: the logarithm of the standard deviation, for all states the same.
+        value_of: from observations to the critic's value.
     """
-
-    def act(obs: np.ndarray, rng: Random, deterministic: bool) -> np.ndarray:
-        centre = mean(obs)
-        if deterministic:
-            return centre
-        std = np.exp(logstd.detach().cpu().numpy())
-        sampled: np.ndarray = centre + std * rng.standard_normal(centre.shape, np.float32)
-        return sampled
-
-    return act
+    # Read at every turn: in training the parameter changes with each update.
+    return _Noisy(mean, lambda: np.exp(logstd.detach().cpu().numpy()), value_of)

@@ -18,7 +18,16 @@ from cleanrl_worker.kit.tensorboard import event_writer
 from cleanrl_worker.kit.types import EndedEpisode
 from cleanrl_worker.kit.wandb_logging import WandbLogger
 from mosaic.curves.episodes import EpisodesBySeed, NewestEpisodes
-from mosaic.curves.names import EVALUATION_TAGS, LENGTH, LOSSES, RETURN, SPEED, TAGS
+from mosaic.curves.names import (
+    BEST_STEP,
+    EVALUATED_RETURN,
+    EVALUATION_TAGS,
+    LENGTH,
+    LOSSES,
+    RETURN,
+    SPEED,
+    TAGS,
+)
 from mosaic.curves.pace import next_mark
 from mosaic.runs.metric_writer import MetricWriter
 
@@ -174,6 +183,17 @@ class Logger:
                 self._metrics.add(tag, episode, total, now)
         if self._wandb is not None:
             self._wandb.log({tag: sum(returns) / len(returns), "global_step": self._total})
+
+    def evaluated(self, step: int, values: Mapping[str, float], best: int) -> None:
+        """Log an evaluation beside training, at the step whose policy was judged."""
+        now = time.time()
+        for tag, value in values.items():
+            self._events.add_scalar(tag, value, step, now)
+            if self._metrics is not None:
+                self._metrics.add(tag, step, value, now)
+        if self._wandb is not None:
+            self._wandb.log({**values, "global_step": step})
+        self._headline |= {EVALUATED_RETURN: values[EVALUATED_RETURN], BEST_STEP: float(best)}
 
     def report(self, step: int, *, force: bool = False) -> None:
         """Send the headline numbers if it is time to."""

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from cleanrl_worker.kit.inference import Policy
+from cleanrl_worker.kit.inference import Policy, Thought, thought_of
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.types import StateDict
 
@@ -114,3 +114,7 @@ class RecurrentPolicy:
 
     def __call__(self, obs: np.ndarray, rng: Random, deterministic: bool) -> np.ndarray:
         return self._policy(obs, rng, deterministic)
+
+    def thought(self) -> Thought | None:
+        """What the policy considered in its last turn."""
+        return thought_of(self._policy)

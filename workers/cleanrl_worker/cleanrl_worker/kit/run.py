@@ -16,6 +16,7 @@ from typing import Any
 
 from cleanrl_worker.kit import presentation, spaces
 from cleanrl_worker.kit.args import RunArgs
+from cleanrl_worker.kit.beside import Evaluated, SideEvaluator
 from cleanrl_worker.kit.bridge import Bridge
 from cleanrl_worker.kit.checkpointing import Checkpointer
 from cleanrl_worker.kit.control import Control
@@ -63,6 +64,7 @@ class Run:
         self._checkpointer = Checkpointer(
             args, self._env_id, self.name, self.run_dir, self.bridge, self._tell, self._return
         )
+        self._beside = SideEvaluator(args, self.run_dir, self._tell) if args.eval_every else None
         self._control = Control(self.bridge, self._save, self._report, lambda: self.step)
         self._logger: Logger | None = None
         self._newest: NewestEpisodes | EpisodesBySeed = NewestEpisodes()
@@ -139,6 +141,8 @@ class Run:
         self._warn_of_learning_in_vain()
         logger.start(self.step)
         self._checkpointer.start(self.step)
+        if self._beside is not None:
+            self._beside.start(self.step)
         # What exists now stays: the collector need not look through all of torch again and again.
         gc.freeze()
         stopped = False
@@ -149,6 +153,8 @@ class Run:
             # checkpoints, however busy the machine.
             if self._checkpointer.passed_mark(self.step):
                 self._save()
+            if self._beside is not None and self._beside.passed_mark(self.step):
+                self._have_judged(self._beside)
             if control.due:
                 self._look_up(logger)
                 if stopped := control.stopping:
@@ -216,10 +222,37 @@ class Run:
 
     def _look_up(self, logger: Logger) -> None:
         """Everything that is not the algorithm, at most every twentieth of a second."""
+        if self._beside is not None:
+            for one in self._beside.results():
+                self._take_result(logger, one)
         logger.report(self.step)
         logger.paused(self._control.obey())
         if not self._control.stopping and self._checkpointer.due:
             self._save()
+
+    def _have_judged(self, beside: SideEvaluator) -> None:
+        """Have the policy of this step evaluated by another process."""
+        if self._checkpointer.keeps_best:
+            # Before the save, which removes what is not to be kept.
+            self._checkpointer.await_score(self.step)
+            self._save()
+        beside.offer(self.step, self._checkpointer.policy(self.step))
+
+    def _take_result(self, logger: Logger, result: Evaluated) -> None:
+        logger.evaluated(result.step, result.values, result.best)
+        self._checkpointer.take_score(result.step, result.score)
+        self.bridge.send("note", text=f"step {result.step:,} evaluated: {result.score:.2f}")
+
+    def _finish_judging(self, beside: SideEvaluator) -> None:
+        """Have the last policy evaluated too, and wait until all have been."""
+        assert self._logger is not None
+        began = time.monotonic()
+        beside.offer(self.step, self._checkpointer.policy(self.step))
+        for one in beside.finish(self._may_wait):
+            self._take_result(self._logger, one)
+        self._checkpointer.decide()
+        # Nothing was trained meanwhile: the speed is that of training.
+        self._logger.paused(time.monotonic() - began)
 
     def _save(self) -> str:
         return self._checkpointer.try_save(self.step)
@@ -235,6 +268,8 @@ class Run:
     def _finish(self, *, stopped: bool) -> None:
         if stopped:
             self._save()
+            if self._beside is not None:
+                self._beside.stop()
             self.close()
             raise self._control.stopped()
         try:
@@ -244,6 +279,11 @@ class Run:
                 self.close()
                 raise self._control.stopped() from None
             raise
+        if self._beside is not None:
+            self._finish_judging(self._beside)
+            if self._control.stopping:
+                self.close()
+                raise self._control.stopped()
         if policy is not None:
             self._present(policy)
         self.close()

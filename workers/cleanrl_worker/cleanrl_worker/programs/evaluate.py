@@ -127,6 +127,7 @@ class Evaluation:
             "policy_seed": options.policy_seed,
             # The seed of each episode, in the order of `returns`; none where they share one.
             "seeds": self._seeds(),
+            "episode_seeds": [episode.seed for episode in self._episodes],
             "episodes": len(self._episodes),
             "episodes_cut": sum(episode.cut for episode in self._episodes),
             **statistics,
@@ -161,7 +162,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--max-steps", type=int, help="cut longer episodes")
     parser.add_argument("--run-dir", default=".")
     parser.add_argument("--tensorboard-dir")
-    parser.add_argument("--video", action="store_true", help="record the first environment")
+    parser.add_argument("--video", action="store_true", help="record every episode")
     parser.add_argument("--repeat", action="store_true", help="continue until stopped")
     parser.add_argument("--sample", action="store_true", help="sample actions, not the best ones")
     parser.add_argument("--each-seed", action="store_true", help="a seed for each episode")
