@@ -80,6 +80,7 @@ $(STAMPS)/peers: $(STAMPS)/extras requirements/peers.txt
 $(STAMPS)/dev: $(BASE) requirements/dev.txt
 	@sh scripts/system-packages.sh test
 	@sh scripts/system-packages.sh browser
+	@sh scripts/system-packages.sh slurm
 	@echo "installing test and lint tools"
 	@$(PIP) -r requirements/dev.txt
 	@touch $@

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs the system packages of a group when it may; prints the exact command when it may not.
 # Groups: venv (to create .venv), gui (the window), web (the pages), extras (environment families),
-# test, browser (which not every release has, so that it is asked for alone).
+# test, browser (which not every release has, so that it is asked for alone), slurm (a cluster
+# of the tests' own; nothing of it is started by itself).
 set -eu
 
 case "${1:-}" in
@@ -13,7 +14,8 @@ case "${1:-}" in
     web) packages="npm" ;;
     test) packages="xvfb xauth git procps openssh-client openssh-server" ;;
     browser) packages="chromium" ;;
-    *) echo "usage: $0 venv|gui|web|extras|test|browser" >&2; exit 2 ;;
+    slurm) packages="slurmctld slurmd slurm-client munge" ;;
+    *) echo "usage: $0 venv|gui|web|extras|test|browser|slurm" >&2; exit 2 ;;
 esac
 
 if [ "$1" = venv ]; then

@@ -96,12 +96,15 @@ class MachineSection(Section):
         self.wall = NumberLine(
             "Wall-clock limit", None, 0.01, 1e6, whole=False, optional=True, placeholder="no limit"
         )
+        self.site = QLineEdit()
+        self.site.setPlaceholderText("as in the settings; local, slurm or slurm:PARTITION")
         form = form_layout()
+        form.addRow("Run on", self.site)
         form.addRow("CPU slots", column(self.cpus, self.cpus.error, spacing=2))
         form.addRow(column(self.gpu, self.gpu_note, spacing=2))
         form.addRow("Time limit (min)", column(self.wall, self.wall.error, spacing=2))
         self.setLayout(column(form, margin=10))
-        self._watch(self.cpus, self.gpu, self.wall)
+        self._watch(self.cpus, self.gpu, self.wall, self.site)
         self.set_gpus(0)
 
     def set_gpus(self, count: int) -> None:
@@ -115,11 +118,13 @@ class MachineSection(Section):
         draft.cpus = int(self.cpus.valid(1))
         draft.gpu = self.gpu.isChecked()
         draft.wall_minutes = self.wall.valid()
+        draft.site = self.site.text().strip()
 
     def read(self, draft: TrainDraft) -> None:
         self.cpus.set_value(draft.cpus)
         self.gpu.setChecked(draft.gpu and self.gpu.isEnabled())
         self.wall.set_value(draft.wall_minutes)
+        self.site.setText(draft.site)
 
 
 class ViewSection(Section):

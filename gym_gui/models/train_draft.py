@@ -38,6 +38,7 @@ class TrainDraft:
     cpus: int = 1
     gpu: bool = False
     wall_minutes: float | None = None
+    site: str = ""
     tensorboard: bool = True
     keep_checkpoints: str = keeping.DEFAULT
     capture_video: bool = False
@@ -91,6 +92,7 @@ class TrainDraft:
                 cpus=self.cpus,
                 gpus=int(self.gpu),
                 max_minutes=self.wall_minutes,
+                site=self.site or None,
                 tensorboard=self.tensorboard,
                 wandb=self.track_wandb,
                 keep_checkpoints=self.keep_checkpoints,
@@ -145,6 +147,7 @@ class TrainDraft:
             cpus=resources.cpus.requested,
             gpu=resources.gpus.requested > 0,
             wall_minutes=config.limits.max_wallclock_minutes,
+            site=config.site or "",
             tensorboard=config.artifacts.tensorboard.enabled,
             keep_checkpoints=str(config.artifacts.keep_checkpoints),
             tags=list(config.metadata.tags),

@@ -15,6 +15,7 @@ _FLAGS = {
     "/resources/gpus/requested": "--gpus",
     "/resources/gpus/mandatory": "--gpus",
     "/resources/memory_mb": "--memory-mb",
+    "/site": "--site",
     "/limits/max_wallclock_minutes": "--max-minutes",
     "/metadata/worker/config/extras/curriculum_schedule": "--curriculum",
     "/metadata/worker/config/extras/checkpoint_path": "--resume",

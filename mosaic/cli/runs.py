@@ -167,6 +167,7 @@ def _facts(record: RunRecord) -> list[tuple[str, str]]:
         ("metrics", numbers),
         ("process", f"pid {record.pid}" if record.pid else ""),
         ("slots", ", ".join(record.slots)),
+        ("site", _site(record)),
         ("created", output.clock(record.created_at)),
         ("started", output.clock(record.started_at)),
         ("finished", output.clock(record.finished_at)),
@@ -176,6 +177,15 @@ def _facts(record: RunRecord) -> list[tuple[str, str]]:
         ("notes", record.notes),
         ("directory", record.run_dir),
     ]
+
+
+def _site(record: RunRecord) -> str:
+    """Where a run is; nothing for one that is here, as nearly all are."""
+    if record.site == "local":
+        return ""
+    parts = [record.site, f"job {record.job}" if record.job else "", record.host]
+    again = f"attempt {record.attempt}" if record.attempt > 1 else ""
+    return ", ".join(filter(None, (*parts, again)))
 
 
 def _notes(trainer: TrainerClient, run_id: str) -> list[str]:

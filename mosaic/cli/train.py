@@ -61,6 +61,7 @@ from mosaic.workers.capabilities import WorkerCapabilities
 @click.option("--gpus", type=click.IntRange(0), default=0, show_default=True, help="GPUs to use.")
 @click.option("--memory-mb", type=click.IntRange(1), help="Memory to reserve.")
 @click.option("--max-minutes", type=float, help="Stop after this many minutes.")
+@click.option("--site", help="Where to run: local, slurm or slurm:PARTITION.  [default: setting]")
 @click.option(
     "--priority",
     type=int,
@@ -197,6 +198,7 @@ def _continued(
         name=options.name,
         notes=options.notes,
         keep=options.keep,
+        site=options.site,
     )
 
 
@@ -247,6 +249,7 @@ def submit(file: Path, priority: int, key: str, cold: bool, following: bool, as_
 @run_argument
 @click.option("--seed", type=click.IntRange(0), help="Seed of the copy.")
 @click.option("--name", default="", help="Name of the copy.")
+@click.option("--site", help="Where to run the copy: local, slurm or slurm:PARTITION.")
 @click.option(
     "--priority",
     type=int,
@@ -262,12 +265,19 @@ def submit(file: Path, priority: int, key: str, cold: bool, following: bool, as_
 )
 @json_option
 def clone(
-    run: str, seed: int | None, name: str, priority: int, following: bool, as_json: bool
+    run: str,
+    seed: int | None,
+    name: str,
+    site: str | None,
+    priority: int,
+    following: bool,
+    as_json: bool,
 ) -> int:
     """Submit a copy of a run."""
     with TrainerClient.connect() as trainer:
         base = trainer.get(run)
-        config = build.clone(build.read_config(trainer.config(base.run_id)), seed=seed, name=name)
+        before = build.read_config(trainer.config(base.run_id))
+        config = build.clone(before, seed=seed, name=name, site=site)
         record = trainer.submit(config, priority=priority, parent_run_id=base.run_id)
         return answer(trainer, [record], not following, as_json)
 

@@ -121,6 +121,7 @@ class RunCalls(RunContent):
         cpus: int = 1,
         gpus: int = 0,
         max_minutes: float | None = None,
+        site: str | None = None,
         keep: str | None = None,
         wandb: bool = False,
         capture_video: bool = False,
@@ -145,6 +146,7 @@ class RunCalls(RunContent):
             cpus: CPU slots to use.
             gpus: GPUs to use.
             max_minutes: Stop after so many minutes.
+            site: Where to run: `local`, `slurm` or `slurm:PARTITION`; the daemon's setting if None.
             keep: Checkpoints to keep, such as `every:100000,best,last:3`.
             wandb: Track with Weights & Biases.
             capture_video: Record videos of the first environment.
@@ -172,6 +174,7 @@ class RunCalls(RunContent):
             cpus=cpus,
             gpus=gpus,
             max_minutes=max_minutes,
+            site=site,
             keep=keep,
             wandb=wandb,
             capture_video=capture_video,

@@ -34,6 +34,7 @@ class TrainOptions:
     gpus: int = 0
     memory_mb: int | None = None
     max_minutes: float | None = None
+    site: str | None = None
     keep: str | None = None
     wandb: bool = False
     capture_video: bool = False
@@ -95,6 +96,7 @@ def fresh_config(algorithm: Algorithm, options: TrainOptions, flags: Parameters)
             gpus=options.gpus,
             memory_mb=options.memory_mb,
             max_minutes=options.max_minutes,
+            site=options.site,
             keep_checkpoints=options.keep,
             wandb=options.wandb,
             environment=facts.get("environment", {}),

@@ -133,6 +133,7 @@ def resume(
     name: str = "",
     notes: str = "",
     keep: str | None = None,
+    site: str | None = None,
 ) -> TrainRunConfig:
     """Continue a run from a checkpoint; what is not given is as it was before.
 
@@ -149,6 +150,7 @@ def resume(
         name: Another name.
         notes: Other notes.
         keep: Which checkpoints to keep; see `mosaic.config.keeping`.
+        site: Another place to run.
 
     Raises:
         InvalidConfigError: The run was trained with something else or has saved nothing.
@@ -174,7 +176,7 @@ def resume(
     if notes:
         changes["notes"] = notes
     fields: Parameters = {"env_id": env_id, "seed": seed, "total_timesteps": total_timesteps}
-    return _changed(before, fields, changes, name=name, keep=keep)
+    return _changed(before, fields, changes, name=name, keep=keep, site=site)
 
 
 def evaluate(
@@ -319,9 +321,11 @@ def any_worker(worker: Worker, fields: Mapping[str, JsonValue]) -> TrainRunConfi
     return _build(worker, dict(fields), Wishes())
 
 
-def clone(before: TrainRunConfig, *, seed: int | None = None, name: str = "") -> TrainRunConfig:
+def clone(
+    before: TrainRunConfig, *, seed: int | None = None, name: str = "", site: str | None = None
+) -> TrainRunConfig:
     """The same run once more."""
-    return _changed(before, {"seed": seed}, {}, name=name)
+    return _changed(before, {"seed": seed}, {}, name=name, site=site)
 
 
 def with_parameters(before: TrainRunConfig, parameters: Mapping[str, JsonValue]) -> TrainRunConfig:
@@ -381,6 +385,8 @@ def _build(
         "artifacts": artifacts,
         "metadata": {"worker": request, "tags": list(wishes.tags)},
     }
+    if wishes.site is not None:
+        document["site"] = wishes.site
     return validate_train_run_config(document)
 
 
@@ -392,6 +398,7 @@ def _changed(
     name: str = "",
     tags: Sequence[str] | None = None,
     keep: str | None = None,
+    site: str | None = None,
 ) -> TrainRunConfig:
     """A copy with some of the worker's fields and extras replaced; None leaves a field alone."""
     worker = before.worker
@@ -410,6 +417,8 @@ def _changed(
     if keep is not None:
         artifacts = before.artifacts.model_dump(exclude_unset=True)
         document["artifacts"] = {**artifacts, "keep_checkpoints": keep}
+    if site is not None:
+        document["site"] = site
     return validate_train_run_config(document)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from mosaic.config import keeping
+from mosaic.config import keeping, sites
 
 Mode = Literal["train", "resume_training", "policy_eval", "interactive", "script", "verify"]
 VideoMode = Literal["single", "grid", "off"]
@@ -14,6 +14,12 @@ Keep = Annotated[
     int | str,
     AfterValidator(keeping.check),
     Field(description="checkpoints to keep: last:K, every:N, best; a number is last:K"),
+]
+
+Site = Annotated[
+    str,
+    AfterValidator(sites.check),
+    Field(description="where it runs: local, slurm or slurm:PARTITION; left out: the setting"),
 ]
 
 
@@ -205,6 +211,7 @@ class TrainRunConfig(_Strict):
     run_name: Annotated[str, Field(max_length=200, description="a name for people")] = ""
     resources: ResourceRequest = ResourceRequest()
     limits: Limits = Limits()
+    site: Site | None = None
     environment: dict[str, str] = Field(
         default_factory=dict, description="extra environment variables of the worker"
     )

@@ -89,6 +89,11 @@ class Home:
         return self.trainer / "secrets"
 
     @property
+    def launches(self) -> Path:
+        """What supervisors on other machines are started with; each file is read once."""
+        return self.trainer / "launches"
+
+    @property
     def logs(self) -> Path:
         return self.root / "logs" / "trainer"
 
@@ -117,7 +122,7 @@ class Home:
         _make_unwritable(self.root)
         for folder in (self.trainer, self.root / "logs", self.cache):
             _make_private(folder)
-        for folder in (self.runs, self.configs, self.trash, self.secrets, self.logs):
+        for folder in (self.runs, self.configs, self.trash, self.secrets, self.launches, self.logs):
             _make_private(folder)
 
     def run_dir(self, run_id: str) -> Path:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
+from mosaic.config import sites
 from mosaic.config.paths import Home
 from mosaic.config.suggest import did_you_mean
 from mosaic.errors import InvalidConfigError, Problem
@@ -26,6 +27,9 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     schema_version: int = 1
+    site: Annotated[
+        str, Field(title="Where runs go", description="local, slurm or slurm:PARTITION")
+    ] = sites.LOCAL
     port: Annotated[int, Field(ge=0, le=65535, title="Preferred port")] = 50055
     auto_start: Annotated[
         bool, Field(title="Start when needed", description="`mosaic train` starts the daemon")
@@ -47,6 +51,28 @@ class Settings(BaseModel):
         float,
         Field(gt=0, title="Stalled after", description="seconds without a heartbeat or a step"),
     ] = 90.0
+    # Some minutes: a controller that is restarted is silent for that long, and may have forgotten.
+    lost_after_s: Annotated[
+        float,
+        Field(
+            gt=0,
+            title="Lost after",
+            description="seconds that a run on a cluster is silent and its job is known to be over",
+        ),
+    ] = 120.0
+    site_poll_s: Annotated[
+        float, Field(gt=0, title="Ask the cluster every", description="seconds")
+    ] = 5.0
+    slurm_account: Annotated[
+        str, Field(title="SLURM account", description="empty: the user's default")
+    ] = ""
+    slurm_options: Annotated[
+        str,
+        Field(
+            title="SLURM options",
+            description="more options of sbatch, such as --qos=long --constraint=a100",
+        ),
+    ] = ""
     retry_lost: Annotated[
         bool, Field(title="Retry lost runs", description="submit lost runs again automatically")
     ] = False
@@ -67,6 +93,19 @@ class Settings(BaseModel):
             description="NAME=VALUE, several separated by spaces; quote a value with spaces",
         ),
     ] = ""
+
+    @field_validator("site")
+    @classmethod
+    def _known_site(cls, text: str) -> str:
+        return sites.check(text)
+
+    @field_validator("slurm_options")
+    @classmethod
+    def _options_only(cls, text: str) -> str:
+        for word in shlex.split(text):
+            if not word.startswith("-"):
+                raise ValueError(f"{word!r} is not an option; write --name=value")
+        return text
 
     @field_validator("worker_environment")
     @classmethod

@@ -28,6 +28,7 @@ class Wishes:
         name: For people; the daemon makes one up when it is empty.
         max_minutes: Wall-clock limit.
         keep_checkpoints: Which to keep; see `mosaic.config.keeping`.
+        site: Where to run; the daemon's setting when it is None.
         environment: Extra environment variables of the worker.
     """
 
@@ -40,4 +41,5 @@ class Wishes:
     tensorboard: bool = True
     wandb: bool = False
     keep_checkpoints: int | str | None = None
+    site: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)

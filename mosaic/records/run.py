@@ -126,7 +126,7 @@ class RunRecord(Record):
     wait_reason: Annotated[
         str | None, "Why it is not running yet, and which runs hold what it needs."
     ] = None
-    pid: Annotated[int | None, "Process id of the worker."] = None
+    pid: Annotated[int | None, "Process id of the worker, on its own machine."] = None
     exit_code: Annotated[int | None, "Of the worker; negative if a signal killed it."] = None
     slots: Annotated[tuple[str, ...], "Slots it holds, such as `cpu:0` and `gpu:0`."] = ()
     progress: Annotated[
@@ -166,6 +166,10 @@ class RunRecord(Record):
     version: Annotated[int, "Number of its newest event."] = 0
     quarantined_lines: Annotated[int, "Malformed lines that its worker printed."] = 0
     mode: Annotated[str, "`train`, `resume_training`, `policy_eval`, `script`, …."] = ""
+    site: Annotated[str, "Where it runs: `local`, `slurm` or `slurm:PARTITION`."] = "local"
+    job: Annotated[str, "Its job there, such as SLURM's number; empty for `local`."] = ""
+    host: Annotated[str, "Machine of its worker; empty for `local` and before it has begun."] = ""
+    attempt: Annotated[int, "How often it was begun; more than 1 after a preemption."] = 1
 
     @property
     def ended(self) -> bool:

@@ -12,9 +12,18 @@ from mosaic.system import atomic
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """Where the parts of a run are."""
+    """Where the parts of a run are.
+
+    Each attempt has records of its own: what a late process of an earlier one still writes is
+    then read by no one.
+    """
 
     path: Path
+    attempt: int = 1
+
+    def _own(self, stem: str, ending: str = "") -> Path:
+        """A file of this attempt alone."""
+        return self.path / (stem + (f"-{self.attempt}" if self.attempt > 1 else "") + ending)
 
     @property
     def config(self) -> Path:
@@ -43,20 +52,35 @@ class RunDirectory:
 
     @property
     def supervisor(self) -> Path:
-        return self.path / "supervisor.json"
+        return self._own("supervisor", ".json")
 
     @property
     def supervisor_lock(self) -> Path:
-        return self.path / "supervisor.lock"
+        return self._own("supervisor", ".lock")
 
     @property
     def exit(self) -> Path:
-        return self.path / "exit.json"
+        return self._own("exit", ".json")
+
+    @property
+    def lease(self) -> Path:
+        """What a supervisor on another machine writes again and again while it lives."""
+        return self._own("lease", ".json")
+
+    @property
+    def control(self) -> Path:
+        """The signals for a worker on another machine, in order."""
+        return self._own("control", ".json")
+
+    @property
+    def fence(self) -> Path:
+        """The number of the attempt that may write; supervisors of earlier ones end."""
+        return self.path / "fence"
 
     @property
     def stop_asked(self) -> Path:
         """Tells the supervisor of a worker that is started again after a kill to leave it dead."""
-        return self.path / "stop-asked"
+        return self._own("stop-asked")
 
     @property
     def imported(self) -> Path:

@@ -27,12 +27,17 @@ from mosaic.runs.directory import RunDirectory
 from mosaic.system.processes import ProcessKey, boot_id, start_time
 from mosaic.trainer.core.decisions import Now
 from mosaic.trainer.core.states import Run, State
+from mosaic.trainer.launch.executor import LocalExecutor
 from mosaic.trainer.loop.observer import Watch, observe
+from mosaic.trainer.loop.slots import SlotTable
+from mosaic.trainer.sites.local import LocalSite
 from mosaic.trainer.storage.broadcast import Broadcaster, Missed
 from mosaic.trainer.storage.registry import Vitals
 from mosaic.wire import trainer_pb2 as pb
 from mosaic.wire import trainer_pb2_grpc
 from mosaic.workers.lifecycle import LifecycleLine, QuarantinedLine, parse_line
+
+HERE = LocalSite(LocalExecutor(), SlotTable(Settings()))
 
 MakeTrainer = Callable[..., Trainer]
 RUN_ID = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -290,14 +295,14 @@ def test_n08_clock_jumps_cause_no_timeout(tmp_path: Path, jump_s: float) -> None
     """A wall clock that jumps by a day or an hour stops, stalls and ends nothing."""
     run, watch = _watched(tmp_path)
     wall = 1_700_000_000.0
-    assert list(observe(run, watch, Settings(), Now(wall, 1001.0))) == []
-    assert list(observe(run, watch, Settings(), Now(wall + jump_s, 1002.0))) == []
+    assert list(observe(run, watch, Settings(), Now(wall, 1001.0), HERE)) == []
+    assert list(observe(run, watch, Settings(), Now(wall + jump_s, 1002.0), HERE)) == []
 
 
 def test_n08_only_the_monotonic_clock_counts(tmp_path: Path) -> None:
     """The limits hold by the clock that cannot jump."""
     run, watch = _watched(tmp_path)
-    late = list(observe(run, watch, Settings(), Now(1_700_000_000.0, 1000.0 + 3601.0)))
+    late = list(observe(run, watch, Settings(), Now(1_700_000_000.0, 1000.0 + 3601.0), HERE))
     assert [stimulus.kind for stimulus in late] == ["wallclock", "heartbeat"]  # type: ignore[union-attr]
 
 

@@ -19,9 +19,14 @@ from mosaic.system.processes import ProcessKey, boot_id, start_time
 from mosaic.trainer.core.decisions import Now
 from mosaic.trainer.core.states import Run, State
 from mosaic.trainer.core.stimuli import DeadlinePassed
+from mosaic.trainer.launch.executor import LocalExecutor
 from mosaic.trainer.loop.clock import Believed, believe
 from mosaic.trainer.loop.observer import Watch, observe
+from mosaic.trainer.loop.slots import SlotTable
+from mosaic.trainer.sites.local import LocalSite
 from mosaic.trainer.storage.registry import Vitals
+
+HERE = LocalSite(LocalExecutor(), SlotTable(Settings()))
 
 DAY = 86_400.0
 MakeTrainer = Callable[..., Trainer]
@@ -166,6 +171,6 @@ def test_f31_a_freeze_is_not_part_of_the_wall_clock_limit(
     if frozen:
         watch.thaw(run, frozen, 1050.0)
         watch.thaw(replace(run, state=State.PAUSE), 500.0, 1050.0)
-    seen = list(observe(run, watch, Settings(), Now(1050.0, 1050.0)))
+    seen = list(observe(run, watch, Settings(), Now(1050.0, 1050.0), HERE))
     assert [item for item in seen if isinstance(item, DeadlinePassed)] == seen
     assert len(seen) == limits

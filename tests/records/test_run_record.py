@@ -73,6 +73,10 @@ FULL = RunRecord(
     version=7,
     quarantined_lines=2,
     mode="train",
+    site="slurm:debug",
+    job="812",
+    host="n1",
+    attempt=2,
 )
 
 

@@ -16,15 +16,19 @@ from mosaic.trainer.core.events import (
     CheckpointAsked,
     CheckpointConfirmed,
     CheckpointRefused,
+    ContactLost,
+    ContactRegained,
     Copied,
     Deleted,
     Faulted,
     LaunchTakenBack,
     PauseAsked,
     Paused,
+    Placed,
     ProcessesEnded,
     Recovered,
     Registered,
+    Requeued,
     Restored,
     ResumeAsked,
     Resumed,
@@ -50,6 +54,7 @@ from mosaic.trainer.core.instructions import (
     PreventStart,
     SendControl,
     SignalGroup,
+    Withdraw,
 )
 from mosaic.trainer.core.states import WITH_PROCESS, Run, State
 from mosaic.trainer.core.stimuli import (
@@ -61,14 +66,18 @@ from mosaic.trainer.core.stimuli import (
     DeadlinePassed,
     DeleteRequested,
     HandshakeRefused,
+    HeardAgain,
     ImportedAsCopy,
+    JobPlaced,
     LaunchFailed,
     LaunchUndone,
+    MachineTaken,
     PauseRequested,
     ProcessEnded,
     RestoreRequested,
     ResumeRequested,
     SignOfLife,
+    SilenceFound,
     SlotsGranted,
     Spawned,
     Stimulus,
@@ -129,6 +138,15 @@ def decide(run: Run, stimulus: Stimulus, now: Now) -> Decision:
     match stimulus:
         case SlotsGranted():
             return _slots_granted(run, stimulus)
+        case JobPlaced():
+            return _placed(run, stimulus)
+        case MachineTaken():
+            return _requeued(run, stimulus, now)
+        case SilenceFound():
+            silent = run.state in WITH_PROCESS and not run.unreachable
+            return Decision((ContactLost(stimulus.detail),)) if silent else NOTHING
+        case HeardAgain():
+            return Decision((ContactRegained(),)) if run.unreachable else NOTHING
         case LaunchUndone():
             return _taken_back(run, stimulus, now)
         case LaunchFailed():
@@ -214,6 +232,27 @@ def _slots_granted(run: Run, stimulus: SlotsGranted) -> Decision:
     return NOTHING
 
 
+def _placed(run: Run, stimulus: JobPlaced) -> Decision:
+    if not run.launching or run.job == stimulus.job:
+        return NOTHING
+    # Cancelled while the engine was being asked: now there is a job to take back.
+    instructions = (Withdraw(),) if run.stopping else ()
+    return Decision((Placed(stimulus.job),), instructions)
+
+
+def _requeued(run: Run, stimulus: MachineTaken, now: Now) -> Decision:
+    """The same run waits again. One that was to end has ended: its processes are gone."""
+    if run.state is State.INIT:
+        return NOTHING
+    if run.stopping:
+        ended = _settle(run, Outcome(run.stopping), run.stop_reason, now.wall)
+        return Decision(ended.events, (Withdraw(), *ended.instructions))
+    if run.state is State.FAULT:
+        ended = _settle(run, Outcome.FAILED, run.reason, now.wall)
+        return Decision(ended.events, (Withdraw(), *ended.instructions))
+    return Decision((Requeued(stimulus.reason),))
+
+
 def _taken_back(run: Run, stimulus: LaunchUndone, now: Now) -> Decision:
     if not run.launching:
         return NOTHING
@@ -247,7 +286,8 @@ def _spawned(run: Run, stimulus: Spawned) -> Decision:
         return Decision((WorkerRestarted(stimulus.pid),)) if killed else NOTHING
     # Cancelled while it was being launched: now there is a group to signal.
     instructions = (SignalGroup(signal.SIGTERM),) if run.stopping else ()
-    return Decision((WorkerSpawned(stimulus.supervisor_pid, stimulus.pid),), instructions)
+    spawned = WorkerSpawned(stimulus.supervisor_pid, stimulus.pid, stimulus.host)
+    return Decision((spawned,), instructions)
 
 
 def _worker_said(run: Run, stimulus: WorkerSaid) -> Decision:
@@ -302,6 +342,9 @@ def _cancel(run: Run, stimulus: CancelRequested, now: Now) -> Decision:
         # TERM first and CONT after it: the other way round the group would train a little more.
         if run.pause_by_signal:
             instructions.append(SignalGroup(signal.SIGCONT))
+    # An engine may keep a job waiting for days; the user is not to wait for that.
+    if run.placed:
+        instructions.append(Withdraw())
     asked = StopAsked(outcome, reason, kill_at_mono=now.mono + stimulus.grace_s)
     return Decision((asked,), tuple(instructions))
 

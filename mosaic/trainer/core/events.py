@@ -45,6 +45,7 @@ class Submitted:
     cold: bool = False
     request: Request = Request()
     wallclock_s: float | None = None
+    site: str = "local"
     tags: tuple[str, ...] = ()
     notes: str = ""
 
@@ -57,6 +58,22 @@ class SlotsReserved:
     slots: tuple[str, ...]
     epoch: int
     boot_id: str
+
+
+@value
+class Placed:
+    """The engine of the run's site took it as a job; the engine decides when it begins."""
+
+    kind: ClassVar = "placed"
+    job: str
+
+
+@value
+class Requeued:
+    """The engine took the machine away; the run waits to continue, as another attempt."""
+
+    kind: ClassVar = "requeued"
+    reason: str
 
 
 @value
@@ -74,6 +91,7 @@ class WorkerSpawned:
     kind: ClassVar = "spawned"
     supervisor_pid: int
     pid: int
+    host: str = ""
 
 
 @value
@@ -184,6 +202,21 @@ class Recovered:
     """A stalled run showed a sign of life."""
 
     kind: ClassVar = "recovered"
+
+
+@value
+class ContactLost:
+    """Its machine is silent, and whether the run lives is not known."""
+
+    kind: ClassVar = "contact_lost"
+    detail: str
+
+
+@value
+class ContactRegained:
+    """Its machine is heard again."""
+
+    kind: ClassVar = "contact_regained"
 
 
 @value
@@ -316,6 +349,8 @@ class Restored:
 RunEvent = (
     Submitted
     | SlotsReserved
+    | Placed
+    | Requeued
     | LaunchTakenBack
     | WorkerSpawned
     | WorkerRestarted
@@ -332,6 +367,8 @@ RunEvent = (
     | CheckpointSaved
     | Stalled
     | Recovered
+    | ContactLost
+    | ContactRegained
     | Alarmed
     | AdoptedByDaemon
     | StopAsked

@@ -14,6 +14,11 @@ class PreventStart:
 
 
 @value
+class Withdraw:
+    """Take a job that has not begun back from the engine of its site."""
+
+
+@value
 class SignalGroup:
     """Send a signal to the run's process group."""
 
@@ -59,6 +64,7 @@ class MoveBack:
 Instruction = (
     Launch
     | PreventStart
+    | Withdraw
     | SignalGroup
     | KillEverything
     | SendControl

@@ -20,6 +20,8 @@ from mosaic.trainer.core.events import (
     CheckpointRefused,
     CheckpointSaved,
     CompletionReported,
+    ContactLost,
+    ContactRegained,
     Copied,
     Deleted,
     FailureReported,
@@ -28,10 +30,12 @@ from mosaic.trainer.core.events import (
     LaunchTakenBack,
     PauseAsked,
     Paused,
+    Placed,
     ProcessesEnded,
     Recovered,
     Registered,
     Request,
+    Requeued,
     Restored,
     ResumeAsked,
     Resumed,
@@ -59,6 +63,7 @@ LIVE = frozenset(State) - {State.TERM}
 WITH_PROCESS = frozenset({State.HSHK, State.RDY, State.EXEC, State.PAUSE, State.FAULT})
 
 # FAULT and TERM can be reached from every live state, because a process can die at any moment.
+# Back to INIT leads only an engine that took the machine away: the same run waits to continue.
 # Nothing leads out of TERM: a retry is a new run.
 TRANSITIONS: frozenset[tuple[State, State]] = frozenset(
     {
@@ -68,6 +73,7 @@ TRANSITIONS: frozenset[tuple[State, State]] = frozenset(
         (State.EXEC, State.PAUSE),
         (State.PAUSE, State.EXEC),
     }
+    | {(state, State.INIT) for state in WITH_PROCESS}
     | {(state, State.FAULT) for state in LIVE - {State.FAULT}}
     | {(state, State.TERM) for state in LIVE}
 )
@@ -136,6 +142,10 @@ class Run:
     cold: bool = False
     request: Request = field(default_factory=Request)
     wallclock_s: float | None = None
+    site: str = "local"
+    job: str = ""
+    host: str = ""
+    attempt: int = 1
     tags: tuple[str, ...] = ()
     notes: str = ""
     created_at: float = 0.0
@@ -158,6 +168,7 @@ class Run:
     release_on_pause: bool = False
     checkpointing: bool = False
     stalled: bool = False
+    unreachable: bool = False
     stopping: str = ""
     stop_reason: str = ""
     kill_at_mono: float = 0.0
@@ -185,6 +196,11 @@ class Run:
     def launching(self) -> bool:
         """Slots are reserved and a supervisor is being started."""
         return self.state is State.INIT and bool(self.slots)
+
+    @property
+    def placed(self) -> bool:
+        """The engine of its site has it, and has not begun it yet."""
+        return self.launching and bool(self.job)
 
     @property
     def queued(self) -> bool:
@@ -251,7 +267,7 @@ def _fold(run: Run, event: Event) -> Run:
                 launched_mono=event.mono,
             )
         case LaunchTakenBack():
-            return replace(run, slots=())
+            return replace(run, slots=(), job="")
         case WorkerSpawned() as what:
             return _spawned(run, what, event.mono)
         case WorkerRestarted() as what:
@@ -261,7 +277,9 @@ def _fold(run: Run, event: Event) -> Run:
             state = State.RDY if run.state is State.HSHK else run.state
             return replace(run, state=state, capabilities=what.capabilities)
         case Started():
-            return replace(run, state=State.EXEC, started_at=event.at, started_mono=event.mono)
+            # The first time counts: a run that was preempted has not begun today.
+            began = run.started_at if run.attempt > 1 else event.at
+            return replace(run, state=State.EXEC, started_at=began, started_mono=event.mono)
         case Paused() | PauseAsked() | ResumeAsked() | Resumed() | SlotsRegained() as what:
             return _pause_and_resume(run, what, event.mono)
         case CheckpointSaved() as what:
@@ -270,11 +288,19 @@ def _fold(run: Run, event: Event) -> Run:
             return replace(run, checkpointing=True)
         case CheckpointConfirmed() | CheckpointRefused():
             return replace(run, checkpointing=False)
+        case Placed() as what:
+            return replace(run, job=what.job)
+        case Requeued():
+            return _requeued(run)
+        case ContactLost() as what:
+            return replace(run, unreachable=True, stalled=True, reason=what.detail)
+        case ContactRegained():
+            return replace(run, unreachable=False, stalled=False, reason="")
         case Stalled() as what:
             # People look for it where a run's end is explained, not in the event log.
             return replace(run, stalled=True, reason=what.detail)
         case Recovered():
-            return replace(run, stalled=False, reason="")
+            return replace(run, stalled=False, unreachable=False, reason="")
         case Alarmed() as what:
             return _alarmed(run, what, event.at)
         case AdoptedByDaemon() as what:
@@ -322,6 +348,7 @@ def _submitted(run: Run, what: Submitted, at: float) -> Run:
         cold=what.cold,
         request=what.request,
         wallclock_s=what.wallclock_s,
+        site=what.site,
         tags=what.tags,
         notes=what.notes,
         created_at=at,
@@ -334,9 +361,40 @@ def _spawned(run: Run, what: WorkerSpawned, mono: float) -> Run:
         state=State.HSHK,
         supervisor_pid=what.supervisor_pid,
         pid=what.pid,
+        host=what.host,
         # Set again: the launch deadline counts from the reservation, the handshake deadline and
         # the wall-clock limit from here.
         launched_mono=mono,
+    )
+
+
+def _requeued(run: Run) -> Run:
+    """The row of a run that will be begun again: what belonged to its last attempt is gone.
+
+    Its job stays: an engine may begin the same one again. A wall-clock limit counts from the
+    beginning of each attempt, as SLURM's own does.
+    """
+    return replace(
+        run,
+        state=State.INIT,
+        attempt=run.attempt + 1,
+        slots=(),
+        host="",
+        pid=0,
+        supervisor_pid=0,
+        capabilities={},
+        launched_mono=0.0,
+        paused_total_s=0.0,
+        pausing=False,
+        resuming=False,
+        pause_by_signal=False,
+        release_on_pause=False,
+        checkpointing=False,
+        stalled=False,
+        unreachable=False,
+        completion_seen=False,
+        failure_reported="",
+        reason="",
     )
 
 
@@ -417,6 +475,7 @@ def _ending(run: Run, what: StopAsked | Faulted | ProcessesEnded | Settled) -> R
                 finished_at=what.finished_at,
                 slots=(),
                 stalled=False,
+                unreachable=False,
                 pausing=False,
                 resuming=False,
                 checkpointing=False,

@@ -18,6 +18,32 @@ class SlotsGranted:
 
 
 @value
+class JobPlaced:
+    """The engine of the run's site has accepted it as a job."""
+
+    job: str
+
+
+@value
+class MachineTaken:
+    """The engine ended this attempt, to give its machine to others or because it broke."""
+
+    reason: str
+
+
+@value
+class SilenceFound:
+    """The run's machine has not been heard for a while; nothing says that the run has ended."""
+
+    detail: str
+
+
+@value
+class HeardAgain:
+    """The run's machine is heard again."""
+
+
+@value
 class LaunchUndone:
     """No supervisor was started: the daemon died before that, or the machine was short of room."""
 
@@ -37,6 +63,7 @@ class Spawned:
 
     supervisor_pid: int
     pid: int
+    host: str = ""
 
 
 @value
@@ -194,6 +221,10 @@ class ImportedAsCopy:
 
 Stimulus = (
     SlotsGranted
+    | JobPlaced
+    | MachineTaken
+    | SilenceFound
+    | HeardAgain
     | LaunchUndone
     | LaunchFailed
     | Spawned

@@ -1,5 +1,6 @@
 """Carrying out what was decided: starting, signalling and talking to workers, moving files."""
 
+import asyncio
 import logging
 import signal
 from collections.abc import Callable
@@ -9,10 +10,10 @@ from pathlib import Path
 from mosaic.config.paths import Home
 from mosaic.config.secrets import REFERENCE_PREFIX, SecretStore
 from mosaic.config.settings import Settings
+from mosaic.config.sites import LOCAL
 from mosaic.errors import MosaicError
 from mosaic.runs.directory import RunDirectory
 from mosaic.runs.pins import pin
-from mosaic.system import processes
 from mosaic.system.shortage import shortage
 from mosaic.trainer import failpoints
 from mosaic.trainer.core.instructions import (
@@ -26,18 +27,21 @@ from mosaic.trainer.core.instructions import (
     PreventStart,
     SendControl,
     SignalGroup,
+    Withdraw,
 )
 from mosaic.trainer.core.states import Run
-from mosaic.trainer.core.stimuli import LaunchFailed, LaunchUndone, Stimulus
+from mosaic.trainer.core.stimuli import JobPlaced, LaunchFailed, LaunchUndone, Stimulus
+from mosaic.trainer.launch import attempts
 from mosaic.trainer.launch import spec as launch
 from mosaic.trainer.launch.controls import ControlStreams
 from mosaic.trainer.launch.environments import RunEnvironments
-from mosaic.trainer.launch.executor import Executor
 from mosaic.trainer.loop.background import BackgroundTasks
 from mosaic.trainer.loop.endings import Endings
 from mosaic.trainer.loop.observer import Watch
 from mosaic.trainer.loop.patience import LaunchPatience
 from mosaic.trainer.loop.trash import move
+from mosaic.trainer.sites.choice import Sites
+from mosaic.trainer.sites.interface import EngineSilentError
 from mosaic.workers.discovery import DiscoveredWorker, own_variables
 
 Report = Callable[[str, Stimulus], None]
@@ -57,7 +61,7 @@ class Effects:
         home: Home,
         settings: Settings,
         workers: dict[str, DiscoveredWorker],
-        executor: Executor,
+        sites: Sites,
         token: bytes,
         report: Report,
         controls: ControlStreams,
@@ -70,7 +74,7 @@ class Effects:
         self._home = home
         self._settings = settings
         self._workers = workers
-        self._executor = executor
+        self._sites = sites
         self._token = token
         self._report = report
         self._controls = controls
@@ -85,30 +89,41 @@ class Effects:
             case Launch():
                 # Beside the loop: `apply` must not wait, and a warm start waits for its zygote.
                 self._tasks.start(self._launch(run))
-            case PreventStart():
-                launch.prevent_start(RunDirectory(self._home.run_dir(run.run_id)))
+            case PreventStart() | Withdraw():
+                self._withdraw(run, watch)
             case SignalGroup():
                 if instruction.number == signal.SIGTERM:
                     self._leave_it_dead(run)
-                _signal(run, watch, instruction.number)
+                if watch is not None:
+                    self._sites.of(run).signal(run, watch, instruction.number)
             case KillEverything():
                 self._leave_it_dead(run)
-                # The group first, in one stroke; then what has left it. Only the supervisor is
-                # spared: it writes down how the worker ended.
-                _signal(run, watch, signal.SIGKILL)
-                supervisor = frozenset(key.pid for key in watch.keys[1:]) if watch else frozenset()
-                processes.kill_marked(run.run_id, besides=supervisor)
-                _kill_escaped(watch, supervisor)
+                if watch is not None:
+                    # The group first, in one stroke; then what has left it. Only the supervisor is
+                    # spared: it writes down how the worker ended.
+                    site = self._sites.of(run)
+                    site.signal(run, watch, signal.SIGKILL)
+                    site.sweep(run, watch)
             case SendControl():
                 self._controls.send(run.run_id, instruction.command)
             case PinCheckpoint():
                 _pin(self._home.run_dir(run.run_id), instruction.path)
             case Archive():
                 self._endings.archive(run, instruction.slots)
+                self._sites.of(run).forget(run)
             case MoveToTrash():
                 move(self._home.run_dir(run.run_id), self._home.trash / run.run_id)
             case MoveBack():
                 move(self._home.trash / run.run_id, self._home.run_dir(run.run_id))
+
+    def _withdraw(self, run: Run, watch: Watch | None) -> None:
+        """Keep a run from beginning; one that was to end has ended with that."""
+        if watch is not None and self._sites.of(run).withdraw(run, watch) and run.placed:
+            self._report_soon(run.run_id, LaunchUndone())
+
+    def _report_soon(self, run_id: str, stimulus: Stimulus) -> None:
+        # In a step of its own: the one under way has not been carried out to its end.
+        asyncio.get_running_loop().call_soon(self._report, run_id, stimulus)
 
     def _leave_it_dead(self, run: Run) -> None:
         """Keep the supervisor from starting a worker again that is about to be killed."""
@@ -116,7 +131,7 @@ class Effects:
         # worker, so that either it sees the mark or the signal finds that worker.
         if self._restarts(run):
             with suppress(OSError):  # on a full disk the next signal ends the new worker too
-                RunDirectory(self._home.run_dir(run.run_id)).stop_asked.touch()
+                RunDirectory(self._home.run_dir(run.run_id), run.attempt).stop_asked.touch()
 
     def _restarts(self, run: Run) -> int:
         known = self._workers.get(run.worker)
@@ -132,7 +147,7 @@ class Effects:
 
     async def close(self) -> None:
         """End what the daemon started for itself; workers continue."""
-        await self._executor.close()
+        await self._sites.close()
 
     async def _launch(self, run: Run) -> None:
         failpoints.point("before_spawn")
@@ -140,7 +155,10 @@ class Effects:
         on_gpu = any(slot.startswith("gpu:") for slot in run.slots)
         warm = self._settings.warm_start and not run.cold and not on_gpu
         modules = worker.warm_modules if worker and warm else ()
+        site = self._sites.of(run)
         try:
+            if run.attempt > 1:
+                await asyncio.to_thread(attempts.prepare, self._home, run, worker)
             variables = self._variables(run)
             spec = launch.build_spec(
                 run,
@@ -152,18 +170,27 @@ class Effects:
                 own_variables(self._workers.values()),
                 self._restarts(run),
             )
-            await self._executor.launch(spec, modules)
+            job = await site.place(run, spec, modules)
+        except EngineSilentError as error:
+            self._report(run.run_id, LaunchUndone(self._patience.hold_back(run.site, str(error))))
+            return
         except (OSError, MosaicError) as error:
             lacking = shortage(error)
             if lacking:
                 # Nothing was started and nothing is wrong with the run: it waits for room.
-                self._report(run.run_id, LaunchUndone(self._patience.short_of(lacking)))
+                reason = self._patience.short_of(lacking, run.site)
+                self._report(run.run_id, LaunchUndone(reason))
                 return
             problem = error.strerror if isinstance(error, OSError) else str(error)
             reason = f"cannot start `python -m {run.module}`: {problem}; run: mosaic doctor"
+            if run.site != LOCAL:
+                reason = f"{run.site} did not take it: {problem}"
             self._report(run.run_id, LaunchFailed(reason))
             return
-        self._patience.started()
+        failpoints.point("after_place")
+        self._patience.started(run.site)
+        if job:
+            self._report(run.run_id, JobPlaced(job))
         failpoints.point("after_spawn")
 
     def _variables(self, run: Run) -> dict[str, str]:
@@ -178,32 +205,9 @@ class Effects:
         }
 
 
-def _kill_escaped(watch: Watch | None, supervisor: frozenset[int]) -> None:
-    """Kill what lost its supervisor and its marker, but still prints into the run's logs."""
-    if watch is not None and not any(processes.is_alive(key) for key in watch.keys[1:]):
-        logs = (watch.directory.stdout, watch.directory.stderr)
-        processes.kill_all(pid for pid in processes.writing_to(logs) if pid not in supervisor)
-
-
 def _pin(run_dir: Path, checkpoint: str) -> None:
     # A checkpoint that cannot be pinned costs a way back, never the run.
     try:
         pin(run_dir, checkpoint)
     except (OSError, ValueError) as error:
         log.warning("%s of %s could not be pinned: %s", checkpoint, run_dir.name, error)
-
-
-def _signal(run: Run, watch: Watch | None, number: int) -> None:
-    """Signal the group, if it is still ours."""
-    if watch is None:
-        return
-    # Asked first because it finds a worker that was started again since the last turn.
-    watch.anyone_alive()
-    key = watch.worker_key()
-    if key is None:
-        return
-    ours = processes.is_alive(key) or any(
-        processes.has_marker(pid, run.run_id) for pid in processes.group_members(key.pid)
-    )
-    if ours:
-        processes.signal_group(key.pid, number)

@@ -15,10 +15,16 @@ from mosaic.trainer.launch.warm import WarmProcesses
 
 @dataclass(frozen=True)
 class LaunchSpec:
-    """Everything a supervisor needs. `env` may hold secrets: it is never written to disk.
+    """Everything a supervisor needs. `env` may hold secrets.
+
+    On this machine it is never written to the disk. On another one it travels in a file that only
+    its owner can read, and that is gone before the worker starts.
 
     Attributes:
         restarts: How often a worker that is killed is started again.
+        attempt: Which attempt of the run this is.
+        site: Where it runs; empty on this machine, where the daemon sees the processes itself.
+        from_node: Variables whose value the node knows, such as which GPUs the engine gave.
     """
 
     run_id: str
@@ -28,6 +34,9 @@ class LaunchSpec:
     cwd: Path
     boot_id: str
     restarts: int = 0
+    attempt: int = 1
+    site: str = ""
+    from_node: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As sent to a supervisor."""
@@ -39,6 +48,9 @@ class LaunchSpec:
             "cwd": str(self.cwd),
             "boot_id": self.boot_id,
             "restarts": self.restarts,
+            "attempt": self.attempt,
+            "site": self.site,
+            "from_node": list(self.from_node),
         }
 
 

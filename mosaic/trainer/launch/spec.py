@@ -10,6 +10,7 @@ from pathlib import Path
 
 from mosaic.config.paths import HOME_VARIABLE, Home
 from mosaic.config.secrets import SecretStore
+from mosaic.config.sites import LOCAL
 from mosaic.connect import auth
 from mosaic.runs.directory import RunDirectory
 from mosaic.runs.opening import clear_the_way, open_regular
@@ -70,6 +71,9 @@ def build_spec(
     }
     # One thread for each run: slots are counted in CPUs. Offscreen rendering needs no display.
     usual = {"OMP_NUM_THREADS": "1", "MUJOCO_GL": "egl"}
+    if run.attempt > 1:
+        # As after a restart by its supervisor: the worker continues what it has written.
+        contract["MOSAIC_RESTARTS"] = str(run.attempt - 1)
     secrets = SecretStore(home.secrets).environment(run.run_id)
     # The later one wins: a run may change what it inherits, but never the contract.
     env = {**usual, **defaults, **inherited, **environment, **secrets, **contract}
@@ -81,6 +85,9 @@ def build_spec(
         cwd=run_dir,
         boot_id=boot_id(),
         restarts=restarts,
+        attempt=run.attempt,
+        site="" if run.site == LOCAL else run.site,
+        from_node=("CUDA_VISIBLE_DEVICES",) if run.request.gpus and run.site != LOCAL else (),
     )
 
 

@@ -7,12 +7,15 @@ the protocol: `supervisor.json` before the worker's first instruction, `exit.jso
 worker and all it left behind are dead. A worker that says that it can is started again after a
 kill, a few times, in the same run.
 
-The worker's environment arrives on standard input and is never written anywhere.
+The worker's environment arrives on standard input and is never written anywhere. On the node of a
+cluster it arrives in a file that is removed when it has been read, and `remote.py` beside this file
+keeps a lease and obeys the daemon's signals.
 """
 
 import ctypes
 import errno
 import fcntl
+import importlib
 import json
 import os
 import resource
@@ -21,7 +24,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 ALREADY_SUPERVISED = 75
 EXEC_FAILED = 127
@@ -42,37 +45,68 @@ Spec = dict[str, Any]
 Result = TypeVar("Result")
 
 
-def supervise(spec: Spec, become_worker: Callable[[Spec], NoReturn]) -> int:
+class Remote(Protocol):
+    """What `remote.py` does for a supervisor on the node of a cluster.
+
+    Attributes:
+        warned: The engine has said that its time limit is near.
+    """
+
+    warned: bool
+
+    def begin(self) -> bool:
+        """Show that the supervisor lives; False when a later attempt has begun already."""
+
+    def identity(self) -> Spec:
+        """What its record says besides."""
+
+    def watch(self, group: int) -> None:
+        """Send the daemon's signals to this group."""
+
+    def end(self) -> None:
+        """Stop looking for signals."""
+
+
+def supervise(
+    spec: Spec, become_worker: Callable[[Spec], NoReturn], remote: "Remote | None" = None
+) -> int:
     """Start the worker of `spec`, wait for its end, write it down.
 
     Args:
         spec: `run_id`, `run_dir`, `argv`, `env`, `cwd`, `boot_id`, `restarts`.
         become_worker: Turns the forked child into the worker; never returns.
+        remote: What is needed besides where the daemon cannot see the processes.
 
     Returns:
         The exit status of the supervisor itself.
     """
-    run_dir = spec["run_dir"]
-    lock_path = os.path.join(run_dir, "supervisor.lock")
+    run_dir, suffix = spec["run_dir"], _suffix(spec)
+    lock_path = os.path.join(run_dir, f"supervisor{suffix}.lock")
     lock = _patiently(lambda: os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC))
     # The lock says that no other supervisor lives, the files that none has lived. A daemon that
     # gave this run up has written `exit.json` under the same lock: then nothing is started.
-    if not _take(lock) or _has_begun_or_ended(run_dir):
+    if not _take(lock) or _has_begun_or_ended(run_dir, suffix):
+        return ALREADY_SUPERVISED
+    if remote is not None and not remote.begin():
         return ALREADY_SUPERVISED
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     # The kernel's counter is for the whole machine; only its growth during this run says anything.
     memory_kills = _memory_kills()
     stragglers, restarts = 0, 0
     while True:
-        pid, failed = _start(spec, become_worker, lock)
+        pid, failed = _start(spec, become_worker, lock, remote)
+        if remote is not None:
+            remote.watch(pid)
         status, usage = _wait_for(pid)
         stragglers += _end_descendants(pid)
         out_of_memory = os.WIFSIGNALED(status) and _memory_kills() > memory_kills
-        if out_of_memory or restarts == spec.get("restarts", 0) or not _was_killed(status, run_dir):
+        if out_of_memory or restarts == spec.get("restarts", 0) or not _was_killed(status, spec):
             break
         failed()
         restarts += 1
         spec["env"]["MOSAIC_RESTARTS"] = str(restarts)
+    if remote is not None:
+        remote.end()
     end = {
         "run_id": spec["run_id"],
         "code": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
@@ -82,6 +116,7 @@ def supervise(spec: Spec, become_worker: Callable[[Spec], NoReturn]) -> int:
         "stragglers": stragglers,
         "restarts": restarts,
         "out_of_memory": out_of_memory,
+        "time_limit_near": remote is not None and remote.warned,
         # Read last: a warm worker and its children keep their ends open while they live.
         "error": failed(),
         "usage": {
@@ -90,8 +125,14 @@ def supervise(spec: Spec, become_worker: Callable[[Spec], NoReturn]) -> int:
             "max_rss_mb": usage.ru_maxrss // 1024,
         },
     }
-    _write_patiently(os.path.join(run_dir, "exit.json"), end)
+    _write_patiently(os.path.join(run_dir, f"exit{suffix}.json"), end)
     return 0
+
+
+def _suffix(spec: Spec) -> str:
+    """What tells the records of an attempt from those of the ones before."""
+    attempt = spec.get("attempt", 1)
+    return f"-{attempt}" if attempt > 1 else ""
 
 
 def exec_worker(spec: Spec) -> NoReturn:
@@ -99,19 +140,19 @@ def exec_worker(spec: Spec) -> NoReturn:
     os.execvpe(spec["argv"][0], spec["argv"], spec["env"])
 
 
-def _was_killed(status: int, run_dir: str) -> bool:
+def _was_killed(status: int, spec: Spec) -> bool:
     """Whether a worker died of a signal that was not meant to end its run."""
     if not os.WIFSIGNALED(status) or os.WTERMSIG(status) in _IGNORED:
         return False
-    return not _stop_asked(run_dir)
+    return not _stop_asked(spec)
 
 
-def _stop_asked(run_dir: str) -> bool:
-    return os.path.exists(os.path.join(run_dir, "stop-asked"))
+def _stop_asked(spec: Spec) -> bool:
+    return os.path.exists(os.path.join(spec["run_dir"], f"stop-asked{_suffix(spec)}"))
 
 
-def _has_begun_or_ended(run_dir: str) -> bool:
-    names = ("supervisor.json", "exit.json")
+def _has_begun_or_ended(run_dir: str, suffix: str) -> bool:
+    names = (f"supervisor{suffix}.json", f"exit{suffix}.json")
     return any(os.path.exists(os.path.join(run_dir, name)) for name in names)
 
 
@@ -128,7 +169,10 @@ def _take(lock: int) -> bool:
 
 
 def _start(
-    spec: Spec, become_worker: Callable[[Spec], NoReturn], lock: int
+    spec: Spec,
+    become_worker: Callable[[Spec], NoReturn],
+    lock: int,
+    remote: "Remote | None",
 ) -> tuple[int, Callable[[], str]]:
     """Fork the worker, held back until `supervisor.json` is on disk."""
     _create_logs(spec["run_dir"])
@@ -157,13 +201,15 @@ def _start(
         "warm": become_worker is not exec_worker,
         "started_at": time.time(),
     }
+    if remote is not None:
+        identity |= remote.identity()
     # Before the worker's first instruction: from here on a daemon can always find the process.
     # A worker that is held back for want of room has not begun, so its run only waits.
-    record = os.path.join(spec["run_dir"], "supervisor.json")
+    record = os.path.join(spec["run_dir"], f"supervisor{_suffix(spec)}.json")
     _patiently(lambda: _write_json(record, identity))
     # A worker that is started again after its run was cancelled would play until it is killed. The
     # daemon leaves its mark before it signals, so one of the two sees the other.
-    if not _stop_asked(spec["run_dir"]):
+    if not _stop_asked(spec):
         try:
             os.write(go_write, b"go")
         except BrokenPipeError:  # killed before it began; its status is waited for as any other
@@ -344,10 +390,19 @@ def ignore_polite_signals() -> None:
 
 
 def main() -> int:
-    """Read a spec from standard input and supervise it."""
+    """Read a spec from standard input, or from the file that is named, and supervise it."""
+    if len(sys.argv) == 1:
+        ignore_polite_signals()
+        return supervise(json.load(sys.stdin), exec_worker)
+    # Isolated Python does not look beside the script by itself.
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    node = importlib.import_module("remote")
+    # While it waits for its specification, any signal may end it: nothing has begun.
+    spec = node.claim(sys.argv[1])
+    if spec is None:
+        return ALREADY_SUPERVISED
     ignore_polite_signals()
-    spec = json.load(sys.stdin)
-    return supervise(spec, exec_worker)
+    return supervise(spec, exec_worker, node.Remote(spec, _suffix(spec)))
 
 
 if __name__ == "__main__":

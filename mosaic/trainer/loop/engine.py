@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from mosaic.config.paths import Home
 from mosaic.config.settings import Settings
+from mosaic.config.sites import LOCAL
 from mosaic.errors import InvalidTransitionError, MosaicError, StorageError
 from mosaic.fastlane.ownership import sweep_leftovers
 from mosaic.records.run import Outcome
@@ -38,6 +39,8 @@ from mosaic.trainer.loop.patience import LaunchPatience
 from mosaic.trainer.loop.slots import SlotTable
 from mosaic.trainer.loop.submissions import Submissions
 from mosaic.trainer.loop.trash import Trash
+from mosaic.trainer.sites.choice import Sites
+from mosaic.trainer.sites.local import LocalSite
 from mosaic.trainer.storage.journal import Journal
 from mosaic.trainer.storage.registry import Registry, StoredRun, Vitals
 from mosaic.workers.asking import WorkerChecks
@@ -95,11 +98,11 @@ class Engine:
         self.journal = Journal(registry)
         self.live = LiveRuns(home, registry)
         self.slots = SlotTable(settings)
+        self.sites = Sites(home, settings, LocalSite(executor, self.slots))
         self.disk = housekeeping.DiskWatch(home, settings)
         self.controls = ControlStreams()
         self.draining = False
         self.epoch = 0
-        self._executor = executor
         self._tasks = BackgroundTasks()
         self.checks = WorkerChecks(settings.check_timeout_s)
         environments = RunEnvironments(home)
@@ -119,6 +122,7 @@ class Engine:
             environments,
             self.machine,
             self._schedule_soon,
+            settings.site,
         )
         self.trash = Trash(
             home, settings, registry, self.journal, self.live, self._tasks, self.apply
@@ -138,7 +142,7 @@ class Engine:
             home,
             settings,
             workers,
-            executor,
+            self.sites,
             token,
             self._try_apply,
             self.controls,
@@ -181,6 +185,8 @@ class Engine:
             self.live.update(run)
             self._unscheduled = True
         watch = self.live.watch(run_id)
+        if watch is not None and run.attempt != stored.run.attempt:
+            watch.begin_attempt(run.attempt)
         if watch is not None and run.state is not stored.run.state:
             # A new state begins with a full measure of patience.
             watch.forgive(time.monotonic())
@@ -200,8 +206,9 @@ class Engine:
 
     def look_at(self, run_id: str) -> None:
         """Observe a run now instead of at the next turn."""
-        run = self.live.get(run_id)
-        if run is not None and _has_begun(run):
+        run, watch = self.live.get(run_id), self.live.watch(run_id)
+        if run is not None and watch is not None and _has_begun(run):
+            watch.looked_mono = 0.0
             self._observe(run)
 
     def stop_all(self, reason: str) -> None:
@@ -228,7 +235,11 @@ class Engine:
     def _take_over(self, run: Run, vitals: Vitals) -> None:
         watch = self.live.add(run, vitals)
         watch.keys = recovery.process_keys(watch.directory) or recovery.marked_keys(run)
-        evidence = recovery.gather(watch.directory, watch.keys)
+        evidence = (
+            recovery.gather(watch.directory, watch.keys)
+            if run.site == LOCAL
+            else recovery.gather_elsewhere(run, watch.directory)
+        )
         stimulus = recovery.judge(run, evidence, self.epoch)
         if stimulus is not None:
             self._try_apply(run.run_id, stimulus)
@@ -263,7 +274,7 @@ class Engine:
         self._publish_vitals()
         # After all were observed: what a run that ended in this turn held is given out in the same.
         self._schedule()
-        self._executor.reap()
+        self.sites.reap()
         if time.monotonic() - self._housekept > _HOUSEKEEPING_S:
             self._housekept = time.monotonic()
             self._housekeep()
@@ -285,7 +296,10 @@ class Engine:
         watched = self.live.watches()
         if any(watch.tailer.behind for _, watch in watched):
             return _BEHIND_S
-        starting = any(run.launching or run.state is State.HSHK for run, _ in watched)
+        # An engine's queue is no hurry: the job may wait there for days.
+        starting = any(
+            (run.launching and not run.placed) or run.state is State.HSHK for run, _ in watched
+        )
         return _BUSY_TURN_S if starting else _TURN_S
 
     def _observe(self, run: Run) -> None:
@@ -296,7 +310,7 @@ class Engine:
         now = Now(time.time(), time.monotonic())
         with _fence(run.run_id, "observed"):
             try:
-                for stimulus in observe(run, watch, self.settings, now):
+                for stimulus in observe(run, watch, self.settings, now, self.sites.of(run)):
                     self.apply(run.run_id, stimulus)
             except StorageError as error:
                 log.error("run %s: %s; it will be looked at again", run.run_id, error)
@@ -340,21 +354,29 @@ class Engine:
         if not self._patience.take_due() and not self._unscheduled:
             return
         self._unscheduled = False
-        claims = [
-            Claim(run.run_id, run.request, run.priority, run.run_id)
-            for run in self.live.runs()
-            if run.queued
-        ]
-        if not claims:
+        waiting = [run for run in self.live.runs() if run.queued]
+        if not waiting:
             return
         draining = "the daemon is draining: it starts nothing new"
-        hold = draining if self.draining else self.disk.notice or self._patience.hold()
-        outcome = plan(claims, self.machine(), hold)
-        for run_id, reason in outcome.waits.items():
-            self._set_wait_reason(run_id, reason)
-        for run_id, slots in outcome.grants.items():
-            self._set_wait_reason(run_id, "")
-            self._grant(run_id, slots)
+        hold = draining if self.draining else self.disk.notice
+        here = [run for run in waiting if run.site == LOCAL]
+        if here:
+            claims = [Claim(run.run_id, run.request, run.priority, run.run_id) for run in here]
+            outcome = plan(claims, self.machine(), hold or self._patience.hold())
+            for run_id, reason in outcome.waits.items():
+                self._set_wait_reason(run_id, reason)
+            for run_id, slots in outcome.grants.items():
+                self._set_wait_reason(run_id, "")
+                self._grant(run_id, slots)
+        for run in waiting:
+            if run.site != LOCAL:
+                self._hand_over(run, hold or self._patience.hold(run.site))
+
+    def _hand_over(self, run: Run, hold: str) -> None:
+        """Let the engine of a run's site queue it; our own slots are for runs of this machine."""
+        self._set_wait_reason(run.run_id, hold)
+        if not hold:
+            self._grant(run.run_id, (run.site,))
 
     def _grant(self, run_id: str, slots: tuple[str, ...]) -> None:
         run = self.live.get(run_id)

@@ -11,6 +11,7 @@ from typing import Any
 from mosaic.config.model import TrainRunConfig
 from mosaic.config.paths import Home
 from mosaic.config.secrets import SecretStore, extract, referenced
+from mosaic.config.sites import LOCAL
 from mosaic.config.validation import (
     DENIED_VARIABLE,
     OUT_OF_RANGE,
@@ -81,6 +82,7 @@ async def validate(
     workers: dict[str, DiscoveredWorker],
     checks: WorkerChecks,
     capacity: Capacity,
+    site: str = LOCAL,
 ) -> TrainRunConfig:
     """Check a submission against the model, the worker and the machine.
 
@@ -102,7 +104,8 @@ async def validate(
     problems = problems or [
         *_variable_problems(config, workers),
         *against.declared,
-        *_capacity_problems(config, worker, capacity),
+        # What a cluster has, its engine knows.
+        *(_capacity_problems(config, worker, capacity) if (config.site or site) == LOCAL else ()),
     ]
     if problems:
         raise InvalidConfigError(list(dict.fromkeys(problems)))
@@ -119,6 +122,7 @@ def create_run(
     submission: Submission,
     config: TrainRunConfig,
     workers: dict[str, DiscoveredWorker],
+    site: str = LOCAL,
 ) -> CreatedRun:
     """Create a run on disk, whole or not at all.
 
@@ -127,7 +131,7 @@ def create_run(
     """
     key = submission.idempotency_key
     run_id = key if names_run(key) else new_run_id()
-    event = Event(1, time.time(), time.monotonic(), first_event(submission, config, workers))
+    event = Event(1, time.time(), time.monotonic(), first_event(submission, config, workers, site))
     run = evolve(Run(run_id), event)
     unseen = staging(home, run_id)
     try:
@@ -207,7 +211,10 @@ def _give_both_names(stored: Path, beside_run: Path, document: dict[str, Any]) -
 
 
 def first_event(
-    submission: Submission, config: TrainRunConfig, workers: dict[str, DiscoveredWorker]
+    submission: Submission,
+    config: TrainRunConfig,
+    workers: dict[str, DiscoveredWorker],
+    site: str,
 ) -> Submitted:
     """What the run's log begins with."""
     worker, resources = config.metadata.worker, config.resources
@@ -239,6 +246,7 @@ def first_event(
         cold=submission.cold,
         request=request,
         wallclock_s=minutes * 60 if minutes else None,
+        site=config.site or site,
         tags=tuple(config.metadata.tags),
         notes=worker.config.extras.notes,
     )

@@ -66,13 +66,13 @@ class LiveRuns:
     def run_dir(self, stored: StoredRun) -> RunDirectory:
         """A run's directory: among the runs or in the trash."""
         root = self._home.trash if stored.run.deleted else self._home.runs
-        return RunDirectory(root / stored.run.run_id)
+        return RunDirectory(root / stored.run.run_id, stored.run.attempt)
 
     # ------------------------------------------------------------ changing
 
     def add(self, run: Run, vitals: Vitals) -> Watch:
         """Begin to watch a run, where the last daemon stopped reading."""
-        watch = Watch.of(RunDirectory(self._home.run_dir(run.run_id)), vitals)
+        watch = Watch.of(RunDirectory(self._home.run_dir(run.run_id), run.attempt), vitals)
         self._runs[run.run_id] = run
         self._watches[run.run_id] = watch
         return watch

@@ -13,25 +13,33 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mosaic.config.settings import Settings
+from mosaic.records.run import Outcome
 from mosaic.runs import opening
 from mosaic.runs.directory import RunDirectory
 from mosaic.runs.opening import read_document
-from mosaic.system.processes import ProcessKey, boot_id, is_alive, marked_processes, writing_to
+from mosaic.system.processes import ProcessKey, is_alive
 from mosaic.trainer.core.decisions import Now
+from mosaic.trainer.core.evidence import Alive, NeverBegan, Over, Silent, Taken, Waiting
 from mosaic.trainer.core.states import Run, State
 from mosaic.trainer.core.stimuli import (
+    CancelRequested,
     DeadlinePassed,
+    HeardAgain,
     LaunchFailed,
+    LaunchUndone,
+    MachineTaken,
     ProcessEnded,
     SignOfLife,
+    SilenceFound,
     Spawned,
     Stimulus,
     StragglersFound,
     WorkerSaid,
 )
 from mosaic.trainer.loop.health import HealthWatch
-from mosaic.trainer.loop.recovery import process_keys
+from mosaic.trainer.loop.recovery import process_host, process_keys
 from mosaic.trainer.loop.tailer import LineTailer
+from mosaic.trainer.sites.interface import Site
 from mosaic.trainer.storage.curves import CurveKeeper
 from mosaic.trainer.storage.registry import Vitals
 from mosaic.workers.lifecycle import (
@@ -76,6 +84,10 @@ class Watch:
         persisted_mono: When the vital signs were last stored.
         frozen_s: How long nothing ran here while the run was alive; no limit counts it.
         grace_frozen_s: The part of it since the run was asked to stop.
+        host: The machine of its worker, as the supervisor wrote it down; empty on this one.
+        lease: What the supervisor's lease held when it last changed.
+        lease_mono: When that was, by our own clock: clocks of other machines may be hours off.
+        looked_mono: When the files of a run that waits elsewhere were last looked at.
     """
 
     directory: RunDirectory
@@ -89,6 +101,10 @@ class Watch:
     frozen_s: float = 0.0
     grace_frozen_s: float = 0.0
     keys: list[ProcessKey] = field(default_factory=list)
+    host: str = ""
+    lease: bytes = b""
+    lease_mono: float = field(default_factory=time.monotonic)
+    looked_mono: float = 0.0
     curves: CurveKeeper = field(init=False)
     health: HealthWatch = field(init=False)
     rate: "StepRate" = field(default_factory=lambda: StepRate())
@@ -119,10 +135,18 @@ class Watch:
         if run.stopping:
             self.grace_frozen_s += gap_s
 
+    def begin_attempt(self, number: int) -> None:
+        """Look at the records of another attempt, whose worker numbers its lines afresh."""
+        self.directory = replace(self.directory, attempt=number)
+        self.keys, self.host, self.lease = [], "", b""
+        self.vitals = replace(self.vitals, log_seq=0)
+        self.movement, self.rate = Movement(), StepRate()
+
     def worker_key(self) -> ProcessKey | None:
         """The worker's process, once the supervisor has written it down."""
         if not self.keys:
             self.keys = process_keys(self.directory)
+            self.host = process_host(self.directory) if self.keys else ""
         return self.keys[0] if self.keys else None
 
     def anyone_alive(self) -> bool:
@@ -185,33 +209,74 @@ class StepRate:
         return self.value
 
 
-def observe(run: Run, watch: Watch, settings: Settings, now: Now) -> Iterator[Stimulus]:
+def observe(run: Run, watch: Watch, settings: Settings, now: Now, site: Site) -> Iterator[Stimulus]:
     """Everything new about a run that has slots or processes.
 
     A generator: the caller applies each stimulus before the next is looked for. So `run` is a
     snapshot and may be stale; `watch` is updated in place.
     """
-    yield from _launch_news(run, watch, now)
     # Before the log: what a worker said before its end is then read before its end is reported.
-    ended = _exit_record(run, watch)
+    news = site.news(run, watch, now)
+    if isinstance(news, Waiting):
+        _wait_for(watch, news.reason)
+        return
+    if isinstance(news, NeverBegan):
+        yield from _never_began(run, watch, news, settings, site)
+        return
+    yield from _launch_news(run, watch, now)
     yield from _log_lines(run, watch, settings, now)
-    if ended is None:
-        yield from _deadlines(run, watch, settings, now)
-    elif not watch.tailer.behind:
-        yield _end(run, watch, ended, now)
+    match news:
+        case Alive() | Silent():
+            yield from _contact(run, news)
+            yield from _deadlines(run, watch, settings, now)
+        case Taken():
+            if not watch.tailer.behind:
+                yield MachineTaken(news.reason)
+        case Over():
+            if not watch.tailer.behind:
+                yield from _end(run, watch, news, settings, now, site)
+
+
+def _wait_for(watch: Watch, reason: str) -> None:
+    """Show why a run that its engine has taken does not begin."""
+    if watch.wait_reason != reason:
+        watch.wait_reason, watch.vitals_dirty = reason, True
+
+
+def _never_began(
+    run: Run, watch: Watch, news: NeverBegan, settings: Settings, site: Site
+) -> Iterator[Stimulus]:
+    # Only if no supervisor has come first: that one begins, whatever the engine says.
+    if not site.withdraw(run, watch):
+        return
+    if news.stopped is not None:
+        yield CancelRequested(settings.grace_s, news.stopped, news.reason)
+    if news.again or news.stopped is not None:
+        _wait_for(watch, "")
+        yield LaunchUndone(news.reason)
+    else:
+        yield LaunchFailed(news.reason)
+
+
+def _contact(run: Run, news: Alive | Silent) -> Iterator[Stimulus]:
+    if isinstance(news, Silent) and not run.unreachable:
+        yield SilenceFound(news.detail)
+    elif isinstance(news, Alive) and run.unreachable:
+        yield HeardAgain()
 
 
 def _launch_news(run: Run, watch: Watch, now: Now) -> Iterator[Stimulus]:
     if not run.launching:
         if run.pid and watch.keys and watch.keys[0].pid != run.pid:
-            yield Spawned(run.supervisor_pid, watch.keys[0].pid)
+            yield Spawned(run.supervisor_pid, watch.keys[0].pid, watch.host)
         return
     ended = read_document(watch.directory.exit)
     if ended and ended.get("error"):
         yield LaunchFailed(_not_started(ended))
         return
     if watch.worker_key() is not None:
-        yield Spawned(watch.keys[1].pid, watch.keys[0].pid)
+        _wait_for(watch, "")
+        yield Spawned(watch.keys[1].pid, watch.keys[0].pid, watch.host)
     elif now.mono - max(run.launched_mono, watch.watched_mono) > _LAUNCH_LIMIT_S:
         yield DeadlinePassed("launch")
 
@@ -295,37 +360,27 @@ def _newest(metrics: dict[str, float]) -> dict[str, float]:
     return dict(list(metrics.items())[-_MAX_METRICS:])
 
 
-def _exit_record(run: Run, watch: Watch) -> dict[str, Any] | None:
-    """The record of the run's end; an empty one when its processes vanished without any."""
-    # A folder in the record's place would keep the supervisor from ever writing it.
-    if opening.clear_the_way(watch.directory.exit):
-        log.warning("run %s: its exit.json was not a file; it is set aside", run.run_id)
-    ended = read_document(watch.directory.exit)
-    if ended is not None or run.state is State.INIT or watch.anyone_alive():
-        return ended
-    # Read again: the supervisor may have written it between our first look and its own end.
-    return read_document(watch.directory.exit) or {}
-
-
-def _end(run: Run, watch: Watch, ended: Mapping[str, Any], now: Now) -> Stimulus:
-    # A run is over when no process carries its marker any more. Its slots are freed on this proof,
-    # never on the worker's word.
-    supervisor = frozenset(key.pid for key in watch.keys[1:])
-    left = set(marked_processes(run.run_id, besides=supervisor))
-    if not ended:
-        # Without its supervisor, which nothing can leave, whatever still prints into its logs is
-        # taken for its own.
-        left |= set(writing_to((watch.directory.stdout, watch.directory.stderr))) - supervisor
+def _end(
+    run: Run, watch: Watch, news: Over, settings: Settings, now: Now, site: Site
+) -> Iterator[Stimulus]:
+    ended = news.record
+    left = site.left(run, watch, ended)
     if left:
-        return StragglersFound(len(left))
+        yield StragglersFound(left)
+        return
+    if news.stopped is not None:
+        # Someone else's wish is recorded like a user's, so that the run ends as what it was.
+        yield CancelRequested(settings.grace_s, news.stopped, news.detail)
+    elif ended.get("time_limit_near"):
+        detail = "the time limit of its job was near; continue it with --resume"
+        yield CancelRequested(settings.grace_s, Outcome.TIME_LIMIT, detail)
+    yield _process_ended(watch, news, now)
+
+
+def _process_ended(watch: Watch, news: Over, now: Now) -> ProcessEnded:
+    ended = news.record
     if not ended:
-        rebooted = bool(run.boot_id) and run.boot_id != boot_id()
-        detail = (
-            "lost: the machine was restarted while it ran"
-            if rebooted
-            else "lost: the worker and its supervisor vanished without an exit record"
-        )
-        return ProcessEnded(None, None, now.wall, detail)
+        return ProcessEnded(None, None, now.wall, news.detail)
     code, number = ended.get("code"), ended.get("signal")
     memory = bool(ended.get("out_of_memory")) or (code != 0 and _memory_in_stderr(watch))
     finished = ended.get("finished_at")

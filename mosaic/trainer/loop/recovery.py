@@ -41,6 +41,7 @@ _CLOCK_SLACK_S = 5.0
 _LAST_WORDS = 16 * 1024
 # The most that Linux can be configured to.
 _LARGEST_PID = 2**22 + 1
+_LONGEST_HOST = 100
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +79,16 @@ def gather(directory: RunDirectory, keys: Sequence[ProcessKey]) -> Evidence:
     )
 
 
+def gather_elsewhere(run: Run, directory: RunDirectory) -> Evidence:
+    """The same for a run of another machine, whose processes cannot be seen.
+
+    A job that its engine has taken counts as a start: what became of it is asked later. One that
+    began counts as alive until there is evidence of its end.
+    """
+    spawned, ended = opening.is_regular(directory.supervisor), opening.is_regular(directory.exit)
+    return Evidence(spawned, ended, supervisor_starting=bool(run.job), alive=spawned)
+
+
 def process_keys(directory: RunDirectory) -> list[ProcessKey]:
     """The worker and its supervisor, as the supervisor wrote them down."""
     document = opening.read_document(directory.supervisor) or {}
@@ -88,6 +99,12 @@ def process_keys(directory: RunDirectory) -> list[ProcessKey]:
             return []
         keys.append(ProcessKey(pid, started, boot))
     return keys
+
+
+def process_host(directory: RunDirectory) -> str:
+    """The machine of a worker that is not on this one; empty on this one."""
+    host = (opening.read_document(directory.supervisor) or {}).get("host", "")
+    return host[:_LONGEST_HOST] if isinstance(host, str) else ""
 
 
 def _is_pid(value: object) -> TypeGuard[int]:
@@ -201,9 +218,9 @@ def read_back(run_dir: Path, known: bool = False) -> Run:
         OSError: It cannot be read.
     """
     run = history.load(run_dir, mend=not known)
-    directory = RunDirectory(run_dir)
     if run is None:
         raise RunDamagedError(f"run {run_dir.name}: there is no event log with a whole event")
+    directory = RunDirectory(run_dir, run.attempt)
     if opening.is_regular(directory.imported):
         run = replace(run, idempotency_key="")  # spent in another home
     # Nothing is started before its slots are on record, so this log has lost its end. Without

@@ -73,5 +73,5 @@ class SlotTable:
 
 def count(runs: Iterable[Run]) -> tuple[int, int]:
     """How many of the live runs wait, and how many do not."""
-    waiting = [run.queued for run in runs]
+    waiting = [run.queued or run.placed for run in runs]
     return sum(waiting), len(waiting) - sum(waiting)

@@ -41,6 +41,7 @@ class Submissions:
         environments: RunEnvironments,
         machine: Callable[[], Machine],
         queue_changed: Callable[[], None],
+        site: str,
     ) -> None:
         self._home = home
         self._registry = registry
@@ -52,6 +53,7 @@ class Submissions:
         self._environments = environments
         self._machine = machine
         self._queue_changed = queue_changed
+        self._site = site
         self._installation = discovery.installation()
         # Weak: a key's lock is needed only while a call with this key is under way.
         self._keys: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -88,7 +90,7 @@ class Submissions:
         """
         await self.find_new_workers()
         capacity = intake.Capacity.of(self._machine())
-        return await intake.validate(config_json, self._workers, self._checks, capacity)
+        return await intake.validate(config_json, self._workers, self._checks, capacity, self._site)
 
     async def find_new_workers(self) -> None:
         """Learn of workers that were installed or removed while the daemon runs."""
@@ -124,7 +126,7 @@ class Submissions:
         if self._disk.notice:
             raise StorageError(self._disk.notice)
         created = await asyncio.to_thread(
-            intake.create_run, self._home, submission, config, self._workers
+            intake.create_run, self._home, submission, config, self._workers, self._site
         )
         run = created.run
         await asyncio.to_thread(self._pin_source, submission.parent_run_id, config)

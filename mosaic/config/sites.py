@@ -1,0 +1,55 @@
+"""Names of the places where runs are executed: `local`, `slurm` and `slurm:PARTITION`."""
+
+import re
+from dataclasses import dataclass
+
+from mosaic.config.suggest import did_you_mean
+
+LOCAL, SLURM = "local", "slurm"
+_ENGINES = (LOCAL, SLURM)
+# What SLURM itself allows in the name of a partition; several, separated by commas, let it choose.
+_PARTITION = re.compile(r"[A-Za-z0-9_.\-]+(,[A-Za-z0-9_.\-]+)*\Z")
+
+
+@dataclass(frozen=True)
+class SiteName:
+    """Where a run is executed.
+
+    Attributes:
+        engine: Who places it: `local` or `slurm`.
+        part: The part of the engine, such as a partition of SLURM; empty for its default.
+    """
+
+    engine: str
+    part: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.engine}:{self.part}" if self.part else self.engine
+
+
+def read_site(text: str) -> SiteName:
+    """The place that a name stands for.
+
+    Raises:
+        ValueError: There is none of this name.
+    """
+    engine, colon, part = text.partition(":")
+    if engine not in _ENGINES:
+        raise ValueError(
+            f"{text!r} is not a site: local, slurm or slurm:PARTITION"
+            f"{did_you_mean(engine, _ENGINES)}"
+        )
+    if engine == LOCAL and colon:
+        raise ValueError(f"{text!r} is not a site: local has no parts")
+    if colon and not _PARTITION.match(part):
+        raise ValueError(f"{text!r} is not a site: {part!r} cannot be the name of a partition")
+    return SiteName(engine, part)
+
+
+def check(text: str) -> str:
+    """The same text, if it names a site.
+
+    Raises:
+        ValueError: It does not.
+    """
+    return str(read_site(text))

@@ -1,0 +1,1 @@
+"""Where runs are executed: this machine, or a cluster that an engine manages."""

@@ -1,0 +1,72 @@
+"""`Site`: what the daemon asks of a place where runs are executed."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from mosaic.errors import MosaicError
+from mosaic.trainer.core.decisions import Now
+from mosaic.trainer.core.events import Json
+from mosaic.trainer.core.evidence import News
+from mosaic.trainer.core.scheduler import Machine
+from mosaic.trainer.core.states import Run
+from mosaic.trainer.launch.executor import LaunchSpec
+
+if TYPE_CHECKING:
+    from mosaic.trainer.loop.observer import Watch
+
+
+class EngineSilentError(MosaicError):
+    """The engine of a site does not answer now; what was asked can be asked again."""
+
+
+class Site(Protocol):
+    """A place where runs are executed.
+
+    Whatever the engine behind it says, our supervisor is the parent of the worker, and the run
+    directory is the truth.
+    """
+
+    async def place(self, run: Run, spec: LaunchSpec, warm_modules: Sequence[str]) -> str:
+        """Start a run, or hand it to the engine that will; asking twice starts it once.
+
+        Returns:
+            The engine's name of the job; empty where there is no engine.
+
+        Raises:
+            EngineSilentError: The engine does not answer.
+            MosaicError: It refuses.
+            OSError: The machine does.
+        """
+
+    def news(self, run: Run, watch: "Watch", now: Now) -> News:
+        """What is known about a run at this moment."""
+
+    def withdraw(self, run: Run, watch: "Watch") -> bool:
+        """Keep a run that has not begun from beginning; False when it has begun."""
+
+    def signal(self, run: Run, watch: "Watch", number: int) -> None:
+        """Send a signal to the run's process group."""
+
+    def sweep(self, run: Run, watch: "Watch") -> None:
+        """Kill everything of the run but its supervisor, which writes down how it ended."""
+
+    def left(self, run: Run, watch: "Watch", record: Mapping[str, Json]) -> int:
+        """How many processes an ended worker has left behind.
+
+        Args:
+            run: The run.
+            watch: What is known besides.
+            record: Its exit record; empty if there is none.
+        """
+
+    def capacity(self, runs: Iterable[Run]) -> Machine | None:
+        """The slots there; None where the engine has a queue of its own."""
+
+    def forget(self, run: Run) -> None:
+        """The run has ended: remove what is kept for it."""
+
+    def reap(self) -> None:
+        """Look after what was started."""
+
+    async def close(self) -> None:
+        """End the helpers; runs continue."""

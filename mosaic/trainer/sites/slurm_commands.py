@@ -1,0 +1,98 @@
+"""SLURM's commands: `sbatch`, `squeue` and `scancel`, each with a limit and a readable error."""
+
+import os
+import pwd
+import shlex
+import subprocess
+from collections.abc import Sequence
+
+from mosaic.errors import MosaicError
+from mosaic.trainer.sites.interface import EngineSilentError
+from mosaic.trainer.sites.slurm_words import FORMAT, Job, read_line
+
+# The commands themselves try for some ten seconds to reach a controller that is being restarted.
+_LIMIT_S = 60.0
+# What they say when the controller is away. Anything else is an answer, and a refusal.
+_AWAY = (
+    "Unable to contact slurm controller",
+    "Connection refused",
+    "timed out",
+    "Zero Bytes were transmitted",
+    "Unexpected message received",
+    "Slurm backup controller in standby mode",
+    "Transport endpoint",
+)
+# Where SLURM finds its settings; all else of the daemon's environment stays here.
+_NEEDED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "SLURM_CONF", "LD_LIBRARY_PATH", "TZ")
+
+
+class SlurmRefusedError(MosaicError):
+    """SLURM answered, and said no."""
+
+
+def submit(options: Sequence[str], script: str) -> str:
+    """Hand a job to SLURM.
+
+    Returns:
+        Its number.
+
+    Raises:
+        EngineSilentError: The controller does not answer.
+        SlurmRefusedError: It refuses.
+    """
+    # All that `_run` leaves of our environment. With less, SLURM asks a login shell on the node.
+    answer = _run(["sbatch", "--parsable", "--export=ALL", *options], script)
+    return answer.strip().splitlines()[-1].split(";")[0]
+
+
+def jobs(name: str = "") -> list[Job]:
+    """Every job of this user that SLURM remembers, also ended ones, or those of one name.
+
+    Raises:
+        EngineSilentError: The controller does not answer.
+        SlurmRefusedError: It refuses.
+    """
+    columns = ",".join(f"{column}:{width}" for column, width in FORMAT)
+    user = pwd.getpwuid(os.geteuid()).pw_name
+    command = ["squeue", "--noheader", "--states=all", f"--user={user}", f"--Format={columns}"]
+    answer = _run([*command, f"--name={name}"] if name else command)
+    return [job for line in answer.splitlines() if (job := read_line(line)) is not None]
+
+
+def cancel(number: str) -> None:
+    """End a job, whether it waits or runs.
+
+    Raises:
+        EngineSilentError: The controller does not answer.
+        SlurmRefusedError: It refuses.
+    """
+    _run(["scancel", "--quiet", number])
+
+
+def _run(command: Sequence[str], text: str = "") -> str:
+    environment = {name: os.environ[name] for name in _NEEDED if name in os.environ}
+    try:
+        done = subprocess.run(
+            command,
+            input=text,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_LIMIT_S,
+            env=environment,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise SlurmRefusedError(
+            f"there is no `{command[0]}` on this machine: install SLURM's client "
+            "(Debian: apt-get install slurm-client), or choose --site local"
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise EngineSilentError(f"SLURM does not answer: {command[0]} took too long") from None
+    if done.returncode == 0:
+        return done.stdout
+    said = done.stderr.strip().splitlines()
+    last = said[-1].removeprefix(f"{command[0]}: ").removeprefix("error: ") if said else "no reason"
+    if any(mark in done.stderr for mark in _AWAY):
+        raise EngineSilentError(f"SLURM does not answer: {last}")
+    raise SlurmRefusedError(f"SLURM refuses: {last} ({shlex.join(command[:1])})")

@@ -1,0 +1,181 @@
+"""A real SLURM cluster of two nodes on this machine: controller and node daemons of our own."""
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from support.trainer import until
+
+NODES = ("n1", "n2")
+_PROGRAMS = ("slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol")
+# A node of each kind of work. `low` is what `high` takes its nodes from.
+_CONFIGURATION = """
+ClusterName=mosaic
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={port}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/none
+AuthInfo=cred_expire=5
+CredType=cred/none
+AccountingStorageType=accounting_storage/none
+JobAcctGatherType=jobacct_gather/none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SlurmdParameters=config_overrides
+ReturnToService=2
+KillWait=4
+SlurmdTimeout=10
+SlurmctldTimeout=10
+MessageTimeout=5
+SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1,sched_min_interval=0
+SchedulerType=sched/backfill
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+StateSaveLocation={root}/state
+SlurmdSpoolDir={root}/spool-%n
+SlurmctldPidFile={root}/slurmctld.pid
+SlurmdPidFile={root}/slurmd-%n.pid
+SlurmctldLogFile={root}/slurmctld.log
+SlurmdLogFile={root}/slurmd-%n.log
+{nodes}
+PartitionName=debug Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP PriorityTier=5
+PartitionName=low Nodes=n1 MaxTime=INFINITE State=UP PriorityTier=1 OverSubscribe=NO
+PartitionName=high Nodes=n1 MaxTime=INFINITE State=UP PriorityTier=9 OverSubscribe=NO
+"""
+
+
+def missing() -> str:
+    """Why there can be no cluster here; empty when there can."""
+    absent = [name for name in _PROGRAMS if shutil.which(name) is None]
+    if not absent:
+        return ""
+    return f"SLURM is not installed (no {absent[0]}); run: sh scripts/system-packages.sh slurm"
+
+
+class SlurmCluster:
+    """One controller and two nodes, each of which can be killed and started again."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        for name in ("state", *(f"spool-{node}" for node in NODES)):
+            (root / name).mkdir(parents=True)
+        ports = _free_ports(1 + len(NODES))
+        host = socket.gethostname().split(".")[0]
+        nodes = "\n".join(
+            f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=2"
+            " RealMemory=16000"
+            for node, port in zip(NODES, ports[1:], strict=True)
+        )
+        self.configuration = root / "slurm.conf"
+        self.configuration.write_text(
+            _CONFIGURATION.format(host=host, port=ports[0], user=_me(), root=root, nodes=nodes)
+        )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What tells SLURM's commands where the cluster is."""
+        return {"SLURM_CONF": str(self.configuration)}
+
+    def start(self) -> "SlurmCluster":
+        """Start everything and wait until both nodes can take work."""
+        self.start_controller()
+        for node in NODES:
+            self.start_node(node)
+        until(lambda: self.idle() == len(NODES), "both nodes are idle")
+        return self
+
+    def idle(self) -> int:
+        """How many nodes could take work now."""
+        return self.command("sinfo", "-h", "-N", "-p", "debug", "-o", "%T").split().count("idle")
+
+    def start_controller(self) -> None:
+        self._start("slurmctld", "slurmctld", "-D", "-f", str(self.configuration))
+
+    def start_node(self, node: str) -> None:
+        self._start(node, "slurmd", "-D", "-N", node, "-f", str(self.configuration))
+
+    def kill(self, name: str) -> None:
+        """kill -9 the controller (`slurmctld`) or a node's daemon."""
+        process = self._processes.pop(name)
+        process.kill()
+        process.wait()
+
+    def forget(self) -> None:
+        """Lose what a stopped controller has saved, as one that is killed before it saves does."""
+        shutil.rmtree(self.root / "state")
+        (self.root / "state").mkdir()
+
+    def restarts(self, job: str) -> int:
+        """How often a job was begun again."""
+        shown = self.command("squeue", "-h", "--states=all", "-j", job, "-O", "RestartCnt")
+        return int(shown or 0)
+
+    def command(self, *words: str) -> str:
+        """What one of SLURM's commands prints."""
+        environment = {**os.environ, **self.environment}
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    def close(self) -> None:
+        """End everything, jobs included."""
+        if "slurmctld" in self._processes:
+            self.command("scancel", "--state=PENDING", "--user=" + _me())
+            self.command("scancel", "--user=" + _me())
+            deadline = time.monotonic() + 15
+            while self.command("squeue", "-h") and time.monotonic() < deadline:
+                time.sleep(0.2)
+        for process in self._processes.values():
+            process.send_signal(signal.SIGTERM)
+        for process in self._processes.values():
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._processes.clear()
+
+    def _start(self, name: str, *command: str) -> None:
+        with open(self.root / f"{name}.out", "ab") as output:
+            self._processes[name] = subprocess.Popen(
+                command,
+                env={**os.environ, **self.environment},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+
+
+@contextmanager
+def cluster(root: Path) -> Iterator[SlurmCluster]:
+    """A cluster that is gone afterwards."""
+    made = SlurmCluster(root)
+    try:
+        yield made.start()
+    finally:
+        made.close()
+
+
+def _me() -> str:
+    return pwd.getpwuid(os.geteuid()).pw_name
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that are free now, all different: they are held until the last one is known."""
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for made in sockets:
+            made.bind(("127.0.0.1", 0))
+        return [int(made.getsockname()[1]) for made in sockets]
