@@ -5,24 +5,44 @@ from pathlib import Path
 
 import pytest
 from support.slurm import SlurmCluster, cluster, missing
-from support.trainer import Trainer
+from support.trainer import Trainer, trainers
 
 MakeTrainer = Callable[..., Trainer]
+SETTINGS = {"site": "slurm:debug", "lost_after_s": "5", "site_poll_s": "0.5"}
 
 
-@pytest.fixture
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmCluster]:
-    """Two nodes of its own for each test: they are up in a fifth of a second."""
+def _cluster(root: Path) -> Iterator[SlurmCluster]:
     reason = missing()
     if reason:
         pytest.skip(reason)
-    with cluster(tmp_path / "slurm") as made:
-        # Daemons and commands of the test find the cluster by it.
-        monkeypatch.setenv("SLURM_CONF", str(made.configuration))
+    with cluster(root) as made, pytest.MonkeyPatch.context() as patch:
+        # Daemons and commands of the tests find the cluster by it.
+        patch.setenv("SLURM_CONF", str(made.configuration))
         yield made
+
+
+@pytest.fixture
+def slurm(tmp_path: Path) -> Iterator[SlurmCluster]:
+    """Two nodes of its own, for a test that breaks them."""
+    yield from _cluster(tmp_path / "slurm")
 
 
 @pytest.fixture
 def lab(slurm: SlurmCluster, make_trainer: MakeTrainer) -> Trainer:
     """A daemon whose runs go to the cluster."""
-    return make_trainer(site="slurm:debug", lost_after_s="5", site_poll_s="0.5").start()
+    return make_trainer(**SETTINGS).start()
+
+
+@pytest.fixture(scope="module")
+def shared_slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
+    """Two nodes for all tests of a file, which leave them as they were."""
+    yield from _cluster(tmp_path_factory.mktemp("cluster") / "slurm")
+
+
+@pytest.fixture(scope="module")
+def shared_lab(
+    shared_slurm: SlurmCluster, tmp_path_factory: pytest.TempPathFactory, python_path: str
+) -> Iterator[Trainer]:
+    """One daemon for them, as cheap as it can be."""
+    with trainers(tmp_path_factory.mktemp("lab"), python_path) as make:
+        yield make(**SETTINGS).start()

@@ -16,6 +16,9 @@ from mosaic.records import Outcome
 from mosaic.system.processes import marked_processes
 
 MakeTrainer = Callable[..., Trainer]
+# Each breaks a cluster of its own and waits until that is noticed. The rows without a broken part
+# (`scancel` from outside, requeue) are in `test_slurm.py`.
+pytestmark = pytest.mark.prove
 
 
 def _workers(run_id: str) -> list[int]:
@@ -106,32 +109,6 @@ def test_c6_our_daemon_dies_while_the_run_trains(slurm: SlurmCluster, lab: Train
     assert lab.ended(record.run_id).outcome is Outcome.CANCELLED
 
 
-def test_c7_a_job_that_is_cancelled_behind_our_back(slurm: SlurmCluster, lab: Trainer) -> None:
-    """`scancel` by someone else ends the run as cancelled, with the reason; it saved first."""
-    record = lab.stepping()
-    slurm.command("scancel", record.job)
-    ended = lab.ended(record.run_id)
-    assert ended.outcome is Outcome.CANCELLED
-    assert ended.reason == f"SLURM job {record.job} was cancelled from outside (scancel)"
-    assert not _workers(record.run_id)
-
-
-def test_c8_a_requeued_job_goes_on_as_the_next_attempt(slurm: SlurmCluster, lab: Trainer) -> None:
-    """What SLURM puts back into its queue waits, and begins again in the same run and job."""
-    record = lab.stepping()
-    slurm.command("scontrol", "requeue", record.job)
-    until(lambda: lab.client.get(record.run_id).attempt == 2, "another attempt")
-    again = lab.wait_for(record.run_id, "EXEC")
-    assert (again.attempt, again.job) == (2, record.job)
-    assert again.pid != record.pid
-    assert _workers(record.run_id) == [again.pid]
-    kinds = lab.kinds(record.run_id)
-    assert (kinds.count("requeued"), kinds.count("spawned")) == (1, 2)
-    lab.client.cancel(record.run_id)
-    assert lab.ended(record.run_id).outcome is Outcome.CANCELLED
-
-
-@pytest.mark.prove
 def test_c9_a_node_that_was_taken_for_dead_comes_back(slurm: SlurmCluster, lab: Trainer) -> None:
     """SLURM gives the run of a frozen node to another; the first worker wakes up and is fenced."""
     record = lab.stepping()
@@ -153,7 +130,6 @@ def test_c9_a_node_that_was_taken_for_dead_comes_back(slurm: SlurmCluster, lab: 
     assert lab.client.get(record.run_id).state == "EXEC"
 
 
-@pytest.mark.prove
 def test_c10_a_nodes_daemon_dies_and_the_run_on_it_lives(slurm: SlurmCluster, lab: Trainer) -> None:
     """SLURM gives the node up and begins the job elsewhere; the run has one worker all the same."""
     record = lab.stepping()
@@ -167,7 +143,6 @@ def test_c10_a_nodes_daemon_dies_and_the_run_on_it_lives(slurm: SlurmCluster, la
     until(lambda: not slurm.command("squeue", "-h"), "the second job is gone too")
 
 
-@pytest.mark.prove
 def test_c11_a_run_whose_job_and_node_are_gone_is_lost(slurm: SlurmCluster, lab: Trainer) -> None:
     """Silent, and forgotten by SLURM, for long: only then it is called lost."""
     record = lab.stepping()

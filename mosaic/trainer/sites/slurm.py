@@ -182,10 +182,11 @@ class SlurmSite:
                 removed = True
             except FileNotFoundError:
                 continue  # a supervisor was quicker, and will begin
-        if run.job:
-            self._queue.cancel(run.job)
-        began = opening.is_regular(watch.directory.lease)
         opinion = self._queue.opinion(run.job, job_name(run), time.monotonic())
+        # What SLURM has forgotten cannot be cancelled, but its number may be another's by now.
+        if run.job and opinion.word != UNKNOWN:
+            self._queue.cancel(run.job, job_name(run))
+        began = opening.is_regular(watch.directory.lease)
         return removed or (not began and opinion.word in (ENDED, UNKNOWN))
 
     def signal(self, run: Run, watch: "Watch", number: int) -> None:
@@ -201,7 +202,7 @@ class SlurmSite:
     def sweep(self, run: Run, watch: "Watch") -> None:
         # SLURM kills all that the job has started; the supervisor has half a minute for its record.
         if run.job:
-            self._queue.cancel(run.job)
+            self._queue.cancel(run.job, job_name(run))
 
     def left(self, run: Run, watch: "Watch", record: Mapping[str, Json]) -> int:
         """None: the supervisor has ended them all, or SLURM has with the job."""
@@ -218,7 +219,7 @@ class SlurmSite:
                 log.warning("%s could not be removed: %s", path, error)
         self._offered.pop(run.run_id, None)
         if run.job and self._job_outlives(run):
-            self._queue.cancel(run.job)
+            self._queue.cancel(run.job, job_name(run))
         self._queue.forget(run.job)
 
     def _job_outlives(self, run: Run) -> bool:

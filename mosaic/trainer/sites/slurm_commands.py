@@ -59,14 +59,14 @@ def jobs(name: str = "") -> list[Job]:
     return [job for line in answer.splitlines() if (job := read_line(line)) is not None]
 
 
-def cancel(number: str) -> None:
-    """End a job, whether it waits or runs.
+def cancel(number: str, name: str) -> None:
+    """End a job, whether it waits or runs; none of another name, should the number be reused.
 
     Raises:
         EngineSilentError: The controller does not answer.
         SlurmRefusedError: It refuses.
     """
-    _run(["scancel", "--quiet", number])
+    _run(["scancel", "--quiet", f"--name={name}", number])
 
 
 def _run(command: Sequence[str], text: str = "") -> str:

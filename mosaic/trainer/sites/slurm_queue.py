@@ -53,7 +53,7 @@ class SlurmQueue:
     _pause: float = _FIRST_PAUSE_S
     _wanted: float = 0.0
     _since: dict[str, tuple[str, float]] = field(default_factory=dict)
-    _to_cancel: set[str] = field(default_factory=set)
+    _to_cancel: set[tuple[str, str]] = field(default_factory=set)
     _task: "asyncio.Task[None] | None" = None
 
     def opinion(self, number: str, name: str, mono: float) -> Opinion:
@@ -87,9 +87,9 @@ class SlurmQueue:
         self._changes += 1
         self._pause = _FIRST_PAUSE_S
 
-    def cancel(self, number: str) -> None:
+    def cancel(self, number: str, name: str) -> None:
         """End a job, now or as soon as the controller answers."""
-        self._to_cancel.add(number)
+        self._to_cancel.add((number, name))
         self._pause = _FIRST_PAUSE_S
 
     def forget(self, number: str) -> None:
@@ -115,8 +115,8 @@ class SlurmQueue:
     async def _ask(self) -> None:
         changes = self._changes
         try:
-            for number in tuple(self._to_cancel):
-                await asyncio.to_thread(self._cancel, number)
+            for job in tuple(self._to_cancel):
+                await asyncio.to_thread(self._cancel, *job)
             jobs = await asyncio.to_thread(slurm_commands.jobs)
         except MosaicError as error:
             if not isinstance(error, EngineSilentError):
@@ -129,9 +129,9 @@ class SlurmQueue:
         self._heard = time.monotonic()
         self._changes_known = changes
 
-    def _cancel(self, number: str) -> None:
+    def _cancel(self, number: str, name: str) -> None:
         try:
-            slurm_commands.cancel(number)
+            slurm_commands.cancel(number, name)
         except slurm_commands.SlurmRefusedError as error:
             log.info("job %s was not cancelled: %s", number, error)  # it has ended already
-        self._to_cancel.discard(number)
+        self._to_cancel.discard((number, name))
