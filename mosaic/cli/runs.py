@@ -93,7 +93,7 @@ def runs(
         chosen = bool(states or outcomes or algo or env_id or worker or text or page)
         output.say(_nothing(deleted, chosen))
         return 0
-    output.print_table(_COLUMNS, [_row(record) for record in records])
+    output.print_table(*_table(records))
     if token and output.on_terminal():
         print(f"{len(records)} of {total} runs; the next page: mosaic runs --page {token}")
     return 0
@@ -104,6 +104,16 @@ def _nothing(deleted: bool, chosen: bool) -> str:
     if chosen:
         return "no run matches; all of them: mosaic runs" + (" --deleted" if deleted else "")
     return "the trash is empty" if deleted else "no runs yet; start one: mosaic train ppo"
+
+
+def _table(records: list[RunRecord]) -> tuple[tuple[str, ...], list[list[output.Cell]]]:
+    """The columns and rows; where a run is, is said only if one is elsewhere."""
+    columns, rows = _COLUMNS, [_row(record) for record in records]
+    if all(record.site == "local" for record in records):
+        return columns, rows
+    sites: list[output.Cell] = [record.site for record in records]
+    with_site = [[*row[:-1], site, row[-1]] for row, site in zip(rows, sites, strict=True)]
+    return (*columns[:-1], "SITE", columns[-1]), with_site
 
 
 def _row(record: RunRecord) -> list[output.Cell]:
