@@ -97,6 +97,7 @@ class MachineSection(Section):
             "Wall-clock limit", None, 0.01, 1e6, whole=False, optional=True, placeholder="no limit"
         )
         self.site = QLineEdit()
+        self.site.setAccessibleName("Run on")
         self.site.setPlaceholderText("as in the settings; local, slurm or slurm:PARTITION")
         form = form_layout()
         form.addRow("Run on", self.site)
