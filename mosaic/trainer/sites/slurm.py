@@ -135,6 +135,9 @@ class SlurmSite:
     # ------------------------------------------------------------ looking
 
     def news(self, run: Run, watch: "Watch", now: Now) -> News:
+        if run.launching and not run.job:
+            # SLURM is being asked at this moment, and has nothing to say about it yet.
+            return Waiting(f"is being handed to {run.site}")
         opinion = self._queue.opinion(run.job, job_name(run), now.mono)
         if run.launching:
             self._follow_restart(run, opinion)
@@ -220,7 +223,7 @@ class SlurmSite:
         self._offered.pop(run.run_id, None)
         if run.job and self._job_outlives(run):
             self._queue.cancel(run.job, job_name(run))
-        self._queue.forget(run.job)
+        self._queue.forget(job_name(run))
 
     def _job_outlives(self, run: Run) -> bool:
         """Whether a job is left that would wait or run for no one.

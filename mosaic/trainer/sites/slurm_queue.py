@@ -62,10 +62,11 @@ class SlurmQueue:
             self._heard = mono  # no one has asked it for a while, so it owes no answer
         self._wanted = mono
         word, detail, job = self._word(number, name, mono)
-        said = f"{word} {job.state if job else ''}"
-        if self._since.get(number, ("", 0.0))[0] != said:
-            self._since[number] = (said, mono)
-        return Opinion(word, detail, mono - self._since[number][1], job)
+        # The number too: a run that was placed again has another job, and no history with it.
+        said = f"{number} {word} {job.state if job else ''}"
+        if self._since.get(name, ("", 0.0))[0] != said:
+            self._since[name] = (said, mono)
+        return Opinion(word, detail, mono - self._since[name][1], job)
 
     def _word(self, number: str, name: str, mono: float) -> tuple[str, str, Job | None]:
         shown = f"SLURM job {number}"
@@ -92,9 +93,9 @@ class SlurmQueue:
         self._to_cancel.add((number, name))
         self._pause = _FIRST_PAUSE_S
 
-    def forget(self, number: str) -> None:
-        """No one will ask about this job again."""
-        self._since.pop(number, None)
+    def forget(self, name: str) -> None:
+        """No one will ask about the jobs of this name again."""
+        self._since.pop(name, None)
 
     def turn(self) -> None:
         """Ask again if it is time; called at every turn of the loop."""
