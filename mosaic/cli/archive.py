@@ -15,19 +15,49 @@ from mosaic.records import ExportedRun, ImportedRun
 @click.command()
 @runs_argument
 @click.option(
-    "--output", "-o", "target", type=click.Path(path_type=Path, dir_okay=False),
-    help=f"File to write (default: RUN{SUFFIX}).",
+    "--output", "-o", "target", type=click.Path(path_type=Path),
+    help=f"File to write (default: RUN{SUFFIX}); with --onnx a folder.",
 )  # fmt: skip
 @click.option("--checkpoints/--no-checkpoints", default=True, help="Include checkpoints.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@click.option("--onnx", is_flag=True, help="Export the newest policy as an ONNX graph instead.")
+@click.option(
+    "--minari", metavar="ID", help="Export episodes as a Minari data set instead: cartpole/me-v0."
+)
+@click.option(
+    "--episodes",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="With --minari: how many a trained policy plays.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="With --minari: seed of the first of them.",
+)
 @json_option
 def export(
-    runs: tuple[str, ...], target: Path | None, checkpoints: bool, force: bool, as_json: bool
+    runs: tuple[str, ...],
+    target: Path | None,
+    checkpoints: bool,
+    force: bool,
+    onnx: bool,
+    minari: str | None,
+    episodes: int,
+    seed: int,
+    as_json: bool,
 ) -> int:
-    """Export finished runs to one archive.
+    """Export finished runs to one archive, or what one run has learned or recorded.
 
     The archive has a checksum for every file. Secrets are removed.
     """
+    if onnx or minari:
+        if (onnx and minari) or len(runs) > 1:
+            raise click.UsageError("--onnx and --minari export one run, and one of the two")
+        return _export_one(runs[0], target, minari, episodes, seed, as_json)
     with TrainerClient.connect() as trainer:
         ids = [record.run_id for record in unique_runs(trainer, runs)]
         path = target or Path(_name(ids))
@@ -38,6 +68,34 @@ def export(
     for run in done.runs:
         _describe(run)
     output.say(f"{path} ({_size(done.size)}); import it in another home: mosaic import {path}")
+    return 0
+
+
+def _export_one(
+    run: str, target: Path | None, minari: str | None, episodes: int, seed: int, as_json: bool
+) -> int:
+    """A policy or episodes of a run, in a form that other programs read."""
+    from mosaic.client.leaving import export_minari, export_onnx
+
+    with TrainerClient.connect() as trainer:
+        record = trainer.get(run)
+        if minari:
+            done = export_minari(trainer, record, minari, episodes, seed)
+        else:
+            done = export_onnx(trainer, record, target or Path(f"{record.run_id}.onnx"))
+    if as_json:
+        output.print_json(done)
+    elif minari:
+        output.say(
+            f"{done['id']}: {done['episodes']} episodes, {done['steps']} steps, mean return "
+            f"{done['mean_return']:.4g}; learn from it: "
+            f"mosaic train bc --env-id {record.env_id} --dataset {done['id']}"
+        )
+    else:
+        output.say(
+            f"{done['path']}: {done['input']} to {done['outputs']}; gives the policy's actions "
+            f"for {done['checked_observations']} observations of played episodes"
+        )
     return 0
 
 

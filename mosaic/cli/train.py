@@ -22,6 +22,7 @@ from mosaic.cli.options import (
     run_argument,
 )
 from mosaic.client import TrainerClient
+from mosaic.client.training import with_run_directories
 from mosaic.config import build
 from mosaic.config.model import Parameters, TrainRunConfig
 from mosaic.errors import InvalidConfigError, Problem
@@ -139,6 +140,7 @@ def train(
             return _dry_run(algorithm.worker, config, problems, as_json)
         done: int | None = None
         with connected(start) as trainer:
+            flags = with_run_directories(algorithm, flags, trainer.get)
             if parent:
                 base = trainer.get(parent)
                 parent, done = base.run_id, _done(base)

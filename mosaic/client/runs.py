@@ -159,11 +159,17 @@ class RunCalls(RunContent):
             InvalidConfigError: With every problem, those of the arguments and those of the daemon.
         """
         # Here, because only this method needs the workers' own descriptions.
-        from mosaic.client.training import TrainOptions, checked_parameters, fresh_config
+        from mosaic.client.training import (
+            TrainOptions,
+            checked_parameters,
+            fresh_config,
+            with_run_directories,
+        )
         from mosaic.workers.algorithms import find_algorithm
 
         algorithm = find_algorithm(algo, worker)
         given, problems = checked_parameters(algorithm, parameters)
+        given = with_run_directories(algorithm, given, self.get)
         options = TrainOptions(
             env_id=env_id,
             total_timesteps=total_timesteps,

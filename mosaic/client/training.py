@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from mosaic.config.flags import BAD_VALUE, UNKNOWN_FLAG
 from mosaic.config.model import Parameters, TrainRunConfig
 from mosaic.config.suggest import allowed_names, did_you_mean
 from mosaic.config.validation import NOT_JSON
-from mosaic.errors import InvalidConfigError, Problem
+from mosaic.errors import InvalidConfigError, InvalidRunIdError, Problem, RunNotFoundError
+from mosaic.records import RunRecord
 from mosaic.workers import parameters
 from mosaic.workers.algorithms import Algorithm
 from mosaic.workers.facts import AlgorithmFacts
@@ -145,6 +147,26 @@ def _curriculum(given: str, presets: Mapping[str, Sequence[str]]) -> JsonValue:
 
 def _bad_curriculum(text: str) -> InvalidConfigError:
     return InvalidConfigError([Problem("--curriculum", NOT_JSON, text)])
+
+
+def with_run_directories(
+    algorithm: Algorithm, given: Mapping[str, JsonValue], find: Callable[[str], RunRecord]
+) -> Parameters:
+    """Arguments of an algorithm in which a run's name has become the run's directory.
+
+    Args:
+        algorithm: Says which of its arguments may name a run.
+        given: Its arguments.
+        find: The run of an id, a unique prefix or `last`.
+    """
+    made = dict(given)
+    for item in algorithm.arguments or ():
+        value = given.get(item["name"])
+        if item.get("run") and isinstance(value, str) and not Path(value).expanduser().exists():
+            # What is neither a file nor a run is refused by the worker, which knows what it wants.
+            with suppress(RunNotFoundError, InvalidRunIdError):
+                made[item["name"]] = find(value).run_dir
+    return made
 
 
 def checked_parameters(

@@ -49,6 +49,8 @@ class WorkerCapabilities:
             `long` lasts until it is stopped, `short` ends on its own in seconds.
         extras: `package.module` that `mosaic extras` starts to list (`--list`), check (`--check`)
             and install (`--set A,B`, `--rebuild`) its optional packages.
+        exporter: `package.module` that `mosaic export --onnx` and `--minari` start: the first word
+            is the form, the last line that it prints is JSON.
         install_hint: The command that installs it or what it lacks.
     """
 
@@ -79,6 +81,7 @@ class WorkerCapabilities:
     dry_run: str = ""
     check_config: str = ""
     extras: str = ""
+    exporter: str = ""
     install_hint: str = ""
 
     def to_json(self) -> str:

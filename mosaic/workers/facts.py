@@ -20,7 +20,8 @@ class ArgumentFacts(TypedDict):
     """One argument of an algorithm, as its worker describes it.
 
     `path` says that the value names a file or folder of the user's. A relative one then means
-    the folder in which the command was typed, not the directory of the run.
+    the folder in which the command was typed, not the directory of the run. `run` says that it may
+    also name a run, whose directory is then meant.
     """
 
     name: str
@@ -29,6 +30,7 @@ class ArgumentFacts(TypedDict):
     help: str
     range: RangeFacts | None
     path: NotRequired[bool]
+    run: NotRequired[bool]
 
 
 class AlgorithmFacts(TypedDict, total=False):

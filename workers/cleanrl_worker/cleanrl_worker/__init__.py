@@ -67,5 +67,6 @@ def get_worker_metadata() -> WorkerCapabilities:
             }
         ),
         extras="cleanrl_worker.tools.install_extras",
+        exporter="cleanrl_worker.tools.export",
         install_hint="make setup",
     )

@@ -30,7 +30,9 @@ _OWN_SOURCES = ("games/__init__.py", "tools/list_environments.py")
 # It imports every simulator that is installed, once; after that the list is cached.
 _LISTING_LIMIT_S = 120.0
 # Arguments that name files of the user's, relative to where a command is typed.
-_PATHS = frozenset({"teacher_policy", "teacher_trajectories"})
+_PATHS = frozenset({"teacher_policy", "teacher_trajectories", "warm_start", "dataset"})
+# Those that may name a run instead, for its newest policy.
+_RUNS = frozenset({"teacher_policy", "warm_start"})
 
 
 def algorithms() -> list[str]:
@@ -66,6 +68,7 @@ def argument_facts(argument: Argument) -> ArgumentFacts:
         "default": argument.default,
         "help": argument.help,
         "path": argument.name in _PATHS,
+        "run": argument.name in _RUNS,
         "range": None
         if limits is None
         else {

@@ -40,6 +40,12 @@ def problems(config: CleanRLWorkerConfig, script: Script) -> Iterator[Problem]:
         yield from _length_problems(values)
         yield from _late_learning(config, values)
     yield from _teacher_problems(script.name, values)
+    if "dataset" in values and not values["dataset"]:
+        text = (
+            f"{script.name} needs episodes to learn from: a Minari data set's id or folder; "
+            "`mosaic export RUN --minari ID` makes one, and `example` is one to try it with"
+        )
+        yield problem("extras/algo_params/dataset", NO_TEACHER, text)
 
 
 def _import_problems(script: Script) -> Iterator[Problem]:

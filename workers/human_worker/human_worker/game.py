@@ -85,6 +85,9 @@ class Game:
                 total_reward=self.total,
                 outcome=outcome,
                 seed=self._seed + self.episode,
+                # The steps hold what was acted on; this is what came of the last action. A data
+                # set of the episode needs it.
+                info={"final_observation": self._host.observation},
             )
 
     def report(self) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
 from cleanrl_worker.kit.types import Batch
+from cleanrl_worker.kit.weights import warm_start
 
 ALGORITHM = {
     "title": "Proximal Policy Optimization, discrete actions",
@@ -78,6 +79,8 @@ class Args(TorchArgs):
     """the largest norm of a gradient [>0]"""
     target_kl: float | None = None
     """stop an update early when the policy has moved this far [>0]"""
+    warm_start: str | None = None
+    """begin with the policy of this run or file, such as one that bc has cloned"""
 
 
 def layer_init(layer: nn.Module, std: float = math.sqrt(2), bias: float = 0.0) -> nn.Module:
@@ -152,6 +155,8 @@ def train(args: Args, run: Run) -> None:
     advantages = np.zeros(shape, np.float32)
 
     envs.reset(seed=args.seed)
+    if args.warm_start and not run.resumed:
+        warm_start(args.warm_start, agent)
     run.remember({"agent": agent}, optimizer=optimizer, envs=envs)
     next_obs = envs.obs
     for global_step in run.steps(batch_size):

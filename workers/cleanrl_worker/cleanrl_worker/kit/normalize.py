@@ -68,8 +68,8 @@ class NormalizeObservation(_Around):
         super().__init__(envs)
         self.rms = RunningMeanStd(envs.single_observation_space.shape)
         self.frozen = False
-        self._clip = clip
-        self._epsilon = epsilon
+        self.clip = clip
+        self.epsilon = epsilon
 
     @property
     def obs(self) -> np.ndarray:
@@ -96,8 +96,8 @@ class NormalizeObservation(_Around):
 
     def normalize(self, obs: np.ndarray) -> np.ndarray:
         """Apply the statistics without changing them."""
-        scaled = (obs - self.rms.mean) / np.sqrt(self.rms.var + self._epsilon)
-        return scaled.clip(-self._clip, self._clip).astype(np.float32)
+        scaled = (obs - self.rms.mean) / np.sqrt(self.rms.var + self.epsilon)
+        return scaled.clip(-self.clip, self.clip).astype(np.float32)
 
     def _update(self, obs: np.ndarray) -> None:
         if not self.frozen:
@@ -121,16 +121,16 @@ class NormalizeReward(_Around):
         self.rms = RunningMeanStd(())
         self._returns = np.zeros(envs.num_envs)
         self._gamma = gamma
-        self._clip = clip
-        self._epsilon = epsilon
+        self.clip = clip
+        self.epsilon = epsilon
 
     def step(self, actions: np.ndarray) -> StepResult:
         """Step and scale the rewards."""
         obs, rewards, terminated, truncated, info = self.envs.step(actions)
         self._returns = self._returns * self._gamma * (1 - terminated) + rewards
         self.rms.update(self._returns)
-        scaled = rewards / np.sqrt(self.rms.var + self._epsilon)
-        rewards = scaled.clip(-self._clip, self._clip).astype(np.float32)
+        scaled = rewards / np.sqrt(self.rms.var + self.epsilon)
+        rewards = scaled.clip(-self.clip, self.clip).astype(np.float32)
         return obs, rewards, terminated, truncated, info
 
     def state_dict(self) -> StateDict:

@@ -1,0 +1,99 @@
+"""What leaves the house: policies as ONNX graphs."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.trainer import Trainer
+
+from cleanrl_worker.kit.evaluation import open_policy
+from cleanrl_worker.kit.sampling import Random
+from cli.conftest import Command
+from mosaic.records import RunRecord
+
+onnxruntime: Any = pytest.importorskip("onnxruntime")
+
+
+def _trained(warm_home: Trainer, algorithm: str, **settings: Any) -> RunRecord:
+    return warm_home.client.wait(warm_home.client.train(algorithm, **settings).run_id)
+
+
+def _same_actions(record: RunRecord, model: Path, atol: float) -> None:
+    """Beyond the exporter's own check: other observations, and several at once."""
+    policy = open_policy(Path(record.run_dir))
+    envs = policy.make_envs(4)
+    acts = policy.rebuild(envs)
+    session = onnxruntime.InferenceSession(str(model))
+    obs = envs.reset(seed=99)
+    for _ in range(50):
+        (found,) = session.run(["action"], {"observation": obs})
+        wanted = acts(obs, Random(0), True)
+        np.testing.assert_allclose(found, wanted, atol=atol)
+        obs, *_ = envs.step(acts(obs, Random(0), False))
+    envs.close()
+
+
+def test_a_policy_is_exported_with_its_normalisation_and_a_card(
+    warm_home: Trainer, typed: Command, tmp_path: Path
+) -> None:
+    """The graph takes raw observations and gives the policy's actions; the card says of what."""
+    record = _trained(
+        warm_home, "ppo_continuous_action", env_id="Pendulum-v1", total_timesteps=512, num_steps=256
+    )
+    out = tmp_path / "model"
+    done = typed.json("export", record.run_id, "--onnx", "-o", str(out))
+    assert done["checked_observations"] == 1000
+    assert 0 <= done["largest_difference"] < 1e-4
+    assert sorted(path.name for path in out.iterdir()) == ["README.md", "model.onnx"]
+    _same_actions(record, out / "model.onnx", 1e-4)
+    card = (out / "README.md").read_text()
+    assert card.startswith("---\nlibrary_name: onnx\n")
+    for fact in (record.run_id, "Pendulum-v1", "ppo_continuous_action", "mean_reward"):
+        assert fact in card
+    assert "has a model already" in typed("export", record.run_id, "--onnx", "-o", str(out), code=2)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        "ppo",
+        "rpo_continuous_action",
+        "bc",
+        "dqn",
+        "c51",
+        "pqn",
+        "sac_continuous_action",
+        "td3_continuous_action",
+        "ddpg_continuous_action",
+        "ppo_atari",
+        "dqn_atari",
+        "c51_atari",
+        "pqn_atari_envpool",
+    ],
+)
+def test_every_feed_forward_policy_can_be_exported(
+    warm_home: Trainer, typed: Command, tmp_path: Path, algorithm: str
+) -> None:
+    """Vectors, pixels; logits, values, distributions of values, squashed and scaled actions."""
+    record = _trained(warm_home, algorithm, smoke=True)
+    assert record.completed, record.reason
+    out = tmp_path / "model"
+    assert typed.json("export", record.run_id, "--onnx", "-o", str(out))["path"]
+    _same_actions(record, out / "model.onnx", 1e-4)
+
+
+@pytest.mark.prove
+def test_grids_can_be_exported_and_memories_are_refused(
+    warm_home: Trainer, typed: Command, tmp_path: Path
+) -> None:
+    """MiniGrid's convolutions are part of the graph; an LSTM is named as what cannot be."""
+    grid = _trained(warm_home, "ppo", env_id="MiniGrid-Empty-5x5-v0", total_timesteps=512)
+    typed("export", grid.run_id, "--onnx", "-o", str(tmp_path / "grid"))
+    _same_actions(grid, tmp_path / "grid" / "model.onnx", 1e-4)
+    for algorithm in ("ppo_atari_lstm", "ppo_trxl", "dqn_jax"):
+        record = _trained(warm_home, algorithm, smoke=True)
+        said = typed("export", record.run_id, "--onnx", "-o", str(tmp_path / "no"), code=2)
+        assert f"A policy of {algorithm} cannot be written as ONNX" in said
+        assert not (tmp_path / "no").exists()
