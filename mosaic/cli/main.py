@@ -67,6 +67,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "restore": ("runs", "restore", "Restore a run from the trash."),
     "export": ("archive", "export", "Export finished runs to an archive."),
     "import": ("archive", "import_", "Import runs from an archive."),
+    "notebook": ("notebook", "notebook", "Write a Jupyter notebook with a run loaded."),
     "play": ("play", "play", "Play an environment yourself and record it."),
     "arena": ("arena", "arena", "Compare agents of all kinds on the same seeds."),
     "llm": ("llm", "llm", "Let a language model play."),

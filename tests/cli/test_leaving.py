@@ -1,5 +1,6 @@
-"""What leaves the house: policies as ONNX graphs."""
+"""What leaves the house: policies as ONNX graphs, runs as notebooks."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -97,3 +98,34 @@ def test_grids_can_be_exported_and_memories_are_refused(
         said = typed("export", record.run_id, "--onnx", "-o", str(tmp_path / "no"), code=2)
         assert f"A policy of {algorithm} cannot be written as ONNX" in said
         assert not (tmp_path / "no").exists()
+
+
+def test_a_notebook_is_written_once(warm_home: Trainer, typed: Command, tmp_path: Path) -> None:
+    """It names the run and its home, and does not overwrite what someone worked on."""
+    record = _trained(warm_home, "ppo", total_timesteps=512)
+    path = tmp_path / "run.ipynb"
+    assert "jupyter lab" in typed("notebook", record.run_id, "-o", str(path))
+    document = json.loads(path.read_text())
+    code = "".join("".join(cell["source"]) for cell in document["cells"])
+    assert f"trainer.get('{record.run_id}')" in code
+    assert str(warm_home.home.root) in code
+    assert "use --force" in typed("notebook", record.run_id, "-o", str(path), code=2)
+
+
+@pytest.mark.prove
+def test_a_notebook_runs_as_it_is_written(
+    warm_home: Trainer, typed: Command, tmp_path: Path
+) -> None:
+    """Jupyter accepts the file, and every cell runs: curves, settings, checkpoints, output."""
+    nbformat: Any = pytest.importorskip("nbformat")
+    nbclient: Any = pytest.importorskip("nbclient")
+    record = _trained(warm_home, "ppo", total_timesteps=2048)
+    path = tmp_path / "run.ipynb"
+    typed("notebook", record.run_id, "-o", str(path))
+    read = nbformat.read(path, as_version=4)
+    nbformat.validate(read)
+    nbclient.NotebookClient(read, timeout=240, resources={"metadata": {"path": tmp_path}}).execute()
+    shown = json.dumps(read.cells)
+    assert record.run_id in shown
+    assert "charts/episodic_return" in shown
+    assert "image/png" in shown
