@@ -84,11 +84,12 @@ def down(stop_runs: bool, drain: bool, as_json: bool) -> int:
                 f"the daemon (pid {endpoint.pid}) did not stop; see {home.daemon_log}"
             )
         time.sleep(0.02)
-    fate = {"leave": "continue", "stop": "were stopped", "drain": "have ended"}[how]
+    one = {"leave": "run continues", "stop": "run was stopped", "drain": "run has ended"}
+    many = {"leave": "runs continue", "stop": "runs were stopped", "drain": "runs have ended"}
     if as_json:
         output.print_json({"stopped": endpoint.pid, "live_runs": live, "runs": how})
     else:
-        print(f"daemon stopped; {live} live run{'' if live == 1 else 's'} {fate}")
+        print(f"daemon stopped; {live} live {(one if live == 1 else many)[how]}")
     return 0
 
 
