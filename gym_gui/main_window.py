@@ -183,6 +183,7 @@ class MainWindow(QMainWindow):
         self.launch.submitted.connect(self.forms.submit)
         self.launch.play_wanted.connect(lambda: self.binder.trigger("play.start"))
         self.launch.actors_changed.connect(self._on_actors)
+        self.launch.sweep_begun.connect(lambda _id: self.binder.trigger("analyse.study"))
         self.status.bell.clicked.connect(lambda: self.binder.trigger("view.notices"))
         self._on_state(services.link.state)
 

@@ -86,7 +86,7 @@ class Photographer:
         self.window = window
         self.services = window.services
         self._application = application
-        self._folder = folder
+        self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
 
     def spin(self, seconds: float) -> None:
@@ -112,7 +112,7 @@ class Photographer:
         """Write one picture."""
         self.spin(wait_s)
         self.window.toasts.hide()
-        (target or self.window).grab().save(str(self._folder / f"{name}.png"))
+        (target or self.window).grab().save(str(self.folder / f"{name}.png"))
         print(name, flush=True)
 
     def shoot_dialog(self, name: str) -> None:
@@ -120,7 +120,7 @@ class Photographer:
         self.until(self._dialogs, "a dialog")
         self.spin(0.5)
         dialog = self._dialogs()[0]
-        dialog.grab().save(str(self._folder / f"{name}.png"))
+        dialog.grab().save(str(self.folder / f"{name}.png"))
         print(name, flush=True)
         dialog.close()
 

@@ -106,8 +106,12 @@ def runs_and_tabs(camera: Photographer, ids: dict[str, str], theme: str) -> None
     camera.shoot(f"failure-{theme}", wait_s=1)
     camera.show(ids["spade"], "telemetry")
     camera.shoot(f"telemetry-{theme}", wait_s=3)
-    camera.show(ids["sweep"], "optuna")
-    camera.shoot(f"optuna-{theme}", wait_s=1.5)
+    window.show_layout("analyse")
+    window.runs_panel.show_run(ids["sweep"])
+    window.compare.show_study()
+    camera.until(lambda: window.compare.study.view.titles, "the figures of the study")
+    camera.shoot(f"study-{theme}", wait_s=1.5)
+    window.compare.tabs.setCurrentIndex(0)
 
 
 def forms_with_runs(camera: Photographer, ids: dict[str, str]) -> None:

@@ -2,13 +2,11 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
-
-import numpy as np
 
 # A table widget with more rows becomes slow; the best ones are kept.
 MOST_TRIALS = 5000
@@ -34,31 +32,37 @@ class Study:
         maximise: Whether a higher value is better.
         trials: At most `MOST_TRIALS`, the best ones first when there are more.
         total: How many there are in all.
+        distributions: What each parameter was chosen from, as Optuna writes it.
     """
 
     name: str
     maximise: bool
     trials: tuple[Trial, ...]
     total: int
+    distributions: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def parameters(self) -> list[str]:
         """Every parameter of any trial."""
         return list(dict.fromkeys(name for trial in self.trials for name in trial.params))
 
-    def importances(self) -> dict[str, float]:
-        """How much of the value's variation each parameter explains by itself, most first."""
-        # A pruned trial has the value of where it stopped, which says little about its parameters.
-        done = [
-            (one.params, one.value)
-            for one in self.trials
-            if one.value is not None and one.state == "complete"
+    def rows(self) -> list[dict[str, object]]:
+        """The trials as Optuna's own code can draw them; see `mosaic.reports.study_figures`."""
+        names = [name for name in self.parameters if name in self.distributions]
+        direction = "maximize" if self.maximise else "minimize"
+        return [
+            {
+                "number": trial.number,
+                "state": trial.state,
+                "value": "" if trial.value is None else trial.value,
+                "direction": direction,
+                **{f"param {name}": json.dumps(trial.params.get(name)) for name in names},
+                **{f"distribution {name}": self.distributions[name] for name in names},
+            }
+            for trial in self.trials
+            # A trial that lacks a parameter cannot be compared with the others over it.
+            if all(name in trial.params for name in names)
         ]
-        found: dict[str, float] = {}
-        for name in self.parameters:
-            both = [(params[name], value) for params, value in done if name in params]
-            found[name] = _explained([a for a, _ in both], [float(b) for _, b in both])
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
 def read_study(path: Path) -> Study:
@@ -108,17 +112,20 @@ def _query(connection: sqlite3.Connection) -> Study:
         (study_id, MOST_TRIALS),
     ).fetchall()
     trials = {row[0]: Trial(row[1], str(row[2]).lower(), row[3]) for row in rows}
+    chosen_from: dict[str, str] = {}
     for trial_id, key, value, distribution in connection.execute(
         "SELECT trial_id, param_name, param_value, distribution_json FROM trial_params"
     ):
         if trial_id in trials:
             trials[trial_id].params[key] = _external(value, distribution)
-    return Study(name, maximise, tuple(trials.values()), int(total))
+            chosen_from[key] = distribution
+    return Study(name, maximise, tuple(trials.values()), int(total), chosen_from)
 
 
 def _from_journal(path: Path) -> Study:
     name, maximise = path.stem, False
     trials: list[Trial] = []
+    chosen_from: dict[str, str] = {}
     for entry in _journal_lines(path):
         # Optuna's numbers: 0 makes a study, 4 a trial, 5 sets a parameter, 6 a state with its
         # values.
@@ -131,6 +138,7 @@ def _from_journal(path: Path) -> Study:
         elif code == 5 and _known(trials, entry):
             value = _external(entry.get("param_value_internal"), entry.get("distribution"))
             trials[entry["trial_id"]].params[str(entry.get("param_name"))] = value
+            chosen_from[str(entry.get("param_name"))] = str(entry.get("distribution"))
         elif code == 6 and _known(trials, entry):
             trial = trials[entry["trial_id"]]
             trial.state = _LOG_STATES.get(entry.get("state", 0), "running")
@@ -140,7 +148,7 @@ def _from_journal(path: Path) -> Study:
         raise ValueError(f"{path.name} holds no trials yet")
     sign = -1 if maximise else 1
     trials.sort(key=lambda t: (t.value is None, sign * (t.value or 0.0), t.number))
-    return Study(name, maximise, tuple(trials[:MOST_TRIALS]), len(trials))
+    return Study(name, maximise, tuple(trials[:MOST_TRIALS]), len(trials), chosen_from)
 
 
 def _known(trials: list[Trial], entry: dict[str, Any]) -> bool:
@@ -169,42 +177,3 @@ def _external(value: Any, distribution: Any) -> object:
     except (ValueError, TypeError, KeyError, IndexError):
         return value
     return value
-
-
-def _explained(values: Sequence[object], results: Sequence[float]) -> float:
-    """The share of the results' variation between groups of equal or near values.
-
-    Groups and not a slope, because the best value of a parameter is often in the middle. The
-    share is corrected for what as many groups would explain by chance; ranks keep one wild trial
-    from deciding everything.
-    """
-    count = len(values)
-    if count < 4:
-        return 0.0
-    # Few trials have few groups; with two of eight, a best value in the middle would not show.
-    groups = _groups(values, min(6, max(2, round(count**0.5))))
-    ranks = _ranks(np.asarray(results, float))
-    total = float(((ranks - ranks.mean()) ** 2).sum())
-    kinds = np.unique(groups)
-    if total == 0 or len(kinds) < 2 or count <= len(kinds):
-        return 0.0
-    inside = sum(
-        float(((part - part.mean()) ** 2).sum())
-        for part in (ranks[groups == kind] for kind in kinds)
-    )
-    return max(0.0, 1 - inside / total * (count - 1) / (count - len(kinds)))
-
-
-def _groups(values: Sequence[object], most: int) -> np.ndarray:
-    """A group number for each value: one a choice, or equally large ranges of a number."""
-    numbers = all(isinstance(value, (int, float)) for value in values)
-    if not numbers or len(set(values)) <= most:
-        return np.unique([str(value) for value in values], return_inverse=True)[1]
-    ranks = _ranks(np.asarray(values, float))
-    return ((ranks - 0.5) / len(values) * most).astype(int)
-
-
-def _ranks(values: np.ndarray) -> np.ndarray:
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(counts)
-    return (ends - (counts - 1) / 2.0)[inverse]

@@ -5,24 +5,39 @@ from collections.abc import Iterable, Sequence
 from mosaic.experiments.summary import experiment_of
 from mosaic.records import RunRecord
 
+Mark = tuple[str, str]
+
 
 def report_words(selected: Sequence[RunRecord], known: Iterable[RunRecord]) -> tuple[str, ...]:
     """The experiment, if the selected runs are all of its runs; otherwise the runs one by one.
 
-    The evaluations of an experiment belong to its report.
+    The evaluations of an experiment belong to its report, and so do the experiments that were made
+    of a sweep's best trials.
     """
+    ids = tuple(run.run_id for run in selected)
     marks = {experiment_of(run.tags) for run in selected}
     if len(marks) != 1 or None in marks:
-        return tuple(run.run_id for run in selected)
+        return ids
     [mark] = marks
     assert mark is not None
+    members: dict[Mark, set[str]] = {}
+    for run in known:
+        found = experiment_of(run.tags)
+        if found is not None:
+            members.setdefault(found, set()).add(run.run_id)
+    # The study of a sweep is whole, whichever of its runs are selected.
+    if mark[0] != "sweep" and members[mark] != set(ids):
+        return ids
+    related = [other for other in _related(mark) if other in members]
+    return tuple(f"{kind}={name}" for kind, name in (mark, *related))
+
+
+def _related(mark: Mark) -> list[Mark]:
     kind, name = mark
-    members = [run for run in known if (found := experiment_of(run.tags)) and found[1] == name]
-    own = {run.run_id for run in members if experiment_of(run.tags) == mark}
-    if own != {run.run_id for run in selected}:
-        return tuple(run.run_id for run in selected)
-    others = {found[0] for run in members if (found := experiment_of(run.tags))} - {kind}
-    return (f"{kind}={name}", *(f"{other}={name}" for other in sorted(others)))
+    if kind == "sweep":
+        return [("experiment", f"best-{name}"), ("experiment", f"confirm-{name}")]
+    other = "evaluation" if kind == "experiment" else "experiment"
+    return [(other, name)]
 
 
 def proposed_file(words: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ from qtpy.QtWidgets import (
 from gym_gui.models.config_diff import diff
 from gym_gui.models.series import by_chart
 from gym_gui.panels.results_page import ResultsPage
+from gym_gui.panels.study_page import StudyPage
 from gym_gui.resources import icons
 from gym_gui.services import Services
 from gym_gui.widgets.chart import Line, seed_key, seed_line
@@ -104,6 +105,9 @@ class ComparePanel(QWidget):
         self.tabs.addTab(split, "Curves")
         self.tabs.addTab(self.results, "Results")
         self.tabs.addTab(self.diff_page, "Configs")
+        self.study = StudyPage(services)
+        self.study.report.clicked.connect(lambda: self.action_wanted.emit("analyse.report"))
+        self.tabs.addTab(self.study, "Study")
         self.tabs.currentChanged.connect(lambda _place: self._fill_pages())
         self.setLayout(column(self.tabs, margin=6))
         services.selection.changed.connect(self._on_selection)
@@ -138,6 +142,10 @@ class ComparePanel(QWidget):
     def show_results(self) -> None:
         """Show the configurations with intervals over their seeds."""
         self.tabs.setCurrentWidget(self.results)
+
+    def show_study(self) -> None:
+        """Show the study of the sweep that the selected runs belong to."""
+        self.tabs.setCurrentWidget(self.study)
 
     def set_baseline(self, run_id: str) -> None:
         """Draw one run stronger than the others."""
@@ -275,6 +283,8 @@ class ComparePanel(QWidget):
             self.diff_page.show_runs(self._ids)
         elif self.tabs.currentWidget() is self.results:
             self.results.show_runs(self._all)
+        elif self.tabs.currentWidget() is self.study:
+            self.study.show_runs(self._all)
 
 
 class _DiffPage(QWidget):

@@ -5,11 +5,12 @@ from typing import Any
 
 from qtpy.QtCore import Qt, QTimer, Signal
 from qtpy.QtGui import QBrush, QGuiApplication
-from qtpy.QtWidgets import QComboBox, QStackedWidget, QTabWidget, QWidget
+from qtpy.QtWidgets import QComboBox, QStackedWidget, QTabBar, QTabWidget, QWidget
 
 from gym_gui.background.storage import read_json, window_folder, write_json
 from gym_gui.forms.base import WorkerForm
 from gym_gui.forms.registry import FORMS, forms_for
+from gym_gui.forms.sweep_form import SweepForm
 from gym_gui.models.actors import HUMAN, Actor, roster
 from gym_gui.services import Services
 from gym_gui.widgets.controls import button, modest
@@ -31,11 +32,13 @@ class LaunchPanel(QWidget):
         submitted: A list of `Launch`, and the form that they came from.
         play_wanted: The user wants to play.
         actors_changed: The roster is known or changed.
+        sweep_begun: A sweep runs; its id.
     """
 
     submitted = Signal(list, object)
     play_wanted = Signal()
     actors_changed = Signal(list)
+    sweep_begun = Signal(str)
 
     def __init__(self, services: Services) -> None:
         super().__init__()
@@ -180,6 +183,8 @@ class LaunchPanel(QWidget):
                 lambda launches, source=form: self.submitted.emit(launches, source)
             )
             form.edited.connect(self._save_soon)
+            if isinstance(form, SweepForm):
+                form.begun.connect(self.sweep_begun)
             self._forms[key] = form
             actor = self.actor_of(worker_type)
             if actor is not None:
@@ -192,6 +197,11 @@ class LaunchPanel(QWidget):
         if kind in self._kinds:
             self._tabs.setCurrentIndex(self._kinds.index(kind))
         return self.form(kind, worker_type)
+
+    @property
+    def tab_bar(self) -> QTabBar:
+        """The titles of the forms."""
+        return sure(self._tabs.tabBar())
 
     @property
     def current_form(self) -> WorkerForm | None:

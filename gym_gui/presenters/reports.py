@@ -8,14 +8,12 @@ from qtpy.QtGui import QDesktopServices
 
 from gym_gui.actions import rules
 from gym_gui.actions.action import Action
+from gym_gui.background import report_writer
 from gym_gui.models.notices import Notice
 from gym_gui.models.report_words import proposed_file, report_words
 from gym_gui.panels.dialogs import Dialogs
 from gym_gui.services import Services
-from mosaic.client import TrainerClient
-from mosaic.client.comparing import RETURN_CURVE
 from mosaic.presenting.run_status import is_real
-from mosaic.statistics.comparison import Question
 
 
 class Reports:
@@ -51,18 +49,11 @@ class Reports:
         """Write a report without waiting for it."""
         services = self._services
 
-        def work(client: TrainerClient) -> Path:
-            # Here: matplotlib is needed for a report and for nothing else in this window.
-            from mosaic.reports.gathering import gather
-            from mosaic.reports.writing import write_report
-
-            command = " ".join(("mosaic report", *words))
-            report = gather(client, words, question=Question(RETURN_CURVE), command=command)
-            return write_report(report, path, pdf=pdf).page
-
         services.notices.info(f"Writing {path.name} …")
         services.link.ask(
-            work, self._written, lambda error: services.notices.error("No report", error)
+            lambda client: report_writer.write(client, words, path, pdf),
+            self._written,
+            lambda error: services.notices.error("No report", error),
         )
 
     def _written(self, page: Path) -> None:

@@ -17,6 +17,7 @@ from gym_gui.tabs.replay_tab import ReplayTab
 from gym_gui.tabs.telemetry_tab import TelemetryTab
 from gym_gui.tabs.tensorboard_tab import TensorBoardTab
 from gym_gui.tabs.wandb_tab import WandbTab
+from mosaic.experiments.summary import experiment_of
 from mosaic.presenting.run_status import has_failed
 from mosaic.records import RunRecord
 
@@ -39,7 +40,9 @@ def _has_wandb(run: RunRecord, files: Collection[str]) -> bool:
 
 
 def _has_study(run: RunRecord, files: Collection[str]) -> bool:
-    return "optuna.db" in files
+    # The study of a sweep is about all of its runs, and has a page of its own beside their curves.
+    mark = experiment_of(run.tags)
+    return "optuna.db" in files and not (mark and mark[0] == "sweep")
 
 
 def _was_judged(run: RunRecord, files: Collection[str]) -> bool:

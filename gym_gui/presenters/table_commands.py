@@ -73,6 +73,15 @@ class TableCommands:
                 enabled=rules.has_selection,
             ),
             Action(
+                id="analyse.study",
+                title="Study of the sweep",
+                do=self._study,
+                menu="Analyse",
+                shortcut="Ctrl+Alt+S",
+                icon="search",
+                enabled=rules.has_selection,
+            ),
+            Action(
                 id="analyse.band",
                 title="Draw seeds in the next way",
                 do=self._next_band,
@@ -180,6 +189,10 @@ class TableCommands:
     def _diff(self) -> None:
         self.compare()
         self._compare.show_diff()
+
+    def _study(self) -> None:
+        self.compare()
+        self._compare.show_study()
 
     def _results(self) -> None:
         self.compare()

@@ -14,7 +14,7 @@ from mosaic.statistics import tables
 
 if TYPE_CHECKING:
     # Optuna is optional, and slow to import: only what needs it does.
-    from mosaic.sweep.searched import Search
+    from mosaic.sweep.results import Search
     from mosaic.sweep.study import SweepStudy
 
 WORDS = ("show", "confirm", "best", "stop")
@@ -167,7 +167,7 @@ def _importance(search: Search) -> dict[str, float]:
     """Importance of the parameters by Optuna's fANOVA; empty with too few trials."""
     from mosaic.reports.study_figures import importance_of
 
-    return importance_of(search)
+    return importance_of(search.rows())
 
 
 def cell(value: Any) -> str:

@@ -137,7 +137,7 @@ def gather(
     runs = [_facts(trainer, record, groups.get(record.run_id, "")) for record in records]
     videos, left_out = _videos(trainer, records)
     return Report(
-        title=title or _title(parts, records),
+        title=title or _title(parts, sections, records),
         made_at=time.time(),
         version=__version__,
         sections=tuple(sections),
@@ -168,7 +168,10 @@ def programs_of(sections: Sequence[Section]) -> dict[str, str]:
     return {name: (folder / name).read_text(encoding="utf-8") for name in sorted(used)}
 
 
-def _title(parts: Sequence[Part], records: Sequence[RunRecord]) -> str:
+def _title(parts: Sequence[Part], sections: Sequence[Section], records: Sequence[RunRecord]) -> str:
+    # The name of a sweep is an id, which says nothing to people.
+    if parts[0].kind == "sweep":
+        return sections[0].title
     names = list(dict.fromkeys(part.name for part in parts if part.name))
     if names:
         return ", ".join(names)

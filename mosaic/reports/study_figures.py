@@ -8,14 +8,15 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mosaic.errors import MosaicError
 from mosaic.reports.content import Figure
 from mosaic.reports.figures import as_csv
-from mosaic.sweep.searched import Search
 
 PROGRAM = "study_drawing.py"
+Rows = Sequence[Mapping[str, object]]
 _FILE = Path(__file__).with_name(PROGRAM)
 # Seldom more than ten seconds; a machine with much to do may need many times that.
 _LIMIT_S = 300.0
@@ -35,23 +36,30 @@ _FIGURES = {
 }
 
 
-def draw_study(search: Search) -> tuple[Figure, ...]:
-    """Every figure that a sweep has enough completed trials for.
+def draw_study(name: str, trials: Rows) -> tuple[Figure, ...]:
+    """Every figure that a study has enough completed trials for.
+
+    Args:
+        name: Of the study, for the files.
+        trials: `Search.rows()`.
 
     Raises:
         MosaicError: Optuna or scikit-learn is missing, or could not draw.
     """
-    if not search.complete:
+    if not _any_complete(trials):
         return ()
     with tempfile.TemporaryDirectory(prefix="mosaic-figures-") as folder:
         place = Path(folder)
-        data = _draw(search, "all", place, place)
-        figures = [_figure(search, kind, data, place) for kind in _FIGURES]
+        data = _draw(trials, "all", place, place)
+        figures = [_figure(name, kind, data, place) for kind in _FIGURES]
     return tuple(one for one in figures if one is not None)
 
 
-def importance_of(search: Search) -> dict[str, float]:
+def importance_of(trials: Rows) -> dict[str, float]:
     """How much of the value's variation each parameter explains (fANOVA), largest first.
+
+    Args:
+        trials: `Search.rows()`.
 
     Returns:
         Nothing with too few completed trials.
@@ -59,23 +67,27 @@ def importance_of(search: Search) -> dict[str, float]:
     Raises:
         MosaicError: Optuna or scikit-learn is missing.
     """
-    if not search.complete:
+    if not _any_complete(trials):
         return {}
     with tempfile.TemporaryDirectory(prefix="mosaic-importance-") as folder:
         target = Path(folder) / "importance.json"
-        _draw(search, "importance", Path(folder), target)
+        _draw(trials, "importance", Path(folder), target)
         found: dict[str, float] = json.loads(target.read_text())
     return found
 
 
-def _draw(search: Search, what: str, place: Path, target: Path) -> str:
+def _any_complete(trials: Rows) -> bool:
+    return any(trial["state"] == "complete" for trial in trials)
+
+
+def _draw(trials: Rows, what: str, place: Path, target: Path) -> str:
     """Let the program do something with the trials; the data that it read."""
-    data = as_csv(search.rows())
-    trials = place / "trials.csv"
-    trials.write_text(data, encoding="utf-8")
+    data = as_csv(trials)
+    file = place / "trials.csv"
+    file.write_text(data, encoding="utf-8")
     done = subprocess.run(
         # `-P`: modules beside the program are not for it.
-        [sys.executable, "-P", str(_FILE), what, str(trials), str(target)],
+        [sys.executable, "-P", str(_FILE), what, str(file), str(target)],
         capture_output=True,
         text=True,
         timeout=_LIMIT_S,
@@ -89,12 +101,12 @@ def _draw(search: Search, what: str, place: Path, target: Path) -> str:
     return data
 
 
-def _figure(search: Search, kind: str, data: str, place: Path) -> Figure | None:
+def _figure(name: str, kind: str, data: str, place: Path) -> Figure | None:
     if not (place / f"{kind}.svg").exists():
         return None
     title, caption = _FIGURES[kind]
     return Figure(
-        name=f"sweep-{search.sweep_id}-{kind}",
+        name=f"{name}-{kind}",
         kind=kind,
         title=title,
         caption=caption,

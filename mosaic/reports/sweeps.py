@@ -57,7 +57,7 @@ def sweep_section(trainer: TrainerClient, sweep_id: str) -> Section:
             f"{plan.objective}{seeds}; {'more' if plan.maximise else 'less'} is better.",
             *((f"The best settings: {plan.train_command(best.params)}",) if best else ()),
         ),
-        figures=draw_study(search),
+        figures=draw_study(f"sweep-{sweep_id}", search.rows()),
         tables=tuple(found),
         notes=(
             *((f"No more trials: {search.halted}",) if search.halted else ()),

@@ -22,8 +22,7 @@ from mosaic.statistics import aggregates
 from mosaic.statistics.intervals import interval
 from mosaic.sweep.plan import SweepPlan, trouble
 from mosaic.sweep.reading import read_curve
-from mosaic.sweep.searched import Confirmed, Search
-from mosaic.sweep.study import TrialRecord
+from mosaic.sweep.results import Confirmed, Search, TrialRecord
 
 Say = Callable[[str], None]
 

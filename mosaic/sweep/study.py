@@ -8,7 +8,7 @@ import fcntl
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from mosaic.errors import RunNotFoundError, SweepBusyError
 from mosaic.sweep.plan import Settled, SweepPlan
+from mosaic.sweep.results import TrialRecord
 from mosaic.sweep.space import Choices, Dimension, grid
 
 FILE_NAME = "optuna.db"
@@ -38,18 +39,6 @@ _FIRST_PROPOSALS = 5
 _WARM_UP_RUNGS = 2
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
-
-
-@dataclass(frozen=True)
-class TrialRecord:
-    """A trial as others see it; `state` is running, complete, pruned, fail or waiting."""
-
-    number: int
-    state: str
-    value: float | None
-    params: dict[str, Any]
-    runs: list[str] = field(default_factory=list)
-    reason: str = ""
 
 
 @dataclass(frozen=True)

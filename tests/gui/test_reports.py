@@ -23,6 +23,9 @@ def test_a_report_of_a_whole_experiment_is_about_the_experiment() -> None:
     assert some == ("E0", "E1")
     assert proposed_file(some) == "report-2-runs.html"
     assert report_words([runs[0], known[-1]], known) == ("E0", "other")
+    trials = [replace(record(run_id=f"T{n}"), tags=("sweep=T0", f"trial={n}")) for n in range(2)]
+    best = replace(record(run_id="B"), tags=("experiment=best-T0",))
+    assert report_words(trials[:1], [*trials, best]) == ("sweep=T0", "experiment=best-T0")
 
 
 def test_a_report_is_written_from_the_window(

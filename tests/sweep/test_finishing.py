@@ -8,7 +8,7 @@ from support.trainer import Trainer
 
 from mosaic.client.experiments import find_experiment
 from mosaic.statistics.intervals import Interval
-from mosaic.sweep.searched import Confirmed
+from mosaic.sweep.results import Confirmed
 
 CLIMB = ("climber", "--total-timesteps", "4", "--step-ms", "1", "--objective", "height")
 GRID = ("--param", "slope=1,3,2,4", "--sampler", "grid")
