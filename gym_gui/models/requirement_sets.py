@@ -18,6 +18,8 @@ _PROOF = {
     "procgen": "envpool",
     "envpool": "envpool",
     "jax": "jax",
+    # Only MJX brings it. To find `mujoco.mjx` itself, MuJoCo would have to be imported.
+    "mjx": "trimesh",
     "pettingzoo": "pettingzoo",
     "curriculum": "syllabus",
     "optuna": "optuna",

@@ -26,8 +26,10 @@ DRIFT = {
     "MountainCarContinuous-v0": 1e-4,
     "Pendulum-v1": 2e-2,
 }
-# Those of Gymnasium, whose state a test can read and compare; ours has a test of its own.
-CLASSIC = [name for name in sorted(registry.TWINS) if not name.startswith(PREFIX)]
+# Those whose state a test can read and compare; ours and MuJoCo's have tests of their own.
+CLASSIC = [name for name in sorted(registry.TWINS) if "classic_control" in registry.TWINS[name]]
+RECALL = f"{PREFIX}Recall-v0"
+MUJOCO = [name for name in sorted(registry.TWINS) if "mujoco_twins" in registry.TWINS[name]]
 
 
 @dataclass
@@ -127,7 +129,7 @@ def test_episodes_begin_where_gymnasiums_begin(env_id: str) -> None:
 def test_recall_is_the_game_of_that_name() -> None:
     """Both cues and walks of every kind, also one that is cut off: what is seen and paid is what
     the game shows and pays."""
-    theirs, envs = gym.make("mosaic/Recall-v0"), DeviceEnvs("mosaic/Recall-v0", 1)
+    theirs, envs = gym.make(RECALL), DeviceEnvs(RECALL, 1)
     assert envs.env.action_space == theirs.action_space
     assert envs.env.observation_space == theirs.observation_space
     begin, step = jax.jit(envs.reset), jax.jit(envs.step)
@@ -213,3 +215,55 @@ def test_names_are_known_without_jax() -> None:
         "assert 'jax' not in sys.modules and 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.prove
+@pytest.mark.timeout(1800)  # compiling a physics engine takes minutes on a busy processor
+@pytest.mark.parametrize("env_id", MUJOCO)
+def test_bodies_move_as_in_mujoco(env_id: str) -> None:
+    """A step from the same state gives MuJoCo's observation, reward and end of the episode, to the
+    digits that 32 bits hold; episodes begin as there, and the live view shows the same pose."""
+    theirs = gym.make(env_id)
+    task: Any = theirs.unwrapped
+    theirs.action_space.seed(0)
+    first, _ = theirs.reset(seed=0)
+    bodies, actions, told = [], [], []
+    for _ in range(300):
+        action = theirs.action_space.sample()
+        data = task.data
+        bodies.append((data.qpos.copy(), data.qvel.copy(), data.qacc_warmstart.copy()))
+        obs, reward, terminated, truncated, _ = theirs.step(action)
+        actions.append(action)
+        told.append((obs, reward, terminated))
+        if terminated or truncated:
+            theirs.reset()
+    env = registry.make(env_id)
+    state = type(env.reset(jax.random.key(0))[0])(
+        *(np.asarray(part, np.float32) for part in zip(*bodies, strict=True))
+    )
+    after = jax.jit(jax.vmap(lambda s, a: env.step(s, a, None)))(state, np.asarray(actions))
+    obs, rewards, ends = (np.asarray(part) for part in zip(*told, strict=True))
+    np.testing.assert_allclose(after.obs, obs, rtol=2e-3, atol=2e-3)
+    np.testing.assert_allclose(after.reward, rewards, rtol=2e-3, atol=2e-3)
+    np.testing.assert_array_equal(np.broadcast_to(after.terminated, len(ends)), ends)
+    assert ends.any() == (env_id in ("Hopper-v5", "Walker2d-v5"))
+
+    begun = np.asarray(
+        jax.vmap(lambda key: env.reset(key)[1])(jax.random.split(jax.random.key(1), 500))
+    )
+    wanted = np.stack([theirs.reset(seed=seed)[0] for seed in range(500)])
+    assert begun.shape[1:] == first.shape
+    np.testing.assert_allclose(begun.mean(axis=0), wanted.mean(axis=0), atol=env.noise / 5)
+    np.testing.assert_allclose(begun.std(axis=0), wanted.std(axis=0), atol=env.noise / 5)
+
+    env.pose(task, jax.tree.map(lambda part: part[-1], after.state))
+    np.testing.assert_allclose(task.data.qpos, after.state.qpos[-1], atol=1e-6)
+    theirs.close()
+
+
+def test_a_task_without_its_package_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A MuJoCo task on the device says what to install, before anything is trained."""
+    monkeypatch.setattr(registry, "_is_installed", lambda package: False)
+    for env_id in MUJOCO:
+        assert "install_extras --set mjx" in registry.problem(env_id)
+    assert registry.problem("CartPole-v1") == ""

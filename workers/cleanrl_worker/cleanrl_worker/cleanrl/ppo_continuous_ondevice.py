@@ -274,7 +274,7 @@ def train(args: Args, run: Run) -> None:
         noise = jax.random.normal(acting, shape)
         draws = envs.draws(stepping, args.num_steps)
         (games, obs_rms), samples = jax.lax.scan(
-            act, (state.games, state.params["obs_rms"]), (noise, draws), unroll=unroll()
+            act, (state.games, state.params["obs_rms"]), (noise, draws), unroll=envs.unroll
         )
         outcome = samples.outcome
 

@@ -238,7 +238,7 @@ def train(args: Args, run: Run) -> None:
         shape = (args.num_steps, args.num_envs, int(envs.single_action_space.n))
         noise = jax.random.gumbel(acting, shape)
         draws = envs.draws(stepping, args.num_steps)
-        games, samples = jax.lax.scan(act, state.games, (noise, draws), unroll=unroll())
+        games, samples = jax.lax.scan(act, state.games, (noise, draws), unroll=envs.unroll)
 
         # speed: the value network did not change during the rollout, so one pass is enough
         values = critic(state.params, samples.obs)

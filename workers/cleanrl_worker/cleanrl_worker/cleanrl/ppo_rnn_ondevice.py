@@ -288,7 +288,7 @@ def train(args: Args, run: Run) -> None:
         noise = jax.random.gumbel(acting, shape)
         draws = envs.draws(stepping, args.num_steps)
         first = (state.games, state.memory, state.begins)
-        final, samples = jax.lax.scan(act, first, (noise, draws), unroll=unroll())
+        final, samples = jax.lax.scan(act, first, (noise, draws), unroll=envs.unroll)
 
         # The value of each true next state, given what was remembered until then
         following = features(state.params, samples.outcome.next_obs)

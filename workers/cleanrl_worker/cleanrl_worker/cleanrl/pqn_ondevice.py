@@ -196,7 +196,7 @@ def train(args: Args, run: Run) -> None:
             return after, Sample(games.obs, actions, outcome)
 
         random = (explores, at_random, envs.draws(stepping, args.num_steps))
-        games, samples = jax.lax.scan(act, state.games, random, unroll=unroll())
+        games, samples = jax.lax.scan(act, state.games, random, unroll=envs.unroll)
 
         # speed: the network did not change during the rollout, so one pass is enough
         next_values = q_network(state.params, samples.outcome.next_obs).max(axis=-1)

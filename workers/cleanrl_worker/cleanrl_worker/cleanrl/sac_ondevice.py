@@ -79,6 +79,8 @@ class Args(DeviceArgs):
     """the temperature when it is not tuned [>0]"""
     autotune: bool = True
     """if toggled, the temperature is tuned to a target entropy"""
+    updates_per_turn: int = 1
+    """updates of the critics after each turn of all environments; more for many of them [>=1]"""
 
 
 class TrainState(NamedTuple):
@@ -238,16 +240,17 @@ def train(args: Args, run: Run) -> None:
         log_alpha = state.log_alpha - args.q_lr * step
         return state._replace(log_alpha=log_alpha, alpha_moments=moments, losses=losses)
 
-    def learn(args: Args, state: TrainState, key: Array) -> TrainState:
-        """One update of the critics, and what is due with it; without the memory."""
+    def learn(
+        args: Args, memory: Memory, state: TrainState, number: Array, key: Array
+    ) -> TrainState:
+        """One update of the critics, and what is due with its number."""
         drawing, aiming, *acting = jax.random.split(key, 2 + args.policy_frequency)
-        data = draw(state.memory, drawing, args.batch_size)
-        # speed: only what may change goes through a branch, which copies it; not the memory
-        state = update_critics(args, state._replace(memory=None), data, aiming)
+        data = draw(memory, drawing, args.batch_size)
+        state = update_critics(args, state, data, aiming)
 
         def due(frequency: int) -> Array:
-            # Turns count, whatever the number of environments
-            return state.global_step // args.num_envs % frequency == 0
+            # Updates count, whatever the number of environments
+            return number % frequency == 0
 
         def climb(state: TrainState) -> TrainState:
             # The actor learns less often, but as many times in total
@@ -260,6 +263,16 @@ def train(args: Args, run: Run) -> None:
         tau = args.tau * due(args.target_network_frequency)
         targets = optax.incremental_update(state.critics, state.targets, tau)
         return state._replace(targets=targets)
+
+    def learn_from(args: Args, memory: Memory, state: TrainState, key: Array) -> TrainState:
+        """The updates of one turn."""
+        first = state.global_step // args.num_envs * args.updates_per_turn
+        numbers = first + jnp.arange(args.updates_per_turn)
+        keys = jax.random.split(key, args.updates_per_turn)
+        state, _ = jax.lax.scan(
+            lambda state, now: (learn(args, memory, state, *now), None), state, (numbers, keys)
+        )
+        return state
 
     def iterate(args: Args, state: TrainState) -> tuple[TrainState, Row, Ended]:
         """Take some steps and learn from the memory; compiled, many times in one call."""
@@ -279,13 +292,14 @@ def train(args: Args, run: Run) -> None:
 
             # The state that followed, not the one a new episode began with
             memory = remember(state.memory, state.games, actions, outcome)
-            state = state._replace(memory=memory, games=games)
+            # speed: only what may change goes through a branch, which copies it; not the memory
+            state = state._replace(memory=None, games=games)
 
-            after = jax.lax.cond(
-                learning, lambda: learn(args, state, key), lambda: state._replace(memory=None)
+            state = jax.lax.cond(
+                learning, lambda: learn_from(args, memory, state, key), lambda: state
             )
             global_step = state.global_step + args.num_envs
-            return after._replace(memory=memory, global_step=global_step), outcome
+            return state._replace(memory=memory, global_step=global_step), outcome
 
         random = (draws, at_random, noise, keys)
         state, outcomes = jax.lax.scan(turn, state._replace(key=key), random)

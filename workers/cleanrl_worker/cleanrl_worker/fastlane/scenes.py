@@ -7,17 +7,26 @@ from mosaic.fastlane.cameras import RGB, Picture
 from mosaic.fastlane.settings import untapped
 
 
-def render_from_state(env_id: str, read_state: Callable[[], object]) -> Callable[[], Picture]:
+def set_state(env: Any, state: object) -> None:
+    """Classic control keeps all that it draws in one attribute."""
+    env.state = state
+
+
+def render_from_state(
+    env_id: str, read_state: Callable[[], object], pose: Callable[[Any, object], None] = set_state
+) -> Callable[[], Picture]:
     """Return a function that draws a state as a Gymnasium environment would.
 
-    For vectorised simulations of classic control that have no pictures of their own. The
+    For vectorised simulations that have no pictures of their own. The
     Gymnasium environment is built when the first picture is taken, never for an unwatched run.
 
     Args:
-        env_id: An environment whose unwrapped object draws its attribute `state`.
+        env_id: The environment that draws.
         read_state: Gives the state to draw, or None while there is none.
+        pose: Puts the unwrapped environment into that state; classic control draws its attribute
+            `state`.
     """
-    # An environment whose class has `state`, which Gymnasium's own type does not.
+    # Of classes with attributes that Gymnasium's own type does not have.
     built: list[Any] = []
 
     def shoot() -> Picture:
@@ -27,7 +36,7 @@ def render_from_state(env_id: str, read_state: Callable[[], object]) -> Callable
             with untapped():
                 built.append(gym.make(env_id, render_mode=RGB).unwrapped)
             built[0].reset(seed=0)
-        built[0].state = read_state()
+        pose(built[0], read_state())
         return built[0].render()
 
     return shoot

@@ -10,6 +10,7 @@ from cleanrl_worker.kit import observations
 from cleanrl_worker.kit.jax_backend import jax, jnp
 from cleanrl_worker.ondevice import registry
 from cleanrl_worker.ondevice.environment import State, Traced, Transition
+from cleanrl_worker.ondevice.loops import unroll
 from mosaic.curves.names import LAST_EPISODES
 
 
@@ -59,6 +60,9 @@ class DeviceEnvs:
         env_id: Their id, see `cleanrl_worker.ondevice.registry`.
         num_envs: How many.
 
+    Attributes:
+        unroll: How many steps of a rollout are compiled as one.
+
     Raises:
         UsageError: There is no such environment.
     """
@@ -71,6 +75,7 @@ class DeviceEnvs:
         self._flat = self.single_observation_space.shape
         space = self.env.action_space
         self._box = space if isinstance(space, spaces.Box) else None
+        self.unroll = 1 if self.env.large else unroll()
 
     def reset(self, key: Traced) -> Games:
         """Begin an episode in every environment."""

@@ -36,12 +36,15 @@ class DeviceEnv(ABC):
             says so.
         twin: The Gymnasium environment that draws a state and plays evaluations; empty when there
             is none.
+        large: Whether a step is a large program, as a physics engine is. Loops over its steps are
+            not unrolled: that would compile for minutes and save nothing.
     """
 
     observation_space: Space
     action_space: Space
     time_limit: int | None = None
     twin: str = ""
+    large: bool = False
 
     @abstractmethod
     def reset(self, key: Traced) -> tuple[State, Traced]:
@@ -51,6 +54,6 @@ class DeviceEnv(ABC):
     def step(self, state: State, action: Traced, key: Traced) -> Transition:
         """Take one step. An episode that ended is not begun again here."""
 
-    def drawn(self, state: State) -> object:
-        """What the twin's attribute `state` holds when it is to draw this state."""
-        return state
+    def pose(self, twin: Any, state: State) -> None:
+        """Put the twin into a state, of which it then draws a picture."""
+        twin.state = state

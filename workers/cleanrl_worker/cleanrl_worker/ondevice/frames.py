@@ -50,9 +50,9 @@ def frame_tap(envs: DeviceEnvs, games: Callable[[], Games]) -> FrameTap | None:
 def _shooter(envs: DeviceEnvs, read_state: Callable[[], object]) -> Callable[[], object]:
     from cleanrl_worker.fastlane import render_from_state
 
-    return render_from_state(envs.env.twin, read_state)
+    return render_from_state(envs.env.twin, read_state, envs.env.pose)
 
 
 def _state_of(envs: DeviceEnvs, games: Callable[[], Games], index: int) -> object:
-    state = jax.tree.map(lambda part: np.asarray(part[index], np.float64), games().states)
-    return envs.env.drawn(state)
+    state: object = jax.tree.map(lambda part: np.asarray(part[index], np.float64), games().states)
+    return state

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from importlib.metadata import entry_points
+from importlib.metadata import PackageNotFoundError, entry_points, version
 from typing import TYPE_CHECKING
 
 from cleanrl_worker.kit.errors import UsageError
@@ -30,7 +30,13 @@ TWINS: Mapping[str, str] = {
     "MountainCarContinuous-v0": "classic_control:MountainCarContinuous",
     "Pendulum-v1": "classic_control:Pendulum",
     "mosaic/Recall-v0": "recall:Recall",
+    "HalfCheetah-v5": "mujoco_twins:HalfCheetah",
+    "Hopper-v5": "mujoco_twins:Hopper",
+    "Swimmer-v5": "mujoco_twins:Swimmer",
+    "Walker2d-v5": "mujoco_twins:Walker2d",
 }
+# What the module of a twin needs beside JAX: the package, and the requirement set that has it.
+_NEEDS = {"mujoco_twins": ("mujoco-mjx", "mjx")}
 _added: dict[str, Callable[[], DeviceEnv]] = {}
 
 
@@ -48,7 +54,7 @@ def problem(env_id: str) -> str:
     """Why there is no such environment on the device; empty when there is one."""
     known = names()
     if env_id in known:
-        return ""
+        return _missing(env_id)
     close = nearest(env_id, known)
     hint = f" The nearest one is {close!r}." if close else ""
     return (
@@ -56,6 +62,26 @@ def problem(env_id: str) -> str:
         f"rest: use one of {', '.join(known)}, an algorithm without _ondevice in its name, or "
         f"register your own (docs/guides/on-device.md).{hint}"
     )
+
+
+def _missing(env_id: str) -> str:
+    """Which package an environment lacks, and what installs it."""
+    package, requirement_set = _NEEDS.get(TWINS.get(env_id, "").partition(":")[0], ("", ""))
+    if not package or _is_installed(package):
+        return ""
+    return (
+        f"{env_id!r} on the device needs {package}; run: "
+        f"python -m cleanrl_worker.tools.install_extras --set {requirement_set}"
+    )
+
+
+def _is_installed(package: str) -> bool:
+    # By its metadata: asking the import system for a part of MuJoCo would import MuJoCo.
+    try:
+        version(package)
+    except PackageNotFoundError:
+        return False
+    return True
 
 
 def make(env_id: str) -> DeviceEnv:
