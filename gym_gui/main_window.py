@@ -1,5 +1,6 @@
 """The main window: docks around the run table, and the wiring between them."""
 
+from functools import partial
 from pathlib import Path
 
 from qtpy.QtCore import QByteArray, Qt, QTimer
@@ -41,7 +42,7 @@ from gym_gui.widgets.command_palette import CommandPalette
 from gym_gui.widgets.layouts import as_panel, column
 from gym_gui.widgets.messages import Banner
 from gym_gui.widgets.qt_types import sure
-from gym_gui.widgets.toast import ToastStack
+from gym_gui.widgets.toast import Toast
 from mosaic.client import TrainerClient
 
 _LAYOUT_ACTIONS = tuple(f"view.{name}" for name in LAYOUTS)
@@ -106,7 +107,8 @@ class MainWindow(QMainWindow):
         self.status = StatusLine(services)
         self.setStatusBar(self.status)
         self.command_palette = CommandPalette(self, services.themes)
-        self.toasts = ToastStack(self, services.themes)
+        show_all = partial(self.binder.trigger, "view.notices")
+        self.toast = Toast(self, services.themes, show_all)
 
     def _bind_actions(self) -> None:
         """Make every action, now that everything it acts on is there."""
@@ -172,7 +174,7 @@ class MainWindow(QMainWindow):
         services.store.changed.connect(lambda _ids: self._on_runs())
         services.store.settled.connect(self._on_runs)
         services.selection.changed.connect(self._refresh_context)
-        services.notices.said.connect(self.toasts.show_notice)
+        services.notices.said.connect(self.toast.show_notice)
         services.themes.changed.connect(self.binder.recolour)
         self.runs_panel.views.changed.connect(self._refresh_context)
         self.runs_panel.model.edited.connect(self.runs.edit)

@@ -111,7 +111,7 @@ class Photographer:
     def shoot(self, name: str, target: QWidget | None = None, wait_s: float = 0.5) -> None:
         """Write one picture."""
         self.spin(wait_s)
-        self.window.toasts.hide()
+        self.window.toast.hide()
         (target or self.window).grab().save(str(self.folder / f"{name}.png"))
         print(name, flush=True)
 

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mosaic.client import TrainerClient
@@ -44,6 +45,25 @@ class RunCache:
         with lock:
             for path in paths:
                 client.download(run_id, path, _target(folder, path))
+        return folder
+
+    def gather(
+        self, client: TrainerClient, board: str, runs: Mapping[str, tuple[str, Sequence[str]]]
+    ) -> Path:
+        """Bring copies of several runs' files up to date, side by side in one folder.
+
+        Args:
+            client: A connection.
+            board: A name for the folder.
+            runs: The run id and the files of each run, by the name of its own folder in it.
+        """
+        folder, lock = self._use(board)
+        with lock:
+            for name, (run_id, paths) in runs.items():
+                for path in paths:
+                    # Without the folder that is the same for all: only its own name is shown.
+                    inside = path.partition("/")[2] or path
+                    client.download(run_id, path, _target(folder, f"{name}/{inside}"))
         return folder
 
     def close(self) -> None:

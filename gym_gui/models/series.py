@@ -46,6 +46,24 @@ class Series:
         return len(self.steps)
 
 
+def joined(before: Sequence[tuple[Series, float]], last: Series) -> Series:
+    """A curve with those that it continues in front of it.
+
+    Args:
+        before: Each with the step at which the next one takes over, the oldest first.
+        last: The curve itself.
+    """
+    whole = Series(total_points=last.total_points)
+    parts = [(one.steps, one.values, one.walls, until) for one, until in before]
+    for steps, values, walls, until in (*parts, (last.steps, last.values, last.walls, math.inf)):
+        # What a run did after the checkpoint that was continued from is another story.
+        kept = steps <= until
+        if len(whole) and kept.any():
+            kept &= steps > whole.steps[-1]
+        whole.extend(steps[kept].tolist(), values[kept].tolist(), walls[kept].tolist())
+    return whole
+
+
 def smooth(values: Floats, weight: float) -> Floats:
     """Exponential smoothing without the bias of its start; 0 changes nothing."""
     if weight <= 0 or len(values) < 2:

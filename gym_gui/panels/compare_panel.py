@@ -1,13 +1,13 @@
 """The analyse dock: curves of several runs over each other, and what set them apart."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtGui import QColor, QHideEvent, QIcon, QShowEvent
 from qtpy.QtWidgets import (
     QCheckBox,
     QColorDialog,
+    QComboBox,
     QHeaderView,
     QListWidget,
     QListWidgetItem,
@@ -17,14 +17,16 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from gym_gui.background.joined_feeds import JoinedFeeds
 from gym_gui.models.config_diff import diff
+from gym_gui.models.facets import facet_keys, facet_of, facet_tag
 from gym_gui.models.series import by_chart
 from gym_gui.panels.results_page import ResultsPage
 from gym_gui.panels.study_page import StudyPage
 from gym_gui.resources import icons
 from gym_gui.services import Services
-from gym_gui.widgets.chart import Line, seed_key, seed_line
 from gym_gui.widgets.chart_grid import ChartGrid
+from gym_gui.widgets.chart_lines import Line, drawn_line, seed_key, seed_line
 from gym_gui.widgets.controls import button, plain_table
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import as_panel, column, row
@@ -33,6 +35,7 @@ from gym_gui.widgets.qt_types import sure
 from gym_gui.widgets.wrapping import FoldingSplitter
 from mosaic.client import TrainerClient
 from mosaic.config.flat import judged_settings
+from mosaic.curves.names import is_end
 from mosaic.presenting.run_status import is_real, title_of
 from mosaic.records import RunRecord
 from mosaic.statistics.grouping import Asked, group_names
@@ -40,8 +43,7 @@ from mosaic.statistics.grouping import Asked, group_names
 Document = Mapping[str, object]
 # More curves look alike, and each run is one more stream of the daemon.
 _MOST = 24
-# Episodes of an evaluation have no order: a curve through them would look like learning.
-_SINGLE_RESULTS = "eval/"
+_NO_FACETS = "One chart for all"
 _ID_ROLE = Qt.ItemDataRole.UserRole
 
 
@@ -64,7 +66,15 @@ class ComparePanel(QWidget):
         self._hidden: set[str] = set()
         self._baseline = ""
         self._following = False
-        self.grid = ChartGrid(services.themes, services.clock, services.settings.smoothing)
+        self._feeds = JoinedFeeds(services.feeds, services.store)
+        self.facet = QComboBox()
+        self.facet.setAccessibleName("A chart for each value of")
+        self.facet.setToolTip("One chart for all runs, or one for each value of a setting")
+        self.facet.addItem(_NO_FACETS, "")
+        self.facet.currentIndexChanged.connect(lambda _place: self._show())
+        self.grid = ChartGrid(
+            services.themes, services.clock, services.settings.smoothing, self.facet
+        )
         self.grid.say_empty("No curves", "Select runs in the table; theirs are drawn together.")
         self.legend = QListWidget()
         self.legend.setAccessibleName("Runs compared")
@@ -124,9 +134,9 @@ class ComparePanel(QWidget):
         self._left.setVisible(len(wanted) < len(ids))
         if self._following:
             for run_id in set(wanted) - set(self._ids):
-                self._services.feeds.take(run_id)
+                self._feeds.take(run_id)
             for run_id in set(self._ids) - set(wanted):
-                self._services.feeds.give_back(run_id)
+                self._feeds.give_back(run_id)
         self._ids = wanted
         runs = [run for run in map(self._services.store.get, wanted) if run is not None]
         parents = (self._services.store.get(run.parent_run_id) for run in runs)
@@ -157,7 +167,7 @@ class ComparePanel(QWidget):
         if self._following:
             self._following = False
             for run_id in self._ids:
-                self._services.feeds.give_back(run_id)
+                self._feeds.give_back(run_id)
 
     def showEvent(self, event: QShowEvent | None) -> None:  # noqa: N802
         super().showEvent(event)
@@ -176,7 +186,7 @@ class ComparePanel(QWidget):
             self.show_runs(self._services.selection.ids)
 
     def _on_grown(self, run_id: str, _tags: set[str]) -> None:
-        if self.isVisible() and run_id in self._ids:
+        if self.isVisible() and any(self._feeds.shows(one, run_id) for one in self._ids):
             self._show()
 
     def _on_store(self, ids: set[str]) -> None:
@@ -190,7 +200,9 @@ class ComparePanel(QWidget):
         if not self.isVisible():
             return
         lines: dict[str, dict[str, Line]] = {}
-        groups = self._groups()
+        asked = self._asked()
+        self._offer_facets(asked)
+        groups = group_names(asked, environments=True)
         colours = self._group_colours(groups) if self.grid.band.currentData() else {}
         for run_id, group in groups.items():
             run = self._services.store.get(run_id)
@@ -199,16 +211,32 @@ class ComparePanel(QWidget):
             name = _name(run)
             colour = colours.get(group) or self._colour(run_id)
             strong = run_id == self._baseline
-            for tag, seeds in by_chart(self._services.feeds.curves(run_id)).items():
+            facet = facet_of(asked[run_id], key) if (key := self.facet.currentData()) else ""
+            curves = self._feeds.curves(run_id)
+            charts = by_chart({tag: one for tag, one in curves.items() if not is_end(tag, curves)})
+            for tag, seeds in charts.items():
                 for seed, series in seeds.items():
                     line = seed_line(series, name, colour, seed, strong=strong, group=group)
-                    if tag.startswith(_SINGLE_RESULTS):
-                        line = replace(line, dots=True)
-                    lines.setdefault(tag, {})[seed_key(run_id, seed)] = line
+                    chart = lines.setdefault(facet_tag(tag, facet), {})
+                    chart[seed_key(run_id, seed)] = drawn_line(line, tag, curves)
         self.grid.show_curves(lines)
 
-    def _groups(self) -> dict[str, str]:
-        """The configuration of each run, by what sets it apart from the others."""
+    def _offer_facets(self, asked: Mapping[str, Asked]) -> None:
+        """Offer the keys in which the runs differ; what was chosen stays while it makes sense."""
+        keys = facet_keys(asked)
+        if [self.facet.itemData(at) for at in range(1, self.facet.count())] == keys:
+            return
+        chosen = self.facet.currentData()
+        self.facet.blockSignals(True)
+        self.facet.clear()
+        self.facet.addItem(_NO_FACETS, "")
+        for key in keys:
+            self.facet.addItem(f"A chart for each {key}", key)
+        self.facet.setCurrentIndex(keys.index(chosen) + 1 if chosen in keys else 0)
+        self.facet.blockSignals(False)
+
+    def _asked(self) -> dict[str, Asked]:
+        """What each run was asked to do."""
         asked: dict[str, Asked] = {}
         for run_id in self._ids:
             run = self._services.store.get(run_id)
@@ -216,7 +244,7 @@ class ComparePanel(QWidget):
                 # Until its settings are read, nothing is known to be the same configuration.
                 settings = self._settings(run) or {"run": run_id}
                 asked[run_id] = Asked(run.algo or run.worker, run.env_id, settings)
-        return group_names(asked, environments=True)
+        return asked
 
     def _settings(self, run: RunRecord) -> Mapping[str, object] | None:
         """What a run was asked for; an evaluation belongs to the training that it judges."""

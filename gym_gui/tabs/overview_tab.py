@@ -10,7 +10,8 @@ from gym_gui.models.health import marks
 from gym_gui.resources import icons
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
-from gym_gui.widgets.chart import Chart, Line, Look
+from gym_gui.widgets.chart import Chart
+from gym_gui.widgets.chart_lines import Line, Look
 from gym_gui.widgets.labels import ElidedLabel, NumberTile, label, selectable
 from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.messages import Banner, EmptyState

@@ -11,7 +11,8 @@ from gym_gui.background.streams import Stream
 from gym_gui.models.series import Series
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
-from gym_gui.widgets.chart import Chart, Line, Look
+from gym_gui.widgets.chart import Chart
+from gym_gui.widgets.chart_lines import Line, Look
 from gym_gui.widgets.controls import plain_table
 from gym_gui.widgets.frame_view import FrameView
 from gym_gui.widgets.labels import label

@@ -1,4 +1,4 @@
-"""TensorBoard for one run: a real server, started when the tab opens."""
+"""TensorBoard for one run, or for all that are selected: a real server, started on demand."""
 
 from collections.abc import Callable
 
@@ -6,6 +6,7 @@ from qtpy.QtCore import QTimer
 
 from gym_gui.background.run_reading import read_artifacts
 from gym_gui.background.tensorboard import TensorBoardServer
+from gym_gui.background.tensorboard_board import gather_board
 from gym_gui.models.artifacts import Artifacts
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
@@ -15,10 +16,12 @@ from mosaic.client import TrainerClient
 
 # As often as TensorBoard itself looks for news.
 _FOLLOW_MS = 5000
+# As many as can be told apart by colour.
+_MOST_RUNS = 24
 
 
 class TensorBoardTab(RunTab):
-    """The run's event files in TensorBoard itself."""
+    """The event files of the selected runs in TensorBoard itself."""
 
     title = "TensorBoard"
     icon = "chart"
@@ -30,8 +33,10 @@ class TensorBoardTab(RunTab):
         self.server.ready.connect(self._on_ready)
         self.server.failed.connect(self._on_failed)
         self.server.stopped.connect(self._on_stopped)
-        self._asked = ""
+        self._asked: tuple[str, ...] = ()
+        self._served: tuple[str, ...] = ()
         self._following = False
+        services.selection.changed.connect(self._on_selection)
         self._timer = QTimer(self)
         self._timer.setInterval(_FOLLOW_MS)
         self._timer.timeout.connect(self._follow)
@@ -39,6 +44,8 @@ class TensorBoardTab(RunTab):
 
     def on_open(self) -> None:
         self.server.in_use(True)
+        if self.server.running and self._served != self._wanted():
+            self.on_other_run()
         if self.server.running:
             self._timer.start()
             return
@@ -58,7 +65,7 @@ class TensorBoardTab(RunTab):
         self.server.stop()
         self._timer.stop()
         self.web.close_page()
-        self._asked = ""
+        self._asked = self._served = ()
 
     def shut(self) -> None:
         self.on_other_run()
@@ -67,24 +74,38 @@ class TensorBoardTab(RunTab):
     def _look(self) -> None:
         if self.run is None:
             return
-        self._asked = self.run_id
-        self.services.link.ask(self._fetch(self.run_id), self._on_fetched, self._on_error)
+        self._asked = self._wanted()
+        self.services.link.ask(self._fetch(self._asked), self._on_fetched, self._on_error)
 
-    def _fetch(self, run_id: str) -> Callable[[TrainerClient], tuple[Artifacts, str]]:
-        """Copy the run's event files; TensorBoard needs a folder on this machine."""
+    def _wanted(self) -> tuple[str, ...]:
+        """The runs to show: those that are selected together with this one, or it alone."""
+        together = self.services.selection.ids
+        return together[:_MOST_RUNS] if self.run_id in together[:_MOST_RUNS] else (self.run_id,)
+
+    def _on_selection(self) -> None:
+        if self.active and self.run is not None and self.server.running:
+            self.deactivate()
+            self.activate()
+
+    def _fetch(self, ids: tuple[str, ...]) -> Callable[[TrainerClient], tuple[Artifacts, str]]:
+        """Copy the event files; TensorBoard needs a folder on this machine."""
         cache = self.services.cache
+        known = [self.services.store.get(run_id) for run_id in ids]
+        runs = [run for run in known if run is not None]
 
         def fetch(client: TrainerClient) -> tuple[Artifacts, str]:
-            artifacts = read_artifacts(client, run_id)
-            if not artifacts.events:
-                return artifacts, ""
-            return artifacts, str(cache.follow(client, run_id, list(artifacts.events)))
+            if len(ids) == 1:
+                artifacts = read_artifacts(client, ids[0])
+                if not artifacts.events:
+                    return artifacts, ""
+                return artifacts, str(cache.follow(client, ids[0], list(artifacts.events)))
+            return gather_board(client, cache, runs)
 
         return fetch
 
     def _on_fetched(self, found: tuple[Artifacts, str]) -> None:
-        asked, self._asked = self._asked, ""
-        if asked != self.run_id or not self.active:
+        asked, self._asked = self._asked, ()
+        if not self.active or asked != self._wanted():
             return
         artifacts, folder = found
         if not artifacts.events:
@@ -94,23 +115,25 @@ class TensorBoardTab(RunTab):
         count = len(artifacts.events)
         noun = "event file" if count == 1 else "event files"
         self.web.say("Starting TensorBoard …", f"Reading {count} {noun}")
+        self._served = asked
         self.server.start(folder)
         self._timer.start()
 
     def _on_error(self, error: Exception) -> None:
-        self._asked = ""
+        self._asked = ()
         self.web.say("Not available yet", str(error))
 
     def _follow(self) -> None:
         """Fetch what the event files have grown by; TensorBoard reads it by itself."""
         if self.run is None or not self.server.running or self._following:
             return
-        if self.run.ended:
+        known = [self.services.store.get(run_id) for run_id in self._served]
+        if all(run is None or run.ended for run in known):
             self._timer.stop()  # this is the last look: nothing is written any more
         # One fetch at a time: a slow connection must not collect them.
         self._following = True
         self.services.link.ask(
-            self._fetch(self.run_id), lambda _found: self._rest(), lambda _error: self._rest()
+            self._fetch(self._served), lambda _found: self._rest(), lambda _error: self._rest()
         )
 
     def _rest(self) -> None:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import pyqtgraph as pg
@@ -11,13 +10,14 @@ from qtpy.QtCore import QEvent, QPointF, Signal
 from qtpy.QtGui import QColor, QResizeEvent, QShowEvent
 from qtpy.QtWidgets import QToolButton, QVBoxLayout, QWidget
 
-from gym_gui.models.series import Floats, Series, drawn_value, smooth
+from gym_gui.models.series import Floats, drawn_value, smooth
 from gym_gui.resources.theming import ThemeManager
 from gym_gui.widgets.axis import ReadableAxis
-from gym_gui.widgets.chart_bands import BandItems, BandKind, GroupBand
+from gym_gui.widgets.chart_bands import BandItems, GroupBand
 from gym_gui.widgets.chart_clock import ChartClock
-from gym_gui.widgets.chart_marks import Mark, MarkItems
-from mosaic.curves.names import seed_tag
+from gym_gui.widgets.chart_ends import EndItems
+from gym_gui.widgets.chart_lines import Line, Look
+from gym_gui.widgets.chart_marks import MarkItems
 from mosaic.curves.thinning import thin
 from mosaic.presenting import formatting
 from mosaic.statistics.curves import Curve, band
@@ -33,55 +33,6 @@ _MOST_WITH_RAW = 4
 _BEHIND = 0.25
 # More lines of text would cover the curves.
 _MOST_READ = 6
-
-
-@dataclass(frozen=True)
-class Look:
-    """How all charts of a panel are drawn."""
-
-    smoothing: float = 0.6
-    log_y: bool = False
-    by_time: bool = False
-    bands: BandKind | None = None
-
-
-@dataclass(frozen=True)
-class Line:
-    """One curve of a chart.
-
-    Attributes:
-        group: What it has in common with other seeds of its configuration; empty if it is alone.
-        dots: Single results in no order, such as the episodes of an evaluation: not a curve.
-        marks: Steps of the run where something began, and what.
-    """
-
-    series: Series
-    name: str
-    colour: str
-    strong: bool = False
-    group: str = ""
-    dots: bool = False
-    marks: tuple[Mark, ...] = ()
-
-
-def seed_line(
-    series: Series,
-    run: str,
-    colour: str,
-    seed: int | None,
-    *,
-    strong: bool = False,
-    group: str = "",
-) -> Line:
-    """The curve of a run, or of one of the seeds that it trained side by side."""
-    name = run if seed is None else f"{run}, seed {seed}"
-    together = group or ("" if seed is None else run)
-    return Line(series, name, colour, strong, together)
-
-
-def seed_key(run_id: str, seed: int | None) -> str:
-    """What a chart calls the curve of a run, or of one of its seeds."""
-    return run_id if seed is None else seed_tag(run_id, seed)
 
 
 class Chart(QWidget):
@@ -103,6 +54,7 @@ class Chart(QWidget):
         self._over = over
         self._look = Look()
         self._lines: dict[str, Line] = {}
+        self._asked: set[str] = set()
         self._solo = ""
         self._items: dict[str, pg.PlotDataItem] = {}
         self._raw: dict[str, pg.PlotDataItem] = {}
@@ -113,6 +65,7 @@ class Chart(QWidget):
         self.plot.setAccessibleName(title or "chart")
         self.bands = BandItems(self.plot)
         self.marks = MarkItems(self.plot)
+        self.ends = EndItems(self.plot)
         self._cross = pg.InfiniteLine(angle=90, movable=False)
         self._cross.hide()
         self.plot.addItem(self._cross, ignoreBounds=True)
@@ -137,10 +90,12 @@ class Chart(QWidget):
     def set_lines(self, lines: Mapping[str, Line], look: Look) -> None:
         """Show these curves, by run id."""
         # A curve that was shown alone ends with the selection: another run would look empty.
-        if set(lines) != set(self._lines):
+        if set(lines) != self._asked:
             self.show_only("")
             self._hide_crosshair()
-        self._lines, self._look = dict(lines), look
+        self._asked = set(lines)
+        self._lines = {key: line for key, line in lines.items() if line.has_place(look)}
+        self._look = look
         self._clock.ask(self)
 
     @property
@@ -192,7 +147,7 @@ class Chart(QWidget):
         plot = self.plot.getPlotItem()
         plot.setLogMode(False, self._look.log_y)
         self._axes["bottom"].show_durations(self._look.by_time)
-        self._axes["bottom"].setLabel("time" if self._look.by_time else self._over)
+        self._axes["bottom"].setLabel(self._axis_name)
         for key in set(self._items) - set(self._lines):
             self.plot.removeItem(self._items.pop(key))
         made = len(self._items)
@@ -202,14 +157,15 @@ class Chart(QWidget):
                 self._clock.ask(self)
                 return
             smoothing = 0.0 if line.dots else self._look.smoothing
-            x, y = self._shape(line.series, smoothing)
+            x, y = self._shape(line, smoothing)
             # Soft edges are for curves of few points: of many noisy ones they take too long.
             self._item(key, line).setData(x, y, antialias=len(x) <= _SOFT_POINTS)
             self._items[key].setVisible(self._solo in ("", key))
         self._draw_raw()
         self._draw_bands()
-        # Marks are steps; over time they have no place.
-        shown = {} if self._look.by_time else self._lines
+        self.ends.show(self._lines if self._look.bands is None else {}, self._look)
+        # Marks are steps; over anything else they have no place.
+        shown = {} if self._look.by_time or self._look.by_episodes else self._lines
         marks = dict.fromkeys(mark for line in shown.values() for mark in line.marks)
         self.marks.show(tuple(marks), self._themes.theme.tone("danger"))
         self._show_readout()
@@ -228,12 +184,19 @@ class Chart(QWidget):
             colour = QColor(line.colour)
             colour.setAlpha(70)
             self._raw[key].setPen(pg.mkPen(colour, width=1))
-            self._raw[key].setData(*self._shape(line.series, 0.0))
+            self._raw[key].setData(*self._shape(line, 0.0))
             self._raw[key].setVisible(self._solo in ("", key))
 
-    def _shape(self, series: Series, smoothing: float) -> Curve:
-        x = self._across(series)
-        y = smooth(series.values, smoothing)
+    @property
+    def _axis_name(self) -> str:
+        """What the curves are drawn over."""
+        if self._look.by_episodes:
+            return "episodes"
+        return "time" if self._look.by_time else self._over
+
+    def _shape(self, line: Line, smoothing: float) -> Curve:
+        x = line.across(self._look)
+        y = smooth(line.series.values, smoothing)
         shown = self._in_sight(x)
         x, y = x[shown], y[shown]
         kept = thin(y, _DRAWN_POINTS)
@@ -241,13 +204,6 @@ class Chart(QWidget):
         if self._look.log_y:
             y = np.where(y > 0, y, np.nan)
         return x, y
-
-    def _across(self, series: Series) -> Floats:
-        """What the curve is drawn over: steps, or seconds since its first point."""
-        if self._look.by_time and len(series):
-            since_start: Floats = series.walls - series.walls[0]
-            return since_start
-        return series.steps
 
     def _in_sight(self, x: Floats) -> slice:
         """The part of a curve that a zoomed chart shows, and as much again on both sides."""
@@ -294,7 +250,7 @@ class Chart(QWidget):
         for name, keys in groups.items():
             lines = [self._lines[key] for key in keys]
             # Of what was measured: smoothed curves are closer to each other than the seeds are.
-            curves = [(self._across(line.series), line.series.values) for line in lines]
+            curves = [(line.across(self._look), line.series.values) for line in lines]
             found = band(curves, kind.middle, kind.spread) if len(keys) > 1 else None
             if found is not None:
                 bands.append(GroupBand(name, found, lines[0].colour))
@@ -351,7 +307,8 @@ class Chart(QWidget):
         if not values:
             return
         self._cross.setPos(at)
-        where = formatting.duration(at) if self._look.by_time else f"{self._over[:-1]} {at:,.0f}"
+        counted = f"{self._axis_name[:-1]} {at:,.0f}"
+        where = formatting.duration(at) if self._look.by_time else counted
         texts = [f"{formatting.number(value)}  {name}" for name, value in values[:_MOST_READ]]
         more = len(values) - _MOST_READ
         self._readout.setText(

@@ -1,7 +1,8 @@
 """Charts of many tags in a grid, with the controls they share."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import pyqtgraph.exporters
@@ -19,17 +20,18 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from gym_gui.models.facets import chart_order
 from gym_gui.models.series import Series, as_csv
 from gym_gui.resources.theming import ThemeManager
-from gym_gui.widgets.chart import Chart, Line, Look
+from gym_gui.widgets.chart import Chart
 from gym_gui.widgets.chart_bands import KINDS, BandKind, legend
 from gym_gui.widgets.chart_clock import ChartClock
+from gym_gui.widgets.chart_lines import Line, Look
 from gym_gui.widgets.labels import ElidedLabel, label
 from gym_gui.widgets.layouts import column, framed, row, scrolled
 from gym_gui.widgets.messages import EmptyState
 from gym_gui.widgets.qt_types import sure
 from gym_gui.widgets.wrapping import WrappingRow
-from mosaic.curves.names import tag_order
 
 Lines = Mapping[str, Mapping[str, Line]]
 # Making a chart takes longer than filling one; this many cover an algorithm's tags.
@@ -121,14 +123,20 @@ class ChartCard(QWidget):
 class ChartGrid(QWidget):
     """Every tag's chart, with smoothing, log scale, band and search."""
 
-    def __init__(self, themes: ThemeManager, clock: ChartClock, smoothing: float) -> None:
+    def __init__(
+        self,
+        themes: ThemeManager,
+        clock: ChartClock,
+        smoothing: float,
+        *extra: QWidget,
+    ) -> None:
         super().__init__()
         self._themes, self._clock = themes, clock
         self._cards: dict[str, ChartCard] = {}
         self._spare: dict[str, ChartCard] = {}
         self._lines: Lines = {}
         self._columns = 0
-        self._make_controls(smoothing)
+        self._make_controls(smoothing, extra)
         self._host = QWidget()
         self._grid = QGridLayout(self._host)
         self._grid.setContentsMargins(0, 0, 4, 0)
@@ -146,7 +154,7 @@ class ChartGrid(QWidget):
         self._arrange_later.setInterval(60)
         self._arrange_later.timeout.connect(self._arrange)
 
-    def _make_controls(self, smoothing: float) -> None:
+    def _make_controls(self, smoothing: float, extra: Sequence[QWidget]) -> None:
         self.search = QLineEdit()
         self.search.setPlaceholderText("Search charts")
         self.search.setClearButtonEnabled(True)
@@ -159,6 +167,8 @@ class ChartGrid(QWidget):
         self.smoothing.setAccessibleName("Smoothing")
         self.log = QCheckBox("Log")
         self.time = QCheckBox("Over time")
+        self.episodes = QCheckBox("Over episodes")
+        self.episodes.setToolTip("How many episodes the run had finished, instead of its steps")
         self.band = QComboBox()
         self.band.setAccessibleName("What is drawn of several seeds")
         self.band.setToolTip("Every run alone, or the seeds of each configuration together")
@@ -166,7 +176,10 @@ class ChartGrid(QWidget):
         for kind in KINDS:
             self.band.addItem(kind.short, kind)
         self.smoothing.valueChanged.connect(lambda _value: self.refresh())
-        for box in (self.log, self.time):
+        # A chart has one axis below it.
+        self.time.toggled.connect(partial(self._leave, self.episodes))
+        self.episodes.toggled.connect(partial(self._leave, self.time))
+        for box in (self.log, self.time, self.episodes):
             box.toggled.connect(lambda _on: self.refresh())
         self.band.currentIndexChanged.connect(lambda _place: self.refresh())
         self.legend = label("", "muted", wrap=True)
@@ -175,8 +188,21 @@ class ChartGrid(QWidget):
         self._controls = QWidget()
         words = label("Smoothing", "muted")
         self._controls.setLayout(
-            WrappingRow(self.search, words, self.smoothing, self.log, self.time, self.band)
+            WrappingRow(
+                self.search,
+                words,
+                self.smoothing,
+                self.log,
+                self.time,
+                self.episodes,
+                self.band,
+                *extra,
+            )
         )
+
+    def _leave(self, other: QCheckBox, on: bool) -> None:
+        if on:
+            other.setChecked(False)
 
     @property
     def look(self) -> Look:
@@ -185,6 +211,7 @@ class ChartGrid(QWidget):
             smoothing=min(0.99, self.smoothing.value() / 100),
             log_y=self.log.isChecked(),
             by_time=self.time.isChecked(),
+            by_episodes=self.episodes.isChecked(),
             bands=self.band.currentData(),
         )
 
@@ -221,7 +248,7 @@ class ChartGrid(QWidget):
         self._arrange_later.start()
 
     def _make_one(self) -> None:
-        waiting = sorted(set(self._lines) - set(self._cards), key=tag_order)
+        waiting = sorted(set(self._lines) - set(self._cards), key=chart_order)
         if not waiting:
             self._make_timer.stop()
             return
@@ -280,7 +307,7 @@ class ChartGrid(QWidget):
         while self._grid.takeAt(0) is not None:
             pass
         ordered = sorted(
-            self._cards.values(), key=lambda card: (not card.pin.isChecked(), tag_order(card.tag))
+            self._cards.values(), key=lambda card: (not card.pin.isChecked(), chart_order(card.tag))
         )
         place = 0
         for card in ordered:

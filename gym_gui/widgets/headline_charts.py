@@ -6,8 +6,9 @@ from qtpy.QtWidgets import QWidget
 
 from gym_gui.models.series import Series
 from gym_gui.resources.theming import ThemeManager
-from gym_gui.widgets.chart import Chart, Line, Look
+from gym_gui.widgets.chart import Chart
 from gym_gui.widgets.chart_clock import ChartClock
+from gym_gui.widgets.chart_lines import Line, Look
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column, framed
 from mosaic.curves import names

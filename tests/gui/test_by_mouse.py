@@ -12,6 +12,8 @@ from mosaic.config.paths import project_root
 SCRIPTS = project_root() / "scripts"
 
 
+# Twenty runs one after the other; the script has its own limit for each step.
+@pytest.mark.timeout(3600)
 @pytest.mark.prove
 @pytest.mark.parametrize("screen", [(), ("--size", "1024x700", "--font", "14")])
 def test_two_algorithms_are_trained_evaluated_and_compared_by_mouse(

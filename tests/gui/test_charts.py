@@ -13,8 +13,9 @@ from qtpy.QtWidgets import QApplication
 
 from gym_gui.models.evaluation import evaluation_text
 from gym_gui.models.series import Series, smooth
-from gym_gui.widgets.chart import Chart, Line, Look
+from gym_gui.widgets.chart import Chart
 from gym_gui.widgets.chart_bands import KINDS
+from gym_gui.widgets.chart_lines import Line, Look
 from mosaic.presenting import formatting
 from mosaic.statistics.curves import band
 

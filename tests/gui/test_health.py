@@ -5,7 +5,8 @@ import numpy as np
 from gym_gui.models.health import marks, source_step
 from gym_gui.models.series import Series
 from gym_gui.tabs.overview_tab import OverviewTab
-from gym_gui.widgets.chart import Chart, Line, Look
+from gym_gui.widgets.chart import Chart
+from gym_gui.widgets.chart_lines import Line, Look
 from mosaic.config import build
 from mosaic.presenting.alarms import alarm_text, way_back
 from mosaic.records import AlarmRecord, CheckpointRecord, RunRecord

@@ -23,18 +23,16 @@ def keys(driver: Driver, trained: list[str]) -> Keys:
 
 def _choose(driver: Driver, keys: Keys, run_id: str) -> None:
     """Select a run as a person does: by the finder."""
-    keys.press("Ctrl+P")
-    driver.until(driver.window.command_palette.isVisible, "the finder")
-    keys.type(run_id[-6:])
-    keys.press("Return")
+    keys.find("Ctrl+P", run_id[-6:])
     driver.until(lambda: driver.services.selection.ids == (run_id,), "the run is selected")
 
 
-def _dialog(driver: Driver) -> QDialog:
+def _dialog(driver: Driver, keys: Keys) -> QDialog:
     def found() -> list[QDialog]:
         return [one for one in driver.window.findChildren(QDialog) if one.isVisible()]
 
     driver.until(found, "a dialog")
+    keys.wait_for(found()[0])
     return found()[0]
 
 
@@ -139,7 +137,7 @@ def test_a_run_is_steered_to_its_end_and_back_from_the_trash(driver: Driver, key
     driver.reaches(run_id, "EXEC")
     driver.until(lambda: driver.window.binder.actions["run.cancel"].isEnabled(), "or cancelled")
     keys.press("Ctrl+K")
-    assert isinstance(_dialog(driver), QMessageBox)
+    assert isinstance(_dialog(driver, keys), QMessageBox)
     keys.press("Tab", "Space")
     driver.reaches(run_id, "TERM")
     driver.until(lambda: driver.window.binder.actions["run.delete"].isEnabled(), "or deleted")
@@ -155,7 +153,7 @@ def test_dialogs_open_and_close(driver: Driver, keys: Keys, key: str) -> None:
     """Columns, settings, shortcuts, a config, an archive: Escape closes each."""
     driver.window.runs_panel.table.setFocus()
     keys.press(key)
-    dialog = _dialog(driver)
+    dialog = _dialog(driver, keys)
     keys.press("Escape")
     driver.until(lambda: not _visible(dialog), "it is closed")
 
@@ -186,9 +184,7 @@ def test_the_window_is_shaped(driver: Driver, keys: Keys) -> None:
 def test_another_actor_is_chosen_and_the_play_form_reached(driver: Driver, keys: Keys) -> None:
     """The finder knows actors; Ctrl+4 and F6 lead to the game's form."""
     window = driver.window
-    keys.press("Ctrl+P")
-    keys.type("example")
-    keys.press("Return")
+    keys.find("Ctrl+P", "example")
     driver.until(lambda: window.launch.current is not None
                  and window.launch.current.worker_type == "example", "the actor")  # fmt: skip
     keys.press("Ctrl+4", "F6")

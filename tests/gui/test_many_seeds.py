@@ -14,9 +14,9 @@ from support.trainer import Trainer, until
 
 from gym_gui.models.series import Series
 from gym_gui.resources.theming import ThemeManager
-from gym_gui.widgets.chart import Line
 from gym_gui.widgets.chart_clock import ChartClock
 from gym_gui.widgets.chart_grid import ChartGrid
+from gym_gui.widgets.chart_lines import Line
 from mosaic.config import build
 from mosaic.curves.names import RETURN, TAGS, seed_tag
 from mosaic.records import RunRecord

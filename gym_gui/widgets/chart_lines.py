@@ -1,0 +1,103 @@
+"""What a chart draws: curves, what they are drawn over, and how."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gym_gui.models.series import Floats, Series
+from gym_gui.widgets.chart_bands import BandKind
+from gym_gui.widgets.chart_marks import Mark
+from mosaic.curves.names import EPISODES, TAGS, ends_of, seed_tag
+
+
+@dataclass(frozen=True)
+class Look:
+    """How all charts of a panel are drawn: over steps, unless `by_time` or `by_episodes`."""
+
+    smoothing: float = 0.6
+    log_y: bool = False
+    by_time: bool = False
+    bands: BandKind | None = None
+    by_episodes: bool = False
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve of a chart.
+
+    Attributes:
+        group: What it has in common with other seeds of its configuration; empty if it is alone.
+        dots: Single results in no order, such as the episodes of an evaluation: not a curve.
+        marks: Steps of the run where something began, and what.
+        episodes: How many episodes the run had finished at each step; None if that is not known.
+        ends: The lower and the upper end of an interval around it.
+    """
+
+    series: Series
+    name: str
+    colour: str
+    strong: bool = False
+    group: str = ""
+    dots: bool = False
+    marks: tuple[Mark, ...] = ()
+    episodes: Series | None = None
+    ends: tuple[Series, Series] | None = None
+
+    def has_place(self, look: Look) -> bool:
+        """Whether it can be drawn; without a count of episodes its steps would mislead."""
+        return not look.by_episodes or self.dots or bool(self.episodes)
+
+    def across(self, look: Look, series: Series | None = None) -> Floats:
+        """What it is drawn over: steps, episodes, or seconds since its first point.
+
+        Args:
+            look: How it is drawn.
+            series: Another curve of the same run; this one by default.
+        """
+        drawn = self.series if series is None else series
+        if look.by_time and len(drawn):
+            since_start: Floats = drawn.walls - drawn.walls[0]
+            return since_start
+        if not look.by_episodes or self.dots:
+            return drawn.steps
+        assert self.episodes is not None, "`has_place` was asked before"
+        return np.interp(drawn.steps, self.episodes.steps, self.episodes.values)
+
+
+def seed_line(
+    series: Series,
+    run: str,
+    colour: str,
+    seed: int | None,
+    *,
+    strong: bool = False,
+    group: str = "",
+) -> Line:
+    """The curve of a run, or of one of the seeds that it trained side by side."""
+    name = run if seed is None else f"{run}, seed {seed}"
+    together = group or ("" if seed is None else run)
+    return Line(series, name, colour, strong, together)
+
+
+def seed_key(run_id: str, seed: int | None) -> str:
+    """What a chart calls the curve of a run, or of one of its seeds."""
+    return run_id if seed is None else seed_tag(run_id, seed)
+
+
+def drawn_line(line: Line, chart: str, curves: Mapping[str, Series]) -> Line:
+    """A line with what the other curves of its run say about it.
+
+    Args:
+        line: The line.
+        chart: The curve's name.
+        curves: All curves of the run.
+    """
+    low, high = (curves.get(end) for end in ends_of(chart))
+    return replace(
+        line,
+        # Episodes of an evaluation have no order: a curve through them would look like learning.
+        dots=chart.startswith("eval/"),
+        episodes=curves.get(TAGS[EPISODES]),
+        ends=None if low is None or high is None else (low, high),
+    )
