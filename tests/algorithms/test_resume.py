@@ -12,10 +12,17 @@ from cleanrl_worker.kit.verification import resume_differences, smoke_flags
 
 # What resumes on the device is the learner, which those files share, and each takes a program of
 # its own to compile: one of them is enough for `make test`.
+ON_DEVICE = {name for name in script_names() if "_ondevice" in name} - {"ppo_ondevice"}
+# Half a minute of compiling or large networks each, and a sibling in the list that keeps the same
+# things in the same way.
+SLOW = {
+    "ppo_atari_envpool_xla_jax_scan",
+    "qdagger_dqn_atari_jax_impalacnn",
+    "c51_atari_jax",
+    "ppg_procgen",
+}
 RESUMED = [
-    pytest.param(name, marks=pytest.mark.prove)
-    if "_ondevice" in name and name != "ppo_ondevice"
-    else name
+    pytest.param(name, marks=pytest.mark.prove) if name in ON_DEVICE | SLOW else name
     for name in script_names()
 ]
 
