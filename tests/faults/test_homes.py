@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from support.trainer import Trainer
 
-from mosaic.client import TrainerClient, connection
+from mosaic.client import TrainerClient
+from mosaic.connect import starting
 from mosaic.runs.ids import new_run_id
 
 MakeTrainer = Callable[..., Trainer]
@@ -106,8 +107,8 @@ def test_f36_a_full_home_gets_the_time_that_its_runs_need(
     """The wait for a daemon that reads all runs again grows with their number."""
     trainer = make_trainer().start()
     made = _fill(trainer, 200)
-    monkeypatch.setattr(connection, "_START_LIMIT_S", 0.0)
-    monkeypatch.setattr(connection, "_START_LIMIT_PER_RUN_S", 0.5)
+    monkeypatch.setattr(starting, "_START_LIMIT_S", 0.0)
+    monkeypatch.setattr(starting, "_START_LIMIT_PER_RUN_S", 0.5)
     assert _start_and_count(trainer, monkeypatch) == len(made)
 
 

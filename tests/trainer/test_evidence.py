@@ -1,11 +1,16 @@
 """What is believed of a run on another machine: no engine's word alone ends it."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from mosaic.config.sites import SiteName, read_site
 from mosaic.records.run import Outcome
+from mosaic.runs.curve_cutting import cut_after
+from mosaic.runs.directory import RunDirectory
+from mosaic.runs.metric_writer import MetricWriter
+from mosaic.runs.metrics import MetricReader
 from mosaic.trainer.core.decisions import Now, decide
 from mosaic.trainer.core.evidence import (
     ENDED,
@@ -26,6 +31,7 @@ from mosaic.trainer.core.evidence import (
 from mosaic.trainer.core.instructions import Archive, Withdraw
 from mosaic.trainer.core.states import Event, Run, State, evolve
 from mosaic.trainer.core.stimuli import CancelRequested, JobPlaced, LaunchUndone, MachineTaken
+from mosaic.trainer.loop.recovery import process_place
 from mosaic.trainer.sites.slurm_words import FORMAT, Job, read_line
 
 LOST_AFTER_S = 100.0
@@ -189,3 +195,33 @@ def test_names_of_sites() -> None:
     for wrong in ("slrum", "local:x", "slurm:", "slurm:a b"):
         with pytest.raises(ValueError, match="is not a site"):
             read_site(wrong)
+
+
+@pytest.mark.parametrize("record", ["[]", '{"pid": 1}', '{"host": 7, "job": {}}', "no json"])
+def test_a_record_that_makes_no_sense_names_no_place(tmp_path: Path, record: str) -> None:
+    """A worker that writes nonsense over its supervisor's record harms no list of runs."""
+    directory = RunDirectory(tmp_path)
+    directory.supervisor.write_text(record)
+    assert process_place(directory) == ("", "")
+
+
+def test_a_name_that_cannot_be_sent_is_replaced(tmp_path: Path) -> None:
+    """Half a surrogate pair can be stored by no database and sent by no protocol."""
+    directory = RunDirectory(tmp_path)
+    directory.supervisor.write_text('{"host": "n\\ud800", "job": "7"}')
+    assert process_place(directory) == ("n?", "7")
+
+
+def test_curves_are_cut_back_to_the_checkpoint(tmp_path: Path) -> None:
+    """A run that continues in the same run draws no step twice; evaluations count episodes."""
+    with MetricWriter(tmp_path) as writer:
+        for step in (10, 20, 30):
+            writer.add("charts/return", step, float(step))
+            writer.add("eval/return", step, float(step))
+    cut_after(tmp_path, 20)
+    reader = MetricReader(tmp_path)
+    assert list(reader.read("charts/return")["step"]) == [10, 20]
+    assert list(reader.read("eval/return")["step"]) == [10, 20, 30]
+    cut_after(tmp_path, -1)
+    assert list(reader.read("charts/return")["step"]) == []
+    assert list(reader.read("eval/return")["step"]) == []

@@ -25,6 +25,7 @@ from mosaic.trainer.core.stimuli import (
     CancelRequested,
     DeadlinePassed,
     HeardAgain,
+    JobPlaced,
     LaunchFailed,
     LaunchUndone,
     MachineTaken,
@@ -37,7 +38,7 @@ from mosaic.trainer.core.stimuli import (
     WorkerSaid,
 )
 from mosaic.trainer.loop.health import HealthWatch
-from mosaic.trainer.loop.recovery import process_host, process_keys
+from mosaic.trainer.loop.recovery import process_keys, process_place
 from mosaic.trainer.loop.tailer import LineTailer
 from mosaic.trainer.sites.interface import Site
 from mosaic.trainer.storage.curves import CurveKeeper
@@ -85,6 +86,7 @@ class Watch:
         frozen_s: How long nothing ran here while the run was alive; no limit counts it.
         grace_frozen_s: The part of it since the run was asked to stop.
         host: The machine of its worker, as the supervisor wrote it down; empty on this one.
+        job: The job there that the supervisor belongs to.
         lease: What the supervisor's lease held when it last changed.
         lease_mono: When that was, by our own clock: clocks of other machines may be hours off.
         looked_mono: When the files of a run that waits elsewhere were last looked at.
@@ -102,6 +104,7 @@ class Watch:
     grace_frozen_s: float = 0.0
     keys: list[ProcessKey] = field(default_factory=list)
     host: str = ""
+    job: str = ""
     lease: bytes = b""
     lease_mono: float = field(default_factory=time.monotonic)
     looked_mono: float = 0.0
@@ -138,7 +141,7 @@ class Watch:
     def begin_attempt(self, number: int) -> None:
         """Look at the records of another attempt, whose worker numbers its lines afresh."""
         self.directory = replace(self.directory, attempt=number)
-        self.keys, self.host, self.lease = [], "", b""
+        self.keys, self.host, self.job, self.lease = [], "", "", b""
         self.vitals = replace(self.vitals, log_seq=0)
         self.movement, self.rate = Movement(), StepRate()
 
@@ -146,7 +149,7 @@ class Watch:
         """The worker's process, once the supervisor has written it down."""
         if not self.keys:
             self.keys = process_keys(self.directory)
-            self.host = process_host(self.directory) if self.keys else ""
+            self.host, self.job = process_place(self.directory) if self.keys else ("", "")
         return self.keys[0] if self.keys else None
 
     def anyone_alive(self) -> bool:
@@ -276,6 +279,9 @@ def _launch_news(run: Run, watch: Watch, now: Now) -> Iterator[Stimulus]:
         return
     if watch.worker_key() is not None:
         _wait_for(watch, "")
+        # A daemon may have died between handing the run over and writing down its job.
+        if watch.job != run.job:
+            yield JobPlaced(watch.job)
         yield Spawned(watch.keys[1].pid, watch.keys[0].pid, watch.host)
     elif now.mono - max(run.launched_mono, watch.watched_mono) > _LAUNCH_LIMIT_S:
         yield DeadlinePassed("launch")

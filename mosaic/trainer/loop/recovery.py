@@ -41,7 +41,7 @@ _CLOCK_SLACK_S = 5.0
 _LAST_WORDS = 16 * 1024
 # The most that Linux can be configured to.
 _LARGEST_PID = 2**22 + 1
-_LONGEST_HOST = 100
+_LONGEST_NAME = 100
 
 log = logging.getLogger(__name__)
 
@@ -101,10 +101,17 @@ def process_keys(directory: RunDirectory) -> list[ProcessKey]:
     return keys
 
 
-def process_host(directory: RunDirectory) -> str:
-    """The machine of a worker that is not on this one; empty on this one."""
-    host = (opening.read_document(directory.supervisor) or {}).get("host", "")
-    return host[:_LONGEST_HOST] if isinstance(host, str) else ""
+def process_place(directory: RunDirectory) -> tuple[str, str]:
+    """The machine and the job of a worker that is not on this machine; empty on this one."""
+    document = opening.read_document(directory.supervisor) or {}
+    return _name(document.get("host")), _name(document.get("job"))
+
+
+def _name(value: object) -> str:
+    """A name from a file that its worker could have written: short, and text that can be sent."""
+    if not isinstance(value, str):
+        return ""
+    return value[:_LONGEST_NAME].encode(errors="replace").decode()
 
 
 def _is_pid(value: object) -> TypeGuard[int]:

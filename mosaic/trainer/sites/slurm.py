@@ -135,7 +135,7 @@ class SlurmSite:
     # ------------------------------------------------------------ looking
 
     def news(self, run: Run, watch: "Watch", now: Now) -> News:
-        if run.launching and not run.job:
+        if run.launching and not run.job and watch.worker_key() is None:
             # SLURM is being asked at this moment, and has nothing to say about it yet.
             return Waiting(f"is being handed to {run.site}")
         opinion = self._queue.opinion(run.job, job_name(run), now.mono)
@@ -193,7 +193,9 @@ class SlurmSite:
         return removed or (not began and opinion.word in (ENDED, UNKNOWN))
 
     def signal(self, run: Run, watch: "Watch", number: int) -> None:
-        orders = (read_document(watch.directory.control) or {}).get("signals", [])
+        known = (read_document(watch.directory.control) or {}).get("signals")
+        # The folder is the worker's too: what makes no sense there is written anew.
+        orders = known if isinstance(known, list) else []
         # Asked for every turn until the end is seen; the supervisor needs it once.
         if number == _SIGKILL and orders[-1:] == [_SIGKILL]:
             return
