@@ -11,7 +11,7 @@ from gym_gui.models.wandb_proxy import from_environment
 from gym_gui.widgets.controls import button
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column
-from mosaic.config import keeping
+from mosaic.config import keeping, sites
 
 _NO_GPU = "No GPU on the trainer's machine"
 
@@ -98,7 +98,8 @@ class MachineSection(Section):
         )
         self.site = QLineEdit()
         self.site.setAccessibleName("Run on")
-        self.site.setPlaceholderText("as in the settings; local, slurm or slurm:PARTITION")
+        self.site.setPlaceholderText("as set; local or slurm:PARTITION")
+        self.site.setToolTip("local, slurm or slurm:PARTITION; left empty, as the settings say")
         form = form_layout()
         form.addRow("Run on", self.site)
         form.addRow("CPU slots", column(self.cpus, self.cpus.error, spacing=2))
@@ -106,14 +107,19 @@ class MachineSection(Section):
         form.addRow("Time limit (min)", column(self.wall, self.wall.error, spacing=2))
         self.setLayout(column(form, margin=10))
         self._watch(self.cpus, self.gpu, self.wall, self.site)
+        self._gpus = 0
+        self.site.textChanged.connect(lambda _text: self.set_gpus(self._gpus))
         self.set_gpus(0)
 
     def set_gpus(self, count: int) -> None:
-        """How many GPUs the trainer has."""
-        self.gpu.setEnabled(count > 0)
-        if not count:
+        """How many GPUs the trainer has; those of a cluster only its engine counts."""
+        self._gpus = count
+        elsewhere = self.site.text().strip().startswith(sites.SLURM)
+        self.gpu.setEnabled(count > 0 or elsewhere)
+        if not self.gpu.isEnabled():
             self.gpu.setChecked(False)
-        self.gpu_note.setText(_NO_GPU if not count else f"{count} on the trainer's machine")
+        here = _NO_GPU if not count else f"{count} on the trainer's machine"
+        self.gpu_note.setText("SLURM finds a node that has one" if elsewhere else here)
 
     def write(self, draft: TrainDraft) -> None:
         draft.cpus = int(self.cpus.valid(1))
@@ -122,10 +128,11 @@ class MachineSection(Section):
         draft.site = self.site.text().strip()
 
     def read(self, draft: TrainDraft) -> None:
+        # First: whether there can be a GPU depends on it.
+        self.site.setText(draft.site)
         self.cpus.set_value(draft.cpus)
         self.gpu.setChecked(draft.gpu and self.gpu.isEnabled())
         self.wall.set_value(draft.wall_minutes)
-        self.site.setText(draft.site)
 
 
 class ViewSection(Section):
