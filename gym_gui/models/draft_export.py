@@ -105,6 +105,8 @@ def _train(draft: TrainDraft, seed: int) -> list[str]:
         words += ["--total-timesteps", str(draft.total_timesteps)]
     if draft.run_name:
         words += ["--name", draft.name_of(seed)]
+    if draft.site:
+        words += ["--site", draft.site]
     if draft.cpus != 1:
         words += ["--cpus", str(draft.cpus)]
     if draft.gpu:

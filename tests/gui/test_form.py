@@ -17,6 +17,7 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QComboBox, QInputDialog, QLineEdit, QPlainTextEdit
 from support.trainer import Trainer, until
 
+from gym_gui.forms.option_sections import MachineSection
 from gym_gui.models.draft_export import as_command
 from gym_gui.models.presets import PresetBook, shipped_presets
 from gym_gui.models.requirement_sets import RequirementSet
@@ -304,3 +305,20 @@ def test_missing_requirement_sets_are_installed_from_the_form(driver: Driver) ->
     driver.until(lambda: "minigrid is installed" in extras.progress.text(), "the installer's word")
     driver.until(lambda: extras._boxes["minigrid"].text() == "minigrid", "it is seen")
     assert extras.install.isHidden()
+
+
+def test_a_gpu_is_offered_where_slurm_finds_one(qapp: Any) -> None:
+    """On a machine without a GPU only a run that goes to a cluster can ask for one."""
+    section = MachineSection()
+    assert not section.gpu.isEnabled()
+    section.site.setText("slurm:gpu")
+    section.gpu.setChecked(True)
+    draft = TrainDraft()
+    section.write(draft)
+    assert (draft.site, draft.gpu) == ("slurm:gpu", True)
+    assert "--site slurm:gpu" in as_command(draft)
+    again = MachineSection()
+    again.read(draft)
+    assert again.gpu.isChecked()
+    again.site.setText("local")
+    assert not again.gpu.isChecked()
