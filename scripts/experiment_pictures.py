@@ -98,9 +98,15 @@ def watch(camera: Photographer, mouse: Mouse) -> None:
     live = window.run_panel.tab("live")
     assert isinstance(live, LiveTab)
     count = len(ALGORITHMS) * SEEDS
-    # On a quick machine the run may be over before its first frame.
-    camera.until(lambda: live.frames_shown > 20 or all_ended(camera, count), "frames", _LONG_S)
-    camera.shoot("experiment-watch")
+
+    def at_work() -> bool:
+        run = camera.services.current_run()
+        return live.frames_shown > 3 and run is not None and run.is_running
+
+    # On a quick machine the run may be over before its first frame. The picture is taken at once:
+    # half a second later the run may have ended.
+    camera.until(lambda: at_work() or all_ended(camera, count), "frames", _LONG_S)
+    camera.shoot("experiment-watch", wait_s=0.05)
     camera.until(lambda: all_ended(camera, count), "every run has ended", _LONG_S)
 
 

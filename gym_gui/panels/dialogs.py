@@ -70,7 +70,10 @@ class Dialogs:
             "Workers that support it save a checkpoint first, so that you can continue later."
         )
         stop = box.addButton("Stop", QMessageBox.ButtonRole.DestructiveRole)
-        box.addButton("Keep running", QMessageBox.ButtonRole.RejectRole)
+        keep = box.addButton("Keep running", QMessageBox.ButtonRole.RejectRole)
+        # Said, not left to the platform: a careless Return or Escape throws nothing away.
+        box.setDefaultButton(keep)
+        box.setEscapeButton(keep)
         box.buttonClicked.connect(lambda pressed: cancel(chosen) if pressed is stop else None)
         _open(box)
 
@@ -204,9 +207,13 @@ class Dialogs:
         host.setLayout(
             row(column(*columns[:half], 1), column(*columns[half:], 1), margin=16, spacing=28)
         )
-        dialog.setLayout(column(scrolled(host)))
+        sheet = scrolled(host)
+        # It has nothing to press; with the focus it scrolls by key, and Escape has somewhere to go.
+        sheet.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        dialog.setLayout(column(sheet))
         dialog.resize(760, 700)
         _open(dialog)
+        sheet.setFocus()
 
     def show_about(self) -> None:
         """The version, and where everything is."""

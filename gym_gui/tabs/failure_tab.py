@@ -13,7 +13,7 @@ from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.messages import Banner
 from gym_gui.widgets.qt_types import sure
 from mosaic.presenting import formatting
-from mosaic.presenting.run_status import one_line, status_of
+from mosaic.presenting.run_status import one_line, status_of, title_of
 from mosaic.records import RunRecord
 
 
@@ -101,10 +101,18 @@ class FailureTab(RunTab):
         self._hint.setVisible(bool(hint))
 
     def _last_good(self, failed: RunRecord) -> str:
-        """The id of the newest run of the same worker that completed; empty when none did."""
+        """The newest run that completed and did the same; empty when none did.
+
+        The same algorithm at least: compared with any other run, everything has changed.
+        """
         known = self.services.store.runs.values()
-        same = [run for run in known if run.completed and run.worker == failed.worker]
-        newest = max(same, key=lambda run: run.created_at, default=None)
+        kind = (failed.worker, failed.algo, failed.mode)
+        same = [run for run in known if run.completed and (run.worker, run.algo, run.mode) == kind]
+        newest = max(
+            same, key=lambda run: (run.env_id == failed.env_id, run.created_at), default=None
+        )
+        name = f" ({title_of(newest)})" if newest else ""
+        self._changes_title.setText(f"Changed since the last such run that worked{name}")
         return newest.run_id if newest else ""
 
     def _show(self, failure: Failure) -> None:

@@ -35,16 +35,22 @@ class Settings(BaseModel):
         bool, Field(title="Start when needed", description="`mosaic train` starts the daemon")
     ] = False
     cpu_slots: Annotated[
-        int | None, Field(ge=1, title="CPU slots", description="null: one per CPU")
+        int | None, Field(ge=1, title="CPU slots", description="none: one per CPU")
     ] = None
     grace_s: Annotated[
-        float, Field(gt=0, title="Grace period", description="from SIGTERM to SIGKILL")
+        float, Field(gt=0, title="Grace period", description="seconds from SIGTERM to SIGKILL")
     ] = 30.0
     # Twice what a worker waits for an absent daemon: one that is only slow is not given up.
-    handshake_timeout_s: Annotated[float, Field(gt=0, title="Handshake deadline")] = 60.0
+    handshake_timeout_s: Annotated[
+        float, Field(gt=0, title="Handshake deadline", description="seconds for a worker to report")
+    ] = 60.0
     check_timeout_s: Annotated[
         float,
-        Field(gt=0, title="Check deadline", description="for a worker to check a configuration"),
+        Field(
+            gt=0,
+            title="Check deadline",
+            description="seconds to check a configuration",
+        ),
     ] = 60.0
     # Nine heartbeats. A worker that is only slow has sent one by then.
     stall_after_s: Annotated[
@@ -78,14 +84,16 @@ class Settings(BaseModel):
     ] = False
     gpu_idle_memory_mb: Annotated[
         int | None,
-        Field(ge=0, title="GPU must be idle", description="start only below this memory use"),
+        Field(ge=0, title="GPU must be idle", description="at most this much memory in use, MB"),
     ] = None
     warm_start: Annotated[
         bool, Field(title="Warm start", description="fork runs from a process with torch loaded")
     ] = True
-    min_free_disk_mb: Annotated[int, Field(ge=0, title="Disk space to keep free")] = 200
+    min_free_disk_mb: Annotated[
+        int, Field(ge=0, title="Disk space to keep free", description="MB")
+    ] = 200
     trash_days: Annotated[float, Field(ge=0, title="Days in the trash")] = 7.0
-    log_cap_mb: Annotated[int, Field(ge=1, title="Largest log of a run")] = 5120
+    log_cap_mb: Annotated[int, Field(ge=1, title="Largest log of a run", description="MB")] = 5120
     worker_environment: Annotated[
         str,
         Field(

@@ -2,6 +2,7 @@
 
 import pytest
 from qtpy.QtWidgets import QDialog, QMessageBox
+from support.trainer import Trainer
 
 from gym_gui.forms.evaluate_form import EvaluateForm
 from gym_gui.forms.resume_form import ResumeForm
@@ -121,10 +122,14 @@ def test_runs_are_evaluated_continued_and_compared(
     assert window.compare.tabs.currentWidget() is window.compare.diff_page
     window.compare.tabs.setCurrentIndex(0)
     window.compare.grid.band.setCurrentIndex(0)
+    # The page that had the keys was not left by key.
+    window.runs_panel.table.setFocus()
     keys.command("Form: Train")
 
 
-def test_a_run_is_steered_to_its_end_and_back_from_the_trash(driver: Driver, keys: Keys) -> None:
+def test_a_run_is_steered_to_its_end_and_back_from_the_trash(
+    driver: Driver, keys: Keys, shared_trainer: Trainer
+) -> None:
     """Pause, resume, cancel with its question, clone, delete and undo."""
     run_id = driver.submit(config_of())
     driver.reaches(run_id, "EXEC")
@@ -146,6 +151,8 @@ def test_a_run_is_steered_to_its_end_and_back_from_the_trash(driver: Driver, key
     driver.until(lambda: driver.window.binder.actions["run.undo_delete"].isEnabled(), "undo")
     keys.press("Ctrl+Z")
     driver.until(lambda: run_id in driver.services.store.runs, "it is back")
+    # Other tests look for the example worker by name and must not find this run.
+    shared_trainer.client.delete(run_id)
 
 
 @pytest.mark.parametrize("key", ["Ctrl+Shift+K", "Ctrl+,", "?", "Ctrl+O", "Ctrl+Shift+O"])
@@ -184,7 +191,7 @@ def test_the_window_is_shaped(driver: Driver, keys: Keys) -> None:
 def test_another_actor_is_chosen_and_the_play_form_reached(driver: Driver, keys: Keys) -> None:
     """The finder knows actors; Ctrl+4 and F6 lead to the game's form."""
     window = driver.window
-    keys.find("Ctrl+P", "example")
+    keys.find("Ctrl+P", "example: estimate")
     driver.until(lambda: window.launch.current is not None
                  and window.launch.current.worker_type == "example", "the actor")  # fmt: skip
     keys.press("Ctrl+4", "F6")

@@ -1,5 +1,7 @@
 """Who may start, who waits, and what those who wait are told."""
 
+from dataclasses import replace
+
 from mosaic.config.settings import Settings
 from mosaic.trainer.core.events import Request
 from mosaic.trainer.core.scheduler import Claim, Machine, plan
@@ -20,6 +22,8 @@ def test_oldest_first() -> None:
     result = plan([claim("b"), claim("a"), claim("c")], machine)
     assert result.grants == {"a": ("cpu:1",)}
     assert result.waits["b"] == "waiting for 1 CPU slot; held by runner"
+    named = plan([claim("a"), claim("b")], replace(machine, names={"runner": "ppo, seed 3"}))
+    assert named.waits["b"] == "waiting for 1 CPU slot; held by ppo, seed 3"
     assert result.waits["c"].endswith("(1 ahead in the queue)")
 
 

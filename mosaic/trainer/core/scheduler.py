@@ -20,6 +20,7 @@ class Machine:
         gpus: GPU slot ids.
         memory_mb: Memory that may be reserved.
         held: Slot id to run id, for every slot in use.
+        names: The names of the runs that hold slots, by their ids, for those who wait.
         draining: Slots whose device still shows a process of an ended run.
         busy: GPU slots that another program uses, with a sentence saying so.
         memory_held_mb: Memory reserved by running runs.
@@ -32,6 +33,7 @@ class Machine:
     draining: frozenset[str] = frozenset()
     busy: Mapping[str, str] = field(default_factory=dict)
     memory_held_mb: int = 0
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def free(self, slots: Sequence[str]) -> list[str]:
         """Those of `slots` that are free."""
@@ -144,5 +146,6 @@ def _holders(machine: Machine, slots: Sequence[str]) -> str:
     runs = sorted({machine.held[slot] for slot in slots if slot in machine.held})
     if not runs:
         return ""
-    shown = ", ".join(runs[:2]) + (" and others" if len(runs) > 2 else "")
+    named = [machine.names.get(run_id) or run_id for run_id in runs[:2]]
+    shown = ", ".join(named) + (" and others" if len(runs) > 2 else "")
     return f"; held by {shown}"

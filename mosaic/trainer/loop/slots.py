@@ -23,8 +23,10 @@ class SlotTable:
         """The machine as the scheduler must see it now."""
         held: dict[str, str] = {}
         memory = 0
+        names: dict[str, str] = {}
         for run in runs:
             held.update(dict.fromkeys(run.slots, run.run_id))
+            names[run.run_id] = run.run_name
             memory += run.request.memory_mb if run.slots else 0
         # A machine that had no GPU at the start is not asked again.
         if self.gpus or self._draining:
@@ -37,6 +39,7 @@ class SlotTable:
             draining=self._still_draining(),
             busy=self._busy(held),
             memory_held_mb=memory,
+            names=names,
         )
 
     def drain(self, slots: Iterable[str], pids: Iterable[int]) -> None:
