@@ -122,12 +122,16 @@ def describe_machine(facts: "Mapping[str, JsonValue]") -> str:
     python = str(facts.get("python") or "").split(" ")[0]
     parts = (
         str(facts.get("processor") or ""),
-        f"{facts['cpu_count']} cores" if facts.get("cpu_count") else "",
-        f"{facts['threads']} threads" if facts.get("threads") else "",
+        _counted(facts["cpu_count"], "core") if facts.get("cpu_count") else "",
+        _counted(facts["threads"], "thread") if facts.get("threads") else "",
         f"Python {python}" if python else "",
         str(facts.get("platform") or ""),
     )
     return ", ".join(filter(None, parts)) or "not recorded"
+
+
+def _counted(number: "JsonValue", noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _said(change: Change) -> str:

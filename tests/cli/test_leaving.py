@@ -20,6 +20,13 @@ def _trained(warm_home: Trainer, algorithm: str, **settings: Any) -> RunRecord:
     return warm_home.client.wait(warm_home.client.train(algorithm, **settings).run_id)
 
 
+@pytest.fixture(scope="module")
+def record(warm_home: Trainer) -> RunRecord:
+    """A short run whose policy normalises what it sees."""
+    settings = {"env_id": "Pendulum-v1", "total_timesteps": 512, "num_steps": 256}
+    return _trained(warm_home, "ppo_continuous_action", **settings)
+
+
 def _same_actions(record: RunRecord, model: Path, atol: float) -> None:
     """Beyond the exporter's own check: other observations, and several at once."""
     policy = open_policy(Path(record.run_dir))
@@ -36,12 +43,9 @@ def _same_actions(record: RunRecord, model: Path, atol: float) -> None:
 
 
 def test_a_policy_is_exported_with_its_normalisation_and_a_card(
-    warm_home: Trainer, typed: Command, tmp_path: Path
+    record: RunRecord, typed: Command, tmp_path: Path
 ) -> None:
     """The graph takes raw observations and gives the policy's actions; the card says of what."""
-    record = _trained(
-        warm_home, "ppo_continuous_action", env_id="Pendulum-v1", total_timesteps=512, num_steps=256
-    )
     out = tmp_path / "model"
     done = typed.json("export", record.run_id, "--onnx", "-o", str(out))
     assert done["checked_observations"] == 1000
@@ -100,9 +104,10 @@ def test_grids_can_be_exported_and_memories_are_refused(
         assert not (tmp_path / "no").exists()
 
 
-def test_a_notebook_is_written_once(warm_home: Trainer, typed: Command, tmp_path: Path) -> None:
+def test_a_notebook_is_written_once(
+    warm_home: Trainer, record: RunRecord, typed: Command, tmp_path: Path
+) -> None:
     """It names the run and its home, and does not overwrite what someone worked on."""
-    record = _trained(warm_home, "ppo", total_timesteps=512)
     path = tmp_path / "run.ipynb"
     assert "jupyter lab" in typed("notebook", record.run_id, "-o", str(path))
     document = json.loads(path.read_text())

@@ -14,6 +14,7 @@ from cli.conftest import Command
 from mosaic.client.verifying import pieces, read_certificate, verify
 from mosaic.errors import InvalidArgumentError
 from mosaic.records import RunRecord
+from mosaic.runs import certificate
 from mosaic.runs.certificate import Certificate
 
 
@@ -76,29 +77,38 @@ def test_a_run_that_was_changed_is_not_certified(warm_home: Trainer, trained: Ru
     assert found["verdict"] == "differs"
     assert "checkpoints/step-256.state has changed since it was written" in found["findings"][0]
 
-    config = folder / "config.json"
-    with _put_back(config):
+    config, provenance = folder / "config.json", folder / "provenance.json"
+    with _put_back(config), _put_back(provenance):
         document = json.loads(config.read_text())
         worker = document["metadata"]["worker"]["config"]
         worker["extras"]["algo_params"]["learning_rate"] = 0.01
         config.write_text(json.dumps(document))
-        found = _certified(warm_home, trained)
-    assert found["verdict"] == "differs"
-    assert found["findings"][0] == "the setting learning_rate has changed: 0.00025 then, 0.01 now"
-    assert "the first value that differs is policy.agent." in found["findings"][1]
-    assert "numbers differ, by up to" in found["findings"][1]
-
-    provenance = folder / "provenance.json"
-    with _put_back(provenance):
         document = json.loads(provenance.read_text())
         now = document["packages"]["numpy"]
-        document["packages"].update({"numpy": "1.0", "click": "1.0"})
+        document["packages"].update({"numpy": "1.0", "optuna": "1.0"})
         provenance.write_text(json.dumps(document))
-        found = _certified(warm_home, trained, 1)
-    assert found["verdict"] == "changed"
-    assert f"the package numpy has changed: 1.0 then, {now} now" in found["findings"]
-    assert found["state"] is not None
-    assert found["state"]["different"] == []
+        found = _certified(warm_home, trained)
+    assert found["verdict"] == "differs"
+    setting, package, value = found["findings"]
+    assert setting == "the setting learning_rate has changed: 0.00025 then, 0.01 now"
+    assert package == f"the package numpy has changed: 1.0 then, {now} now"
+    assert [item["name"] for item in found["other_packages"]] == ["optuna"]
+    assert "the first value that differs is policy.agent." in value
+    assert "numbers differ, by up to" in value
+
+
+def test_the_same_bits_with_another_package_are_not_called_verified() -> None:
+    """A certificate that says so would promise more than was shown."""
+    digest = "0" * 64
+    state = certificate.StateCheck(
+        values=3, recorded_digest=digest, trained_digest=digest, different=[], first_difference=""
+    )
+    assert certificate.verdict([], state) == "verified"
+    changed = [certificate.Change(name="torch", then="2.12.0", now="2.13.0")]
+    found = certificate.findings([], [], changed, state, "")
+    assert found == ["the package torch has changed: 2.12.0 then, 2.13.0 now"]
+    assert certificate.verdict(found, state) == "changed"
+    assert certificate.verdict([], None) == "differs"
 
 
 def test_one_checkpoint_is_too_few(warm_home: Trainer) -> None:

@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from cleanrl_worker.kit.device import limit_threads
 from cleanrl_worker.kit.envs import make_env
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.evaluation import open_policy
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.types import Space
 from mosaic.config.json_types import JsonValue
@@ -55,6 +53,10 @@ def write_played(
     Raises:
         UsageError: The name is no Minari id, is taken, or the policy cannot play.
     """
+    # Here: a game that was recorded needs no torch.
+    from cleanrl_worker.kit.device import limit_threads
+    from cleanrl_worker.kit.evaluation import open_policy
+
     limit_threads(1)
     trained = open_policy(policy)
     envs = trained.make_envs(1)
