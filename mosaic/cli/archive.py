@@ -21,6 +21,7 @@ from mosaic.records import ExportedRun, ImportedRun
 @click.option("--checkpoints/--no-checkpoints", default=True, help="Include checkpoints.")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @click.option("--onnx", is_flag=True, help="Export the newest policy as an ONNX graph instead.")
+@click.option("--html", is_flag=True, help="Export it as a page that plays it in a browser.")
 @click.option(
     "--minari", metavar="ID", help="Export episodes as a Minari data set instead: cartpole/me-v0."
 )
@@ -45,6 +46,7 @@ def export(
     checkpoints: bool,
     force: bool,
     onnx: bool,
+    html: bool,
     minari: str | None,
     episodes: int,
     seed: int,
@@ -54,9 +56,11 @@ def export(
 
     The archive has a checksum for every file. Secrets are removed.
     """
-    if onnx or minari:
-        if (onnx and minari) or len(runs) > 1:
-            raise click.UsageError("--onnx and --minari export one run, and one of the two")
+    if asked := onnx + html + bool(minari):
+        if asked > 1 or len(runs) > 1:
+            raise click.UsageError("--onnx, --html and --minari export one run, each by itself")
+        if html:
+            return _export_page(runs[0], target, force, as_json)
         return _export_one(runs[0], target, minari, episodes, seed, as_json)
     with TrainerClient.connect() as trainer:
         ids = [record.run_id for record in unique_runs(trainer, runs)]
@@ -68,6 +72,19 @@ def export(
     for run in done.runs:
         _describe(run)
     output.say(f"{path} ({_size(done.size)}); import it in another home: mosaic import {path}")
+    return 0
+
+
+def _export_page(run: str, target: Path | None, force: bool, as_json: bool) -> int:
+    from mosaic.client.leaving import export_page
+
+    with TrainerClient.connect() as trainer:
+        record = trainer.get(run)
+        done = export_page(trainer, record, target or Path(f"{record.run_id}.html"), force)
+    if as_json:
+        output.print_json(done)
+    else:
+        output.say(f"{done['path']}: open it in a browser; it plays {done['env_id']}")
     return 0
 
 

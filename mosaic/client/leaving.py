@@ -1,4 +1,4 @@
-"""What leaves the house: a policy as an ONNX graph, episodes as a Minari data set.
+"""What leaves the house: a policy as an ONNX graph or a page, episodes as a Minari data set.
 
 The worker has torch and the environments, so its exporter does the work, here and not at the
 daemon: the result is wanted where the command is typed. What it needs is fetched first.
@@ -36,11 +36,30 @@ def export_onnx(trainer: TrainerClient, record: RunRecord, out: Path) -> dict[st
     """
     if (out / "model.onnx").exists():
         raise InvalidArgumentError(f"{out} has a model already; choose another folder with -o")
+    return _export_policy(trainer, record, "onnx", out)
+
+
+def export_page(
+    trainer: TrainerClient, record: RunRecord, out: Path, overwrite: bool = False
+) -> dict[str, JsonValue]:
+    """Write one HTML page that plays the newest policy of a run in a browser.
+
+    Raises:
+        InvalidArgumentError: The file exists, or the environment cannot be played in a browser.
+    """
+    if out.exists() and not overwrite:
+        raise InvalidArgumentError(f"{out} exists; use --force, or -o for another name")
+    return _export_policy(trainer, record, "html", out)
+
+
+def _export_policy(
+    trainer: TrainerClient, record: RunRecord, form: str, out: Path
+) -> dict[str, JsonValue]:
     with tempfile.TemporaryDirectory(prefix="mosaic-export-") as folder:
         policy = _fetch_policy(trainer, record, Path(folder))
         about = json.dumps(_about(trainer, record))
         words = ["--policy", str(policy), "--out", str(out.absolute()), "--about", about]
-        return _started(_exporter(record.worker), "onnx", *words)
+        return _started(_exporter(record.worker), form, *words)
 
 
 def export_minari(

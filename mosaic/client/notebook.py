@@ -61,6 +61,7 @@ def _content(record: RunRecord, home: str) -> Sequence[tuple[str, str]]:
         ),
         (
             "",
+            "%matplotlib inline\n"
             "import matplotlib.pyplot as plt\n\n"
             f'for tag in [name for name in ({RETURN!r}, "losses/value_loss") if name in curves]:\n'
             "    plt.figure(figsize=(8, 3))\n"

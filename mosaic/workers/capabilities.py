@@ -49,8 +49,8 @@ class WorkerCapabilities:
             `long` lasts until it is stopped, `short` ends on its own in seconds.
         extras: `package.module` that `mosaic extras` starts to list (`--list`), check (`--check`)
             and install (`--set A,B`, `--rebuild`) its optional packages.
-        exporter: `package.module` that `mosaic export --onnx` and `--minari` start: the first word
-            is the form, the last line that it prints is JSON.
+        exporter: `package.module` that `mosaic export --onnx`, `--html` and `--minari` start: the
+            first word is the form, the last line that it prints is JSON.
         install_hint: The command that installs it or what it lacks.
     """
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.browser import browsing
 from support.trainer import Trainer
 
 from cleanrl_worker.kit.evaluation import open_policy
@@ -102,6 +103,34 @@ def test_grids_can_be_exported_and_memories_are_refused(
         said = typed("export", record.run_id, "--onnx", "-o", str(tmp_path / "no"), code=2)
         assert f"A policy of {algorithm} cannot be written as ONNX" in said
         assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize(
+    ("algorithm", "env_id"),
+    [
+        ("ppo", "CartPole-v1"),
+        ("ppo_continuous_action", "Pendulum-v1"),
+        ("sac_continuous_action", "Pendulum-v1"),
+        ("dqn", "MountainCar-v0"),
+    ],
+)
+def test_a_page_plays_the_policy_in_a_browser(
+    warm_home: Trainer, typed: Command, tmp_path: Path, algorithm: str, env_id: str
+) -> None:
+    """Network and physics in the browser are those of the run, by the page's own check."""
+    run = _trained(warm_home, algorithm, env_id=env_id, smoke=True)
+    path = tmp_path / "policy.html"
+    typed("export", run.run_id, "--html", "-o", str(path))
+    with browsing() as browser:
+        page = browser.new_page()
+        wrong: list[str] = []
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.goto(path.as_uri())
+        said = page.locator("#check").inner_text()
+        page.wait_for_function("document.getElementById('score').textContent.includes('step 1')")
+    assert "200 of 200 recorded actions and 200 of 200 recorded steps" in said
+    assert wrong == []
 
 
 def test_a_notebook_is_written_once(

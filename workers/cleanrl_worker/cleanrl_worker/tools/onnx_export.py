@@ -8,6 +8,7 @@ observations of played episodes.
 
 from __future__ import annotations
 
+import inspect
 import json
 import warnings
 from collections.abc import Mapping
@@ -61,7 +62,7 @@ class _Expected(nn.Module):
         return (logits.softmax(-1) * self.atoms).sum(-1)
 
 
-class _Normalized(nn.Module):
+class Normalized(nn.Module):
     """The observations' statistics of training, frozen, in front of a network."""
 
     mean: Tensor
@@ -74,15 +75,15 @@ class _Normalized(nn.Module):
         self.register_buffer("mean", torch.from_numpy(np.asarray(statistics.rms.mean)))
         spread = np.sqrt(np.asarray(statistics.rms.var) + statistics.epsilon)
         self.register_buffer("spread", torch.from_numpy(spread))
-        self._clip = statistics.clip
+        self.clip = statistics.clip
 
     def forward(self, obs: Tensor) -> Tensor:
         scaled = (obs.double() - self.mean) / self.spread
-        answer: Tensor = self.network(scaled.clamp(-self._clip, self._clip).float())
+        answer: Tensor = self.network(scaled.clamp(-self.clip, self.clip).float())
         return answer
 
 
-class _Squashed(nn.Module):
+class Squashed(nn.Module):
     """The mean action of a Gaussian that tanh squashes into the action range."""
 
     scale: Tensor
@@ -133,7 +134,7 @@ def export(policy: Path, out: Path, about: Mapping[str, JsonValue]) -> dict[str,
     trained = open_policy(policy)
     envs = trained.make_envs(1)
     try:
-        graph, discrete = _graph(trained, envs)
+        graph, discrete = policy_graph(trained, envs)
         acts = trained.rebuild(envs)
         observations = _observe(envs, acts)
         names = ["action", "scores"] if discrete else ["action"]
@@ -173,14 +174,17 @@ def _plain(network: nn.Module) -> nn.Module:
     return nn.Sequential(*network) if isinstance(network, nn.Sequential) else network
 
 
-def _graph(trained: TrainedPolicy, envs: Any) -> tuple[nn.Module, bool]:
+def policy_graph(trained: TrainedPolicy, envs: Any) -> tuple[nn.Module, bool]:
     """The policy as one module from observations to actions, and whether those are discrete."""
     module, model = trained.module, trained.model
     network: nn.Module | None = None
     if "agent" in model and hasattr(module, "torch"):
         make = getattr(module, "make_agent", None) or getattr(module, "Agent", None)
-        agent = make(envs) if make is not None else None
-        if agent is not None and not hasattr(agent, "lstm") and "transformer" not in model:
+        # One that needs more than its environments has a memory, whose length is an argument.
+        agent = None
+        if make is not None and len(inspect.signature(make).parameters) == 1:
+            agent = make(envs)
+        if agent is not None and not hasattr(agent, "lstm"):
             agent.load_state_dict(model["agent"])
             network = _of_agent(agent)
             if network is not None and hasattr(agent, "actor_mean"):
@@ -191,7 +195,7 @@ def _graph(trained: TrainedPolicy, envs: Any) -> tuple[nn.Module, bool]:
         actor = module.Actor(envs)
         load_weights(actor, model["actor"])
         wide = actor.network(torch.zeros(1, *envs.single_observation_space.shape)).shape[1]
-        return (_Squashed(actor) if wide == 2 * len(actor.scale) else _Scaled(actor)).eval(), False
+        return (Squashed(actor) if wide == 2 * len(actor.scale) else _Scaled(actor)).eval(), False
     if network is None:
         raise UsageError(
             f"A policy of {module.__name__.rpartition('.')[2]} cannot be written as ONNX: only "
@@ -225,7 +229,7 @@ def _with_statistics(network: nn.Module, envs: Any, model: Mapping[str, Any]) ->
         return network
     statistics = NormalizeObservation(envs)
     statistics.rms.load_state_dict(model["obs_rms"])
-    return _Normalized(network, statistics)
+    return Normalized(network, statistics)
 
 
 def _observe(envs: Any, acts: Any) -> Array:
