@@ -116,3 +116,27 @@ def test_counting() -> None:
     """Waiting runs and those at work are counted apart."""
     runs = [Run("a"), Run("b", slots=("cpu:0",)), Run("c", state=State.EXEC, slots=("cpu:1",))]
     assert count(runs) == (1, 2)
+
+
+class _Counted(dict[str, str]):
+    """Who holds which slot; counts how often that is asked."""
+
+    asked = 0
+
+    def __contains__(self, key: object) -> bool:
+        self.asked += 1
+        return super().__contains__(key)
+
+
+def test_a_long_queue_asks_once_who_holds_the_slots() -> None:
+    """2,000 runs that wait for 1,000 nodes cost a plan hardly more than two of them do."""
+    slots = tuple(f"cpu:{number}" for number in range(200))
+    claims = [Claim(f"w{number:04}", Request(), order=f"w{number:04}") for number in range(400)]
+
+    def asked(count: int) -> int:
+        held = _Counted({slot: f"r{slot}" for slot in slots})
+        found = plan(claims[:count], Machine(slots, held=held))
+        assert len(found.waits) == count
+        return held.asked
+
+    assert asked(400) == asked(2)

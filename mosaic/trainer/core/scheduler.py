@@ -6,6 +6,7 @@ resources it needs, so that later ones cannot overtake it on these, only beside 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from functools import cached_property
 
 from mosaic.trainer.core.events import Request
 from mosaic.trainer.core.value import value
@@ -72,6 +73,7 @@ def plan(claims: Sequence[Claim], machine: Machine, hold: str = "") -> Plan:
     """
     cpus, gpus = machine.free(machine.cpus), machine.free(machine.gpus)
     memory = machine.memory_mb - machine.memory_held_mb
+    holders = _Holders(machine)
     grants: dict[str, tuple[str, ...]] = {}
     waits: dict[str, str] = {}
     ahead = 0
@@ -84,7 +86,7 @@ def plan(claims: Sequence[Claim], machine: Machine, hold: str = "") -> Plan:
             continue
         # `gpus` is a wish that the machine may be too small for, `gpus_mandatory` is not.
         gpus_wanted = max(need.gpus_mandatory, min(need.gpus, len(machine.gpus)))
-        lacking = _lacking(need, gpus_wanted, cpus, gpus, memory, machine)
+        lacking = _lacking(need, gpus_wanted, cpus, gpus, memory, holders)
         # Set aside even if the run has to wait: otherwise a stream of small runs behind it would
         # take every slot that becomes free, and a large run would never start.
         cpu_share, cpus = cpus[: need.cpus], cpus[need.cpus :]
@@ -116,16 +118,34 @@ def _lacking(
     cpus: Sequence[str],
     gpus: Sequence[str],
     memory: int,
-    machine: Machine,
+    holders: "_Holders",
 ) -> str:
     """Why a run cannot start now, or nothing."""
     if gpus_wanted > len(gpus):
-        return f"waiting for {_count(gpus_wanted, 'GPU')}{_gpu_holders(machine)}"
+        return f"waiting for {_count(gpus_wanted, 'GPU')}{holders.gpus}"
     if need.cpus > len(cpus):
-        return f"waiting for {_count(need.cpus, 'CPU slot')}{_holders(machine, machine.cpus)}"
+        return f"waiting for {_count(need.cpus, 'CPU slot')}{holders.cpus}"
     if need.memory_mb > memory:
         return f"waiting for {need.memory_mb:,} MB of memory, {max(0, memory):,} MB are free"
     return ""
+
+
+class _Holders:
+    """Who holds the slots, in words, found once for the whole queue.
+
+    Thousands wait for the same slots: found for each of them, it cost as many times as much.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    @cached_property
+    def cpus(self) -> str:
+        return _holders(self._machine, self._machine.cpus)
+
+    @cached_property
+    def gpus(self) -> str:
+        return _gpu_holders(self._machine)
 
 
 def _count(number: int, noun: str) -> str:
