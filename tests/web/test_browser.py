@@ -1,15 +1,17 @@
 """The pages in a real browser: what a person sees, and what closing the tab stops."""
 
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from support.trainer import until
+from support.trainer import Trainer, until
 
 from mosaic.client.comparing import compare_runs
 from mosaic.presenting import formatting
 
-from .conftest import Served
+from .conftest import Served, serving
 
 CARTPOLE = {
     "artifacts": {},
@@ -146,3 +148,44 @@ def test_pages_fit_a_phone(chromium: Any, web: Served) -> None:
         page.wait_for_selector("main")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
     page.close()
+
+
+class _Notebook(BaseHTTPRequestHandler):
+    """A server on another port whose page holds ours in a frame, as a notebook's output does."""
+
+    shown = ""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/html")
+        self.end_headers()
+        self.wfile.write(f'<iframe src="{self.shown}" width=900 height=600></iframe>'.encode())
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def test_a_notebook_shows_the_runs_in_a_frame(
+    trainer: Trainer, chromium: Any, tmp_path: Path
+) -> None:
+    """Let in once, a browser shows our pages inside the origin that --embed names, in no other."""
+    notebook = ThreadingHTTPServer(("127.0.0.1", 0), _Notebook)
+    thread = threading.Thread(target=notebook.serve_forever, name="notebook", daemon=True)
+    thread.start()
+    port = notebook.server_address[1]
+    try:
+        with serving(trainer, tmp_path, "--embed", f"http://localhost:{port}") as served:
+            page = chromium.new_page()
+            page.goto(served.entrance.replace("127.0.0.1", "localhost"))
+            page.wait_for_selector("#runs", state="attached")
+            _Notebook.shown = served.origin.replace("127.0.0.1", "localhost") + "/"
+            page.goto(f"http://localhost:{port}/")
+            page.frame_locator("iframe").locator("#runs").wait_for(state="attached")
+            page.goto(f"http://127.0.0.1:{port}/")
+            page.wait_for_load_state("networkidle")
+            assert page.frame_locator("iframe").locator("#runs").count() == 0
+            page.close()
+    finally:
+        notebook.shutdown()
+        notebook.server_close()
+        thread.join(5)
