@@ -25,12 +25,13 @@ def _workers(run_id: str) -> list[int]:
     return marked_processes(run_id)
 
 
-def test_c1_the_controller_dies_and_the_run_does_not_care(
-    slurm: SlurmCluster, lab: Trainer
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_c1_the_controller_is_gone_and_the_run_does_not_care(
+    slurm: SlurmCluster, lab: Trainer, how: signal.Signals
 ) -> None:
     """Without a controller a run trains on, can be paused and cancelled, and ends as cancelled."""
     record = lab.stepping()
-    slurm.kill("slurmctld")
+    slurm.signal("slurmctld", how)
     lab.client.pause(record.run_id)
     lab.wait_for(record.run_id, "PAUSE")
     lab.client.resume(record.run_id)
@@ -38,7 +39,11 @@ def test_c1_the_controller_dies_and_the_run_does_not_care(
     lab.client.cancel(record.run_id)
     assert lab.ended(record.run_id).outcome is Outcome.CANCELLED
     assert not _workers(record.run_id)
-    slurm.start_controller()
+    if how == signal.SIGSTOP:
+        # The daemon leaves in order, whatever hangs in SLURM.
+        os.kill(lab.pid, signal.SIGTERM)
+        assert lab.wait_for_death() == 0
+    slurm.revive_controller()
     until(lambda: not slurm.command("squeue", "-h"), "its job is gone")
 
 

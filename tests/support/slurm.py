@@ -113,6 +113,20 @@ class SlurmCluster:
         process.kill()
         process.wait()
 
+    def signal(self, name: str, number: signal.Signals) -> None:
+        """Kill or freeze the controller (`slurmctld`) or a node's daemon."""
+        if number == signal.SIGKILL:
+            self.kill(name)
+        else:
+            self._processes[name].send_signal(number)
+
+    def revive_controller(self) -> None:
+        """Let a frozen controller continue, or start one in place of a killed one."""
+        if "slurmctld" in self._processes:
+            self._processes["slurmctld"].send_signal(signal.SIGCONT)
+        else:
+            self.start_controller()
+
     def forget(self) -> None:
         """Lose what a stopped controller has saved, as one that is killed before it saves does."""
         shutil.rmtree(self.root / "state")
@@ -131,6 +145,8 @@ class SlurmCluster:
 
     def close(self) -> None:
         """End everything, jobs included."""
+        for process in self._processes.values():
+            process.send_signal(signal.SIGCONT)
         if "slurmctld" in self._processes:
             self.command("scancel", "--state=PENDING", "--user=" + _me())
             self.command("scancel", "--user=" + _me())

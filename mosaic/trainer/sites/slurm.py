@@ -244,6 +244,7 @@ class SlurmSite:
 
     async def close(self) -> None:
         await self._queue.close()
+        slurm_commands.give_up()
 
 
 def job_name(run: Run) -> str:

@@ -26,6 +26,10 @@ _AWAY = (
 _NEEDED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "SLURM_CONF", "LD_LIBRARY_PATH", "TZ")
 
 
+# Those under way, so that a daemon that leaves does not wait for a controller that hangs.
+_under_way: "set[subprocess.Popen[str]]" = set()
+
+
 class SlurmRefusedError(MosaicError):
     """SLURM answered, and said no."""
 
@@ -69,30 +73,43 @@ def cancel(number: str, name: str) -> None:
     _run(["scancel", "--quiet", f"--name={name}", number])
 
 
+def give_up() -> None:
+    """End every command that is under way; its caller hears that SLURM does not answer."""
+    for process in tuple(_under_way):
+        process.kill()
+
+
 def _run(command: Sequence[str], text: str = "") -> str:
     environment = {name: os.environ[name] for name in _NEEDED if name in os.environ}
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             command,
-            input=text,
-            capture_output=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            timeout=_LIMIT_S,
             env=environment,
-            check=False,
         )
     except FileNotFoundError:
         raise SlurmRefusedError(
             f"there is no `{command[0]}` on this machine: install SLURM's client "
             "(Debian: apt-get install slurm-client), or choose --site local"
         ) from None
+    _under_way.add(process)
+    try:
+        answer, complaint = process.communicate(text, timeout=_LIMIT_S)
     except subprocess.TimeoutExpired:
-        raise EngineSilentError(f"SLURM does not answer: {command[0]} took too long") from None
-    if done.returncode == 0:
-        return done.stdout
-    said = done.stderr.strip().splitlines()
+        process.kill()
+        process.communicate()
+    finally:
+        _under_way.discard(process)
+    if process.returncode == 0:
+        return answer
+    if process.returncode < 0:
+        raise EngineSilentError(f"SLURM does not answer: {command[0]} took too long")
+    said = complaint.strip().splitlines()
     last = said[-1].removeprefix(f"{command[0]}: ").removeprefix("error: ") if said else "no reason"
-    if any(mark in done.stderr for mark in _AWAY):
+    if any(mark in complaint for mark in _AWAY):
         raise EngineSilentError(f"SLURM does not answer: {last}")
     raise SlurmRefusedError(f"SLURM refuses: {last} ({shlex.join(command[:1])})")
