@@ -162,9 +162,11 @@ def test_f13_a_slice_ends_between_two_lines(tmp_path: Path) -> None:
 OPENERS = {
     "runs/opening.py": "it is the one way",
     "runs/files.py": "folders, one descriptor after the other",
+    "runs/provenance.py": "the name of the processor, in /proc",
     "runs/directory.py": "the user's own documents; removal that follows no link",
     "trainer/daemon.py": "the lock of the home",
     "trainer/launch/supervisor.py": "a process of its own, which makes the files",
+    "trainer/launch/remote.py": "the same process, on the node of a cluster",
     "trainer/launch/executor.py": "starts processes",
     "trainer/loop/housekeeping.py": "makes a new file in the archive of logs",
 }

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from mosaic.config.paths import Home
 from mosaic.runs.curve_cutting import cut_after
-from mosaic.runs.directory import RunDirectory, read_json
+from mosaic.runs.directory import RunDirectory
+from mosaic.runs.opening import read_document
 from mosaic.system import atomic
 from mosaic.trainer.core.states import Checkpoint, Run
 from mosaic.workers.capabilities import WorkerCapabilities
@@ -45,7 +46,7 @@ def newest_full(run: Run) -> Checkpoint | None:
 
 def _resume_from(home: Home, run: Run, saved: Checkpoint) -> None:
     path = home.configs / f"worker-{run.run_id}.json"
-    document = read_json(path)
+    document = read_document(path)
     if document is None:
         return  # the worker says so itself, with the file's name
     extras = document.get("extras")
