@@ -5,6 +5,7 @@ Nothing of the user's own ssh configuration is read or changed.
 
 import getpass
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -38,9 +39,7 @@ class Sshd:
             )
         shutil.copy(folder / "key.pub", folder / "authorized")
         (folder / "authorized").chmod(0o600)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = int(free.getsockname()[1])
+        self.port = _free_port()
         host_key = (folder / "host.pub").read_text()
         (folder / "known").write_text(f"[127.0.0.1]:{self.port} {host_key}")
         (folder / "nobody").touch()
@@ -90,6 +89,15 @@ GlobalKnownHostsFile none
         until(self._listens, "sshd listens")
         return self
 
+    def refusal(self) -> str:
+        """Why this account cannot log in here at all, such as a locked one; empty if it can."""
+        done = subprocess.run(
+            [*self.command().split(), "-o", "BatchMode=yes", "-p", str(self.port),
+             f"{getpass.getuser()}@127.0.0.1", "true"],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        return done.stderr.strip() if done.returncode else ""
+
     def stop(self) -> None:
         """Stop listening; connections that are open stay open, as with any sshd."""
         if self._process is not None:
@@ -111,6 +119,15 @@ GlobalKnownHostsFile none
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
 
+def _free_port() -> int:
+    """A port below those that the system hands out, so that no other test gets it meanwhile."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+
+
 def command_of(pid: int) -> list[str]:
     """The words of a process's command; none when it is gone."""
     try:
@@ -127,12 +144,15 @@ def sshd_at(folder: Path, variables: Mapping[str, str]) -> Iterator[Sshd]:
         folder: Where its keys and settings are.
         variables: The environment of the sessions, as an account's own start files would set it.
     """
-    if shutil.which("sshd", path=_PATH) is None:
-        pytest.skip("needs OpenSSH's server: apt-get install openssh-server")
+    for program in ("sshd", "ssh", "ssh-keygen"):
+        if shutil.which(program, path=_PATH) is None:
+            pytest.skip(f"needs {program}: apt-get install openssh-server openssh-client")
     if os.geteuid() == 0:
         _PRIVATE_FOLDER.mkdir(mode=0o755, exist_ok=True)
     server = Sshd(folder, variables).start()
     try:
+        if problem := server.refusal():
+            pytest.skip(f"this account cannot log in by ssh: {problem}")
         yield server
     finally:
         server.stop()
