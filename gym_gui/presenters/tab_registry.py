@@ -9,6 +9,7 @@ from gym_gui.tabs.charts_tab import ChartsTab
 from gym_gui.tabs.details_tab import DetailsTab
 from gym_gui.tabs.evaluation_tab import EvaluationTab
 from gym_gui.tabs.failure_tab import FailureTab
+from gym_gui.tabs.lineage_tab import LineageTab
 from gym_gui.tabs.live_tab import LiveTab
 from gym_gui.tabs.logs_tab import LogsTab
 from gym_gui.tabs.optuna_tab import OptunaTab
@@ -23,6 +24,7 @@ from mosaic.records import RunRecord
 
 OVERVIEW, LIVE, TELEMETRY, CHARTS, LOGS = "overview", "live", "telemetry", "charts", "logs"
 TENSORBOARD, WANDB, OPTUNA = "tensorboard", "wandb", "optuna"
+LINEAGE = "lineage"
 REPLAY, DETAILS, FAILURE, EVALUATION = "replay", "details", "failure", "evaluation"
 
 
@@ -53,6 +55,10 @@ def _needs_explaining(run: RunRecord, files: Collection[str]) -> bool:
     return has_failed(run)
 
 
+def _can_branch(run: RunRecord, files: Collection[str]) -> bool:
+    return run.newest_checkpoint("full") is not None or bool(run.parent_run_id)
+
+
 TABS: dict[str, TabKind] = {
     OVERVIEW: TabKind(OverviewTab),
     LIVE: TabKind(LiveTab),
@@ -63,6 +69,7 @@ TABS: dict[str, TabKind] = {
     TENSORBOARD: TabKind(TensorBoardTab),
     WANDB: TabKind(WandbTab, _has_wandb),
     OPTUNA: TabKind(OptunaTab, _has_study),
+    LINEAGE: TabKind(LineageTab, _can_branch),
     REPLAY: TabKind(ReplayTab),
     DETAILS: TabKind(DetailsTab),
     FAILURE: TabKind(FailureTab, _needs_explaining),
@@ -81,7 +88,7 @@ class WorkerPresenter:
 
     def bootstrap_analytics_tabs(self) -> list[str]:
         """The tabs of the analytics lane: curves, TensorBoard and its kind."""
-        return [LIVE, CHARTS, EVALUATION, TENSORBOARD, WANDB, OPTUNA, REPLAY]
+        return [LIVE, CHARTS, LINEAGE, EVALUATION, TENSORBOARD, WANDB, OPTUNA, REPLAY]
 
     @property
     def analytics(self) -> bool:

@@ -12,9 +12,12 @@ from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
 from gym_gui.widgets.chart import Chart
 from gym_gui.widgets.chart_lines import Line, Look
+from gym_gui.widgets.controls import button
 from gym_gui.widgets.labels import ElidedLabel, NumberTile, label, selectable
 from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.messages import Banner, EmptyState
+from mosaic.client import TrainerClient
+from mosaic.config import build
 from mosaic.curves.names import (
     EPISODES,
     EVALUATION_TAGS,
@@ -24,7 +27,7 @@ from mosaic.curves.names import (
     tag_order,
 )
 from mosaic.presenting import formatting
-from mosaic.presenting.alarms import alarm_text, way_back
+from mosaic.presenting.alarms import Change, alarm_text, proposed_change, way_back
 from mosaic.presenting.run_status import one_line, status_of, title_of
 from mosaic.records import Outcome, RunRecord
 
@@ -47,6 +50,9 @@ class OverviewTab(RunTab):
         self._reason = Banner()
         self.health = Banner()
         self.health.setAccessibleName("Health")
+        self.apply = button("", self._apply)
+        self.apply.setToolTip("Train from the beginning with this one setting changed")
+        self.apply.hide()
         self.tiles = {name: NumberTile(name) for name in _TILES}
         self.tiles["Return"].setToolTip(f"Mean over the last {LAST_EPISODES} finished episodes.")
         grid = QGridLayout()
@@ -68,16 +74,18 @@ class OverviewTab(RunTab):
                 head,
                 self._reason,
                 self.health,
+                row(self.apply, 1),
                 grid,
                 self._chart_title,
                 self.chart,
                 self._no_curve,
                 self._facts,
                 margin=10,
-                stretch={5: 1, 6: 1},
+                stretch={6: 1, 7: 1},
             )
         )
         services.feeds.grown.connect(self._on_grown)
+        services.run_settings.arrived.connect(self._show_advice)
 
     def on_open(self) -> None:
         self.services.feeds.take(self.run_id)
@@ -110,19 +118,49 @@ class OverviewTab(RunTab):
         step = way_back(run)
         offer = "" if step is None else f"Fork from step {step:,}"
         self.health.say("warning", alarm_text(run), offer, lambda: self._fork(run.run_id, step))
+        if run.alarms:
+            self.services.run_settings.want([run])
+        self._show_advice()
+
+    def _show_advice(self) -> None:
+        """Offer the change that the alarm advises, once the run's settings are known."""
+        change = self._change()
+        self.apply.setVisible(change is not None)
+        self.apply.setText(f"Apply and run again: {change}")
+
+    def _change(self) -> Change | None:
+        run, settings = self.run, self.services.run_settings
+        if run is None or not run.alarms or settings.given(run) is None:
+            return None
+        return proposed_change(run, lambda name: settings.value(run, name))
+
+    def _apply(self) -> None:
+        run_id, change = self.run_id, self._change()
+        if change is None:
+            return
+
+        def again(client: TrainerClient) -> RunRecord:
+            before = build.read_config(client.config(run_id))
+            config = build.with_parameters(before, {change.name: change.after})
+            return client.submit(config, parent_run_id=run_id)
+
+        self.services.link.ask(
+            again,
+            self._started,
+            lambda error: self.services.notices.error("The run was not started", error),
+        )
+
+    def _started(self, run: RunRecord) -> None:
+        self.services.store.put(run)
+        self.services.selection.select((run.run_id,))
 
     def _fork(self, run_id: str, step: int | None) -> None:
         """Continue from before the alarm, as a run of its own."""
         if step is None:
             return
-
-        def forked(run: RunRecord) -> None:
-            self.services.store.put(run)
-            self.services.selection.select((run.run_id,))
-
         self.services.link.ask(
             lambda client: client.fork(run_id, step),
-            forked,
+            self._started,
             lambda error: self.services.notices.error("The run was not forked", error),
         )
 

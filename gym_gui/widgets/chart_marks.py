@@ -1,6 +1,6 @@
 """Upright lines on a chart: where something began."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyqtgraph as pg
 from qtpy.QtCore import Qt
@@ -16,6 +16,8 @@ class MarkItems:
         self._items: list[pg.InfiniteLine] = []
         self._colour = ""
         self.shown: tuple[Mark, ...] = ()
+        # What a press on a mark does, with its step.
+        self.clicked: Callable[[float], object] | None = None
 
     def show(self, marks: Sequence[Mark], colour: str) -> None:
         """Draw these and no others."""
@@ -29,5 +31,10 @@ class MarkItems:
             # One below the other: several alarms often begin at nearly the same step.
             options = {"position": max(0.1, 0.92 - 0.12 * place), "color": colour}
             line = pg.InfiniteLine(at, angle=90, pen=pen, label=text, labelOpts=options)
+            line.sigClicked.connect(self._on_click)
             self._items.append(line)
             self._plot.addItem(line, ignoreBounds=True)
+
+    def _on_click(self, line: pg.InfiniteLine, _event: object) -> None:
+        if self.clicked is not None:
+            self.clicked(float(line.value()))

@@ -1,5 +1,7 @@
 """Alarms in the window: said in words, marked on charts, with the way back."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from gym_gui.models.health import marks, source_step
@@ -8,7 +10,7 @@ from gym_gui.tabs.overview_tab import OverviewTab
 from gym_gui.widgets.chart import Chart
 from gym_gui.widgets.chart_lines import Line, Look
 from mosaic.config import build
-from mosaic.presenting.alarms import alarm_text, way_back
+from mosaic.presenting.alarms import alarm_text, proposed_change, way_back
 from mosaic.records import AlarmRecord, CheckpointRecord, RunRecord
 
 from .conftest import Driver
@@ -51,6 +53,19 @@ def test_the_overview_says_what_is_wrong_and_offers_the_way_back(driver: Driver)
         tab.deactivate()
         tab.chart.close_chart()
         tab.deleteLater()
+
+
+def test_the_advice_of_an_alarm_is_a_setting_to_try() -> None:
+    """A tenth of the learning rate after an explosion; nothing where the script has no such one."""
+    known = {"learning_rate": 1.0, "ent_coef": 0.0}
+    assert str(proposed_change(ILL, known.get)) == "learning_rate 1 → 0.1"
+    collapsed = replace(ILL, alarms=(replace(ILL.alarms[0], rule="entropy-collapse"),))
+    # An entropy bonus of 0 cannot be multiplied; the next advice counts.
+    assert str(proposed_change(collapsed, known.get)) == "learning_rate 1 → 0.1"
+    assert str(proposed_change(collapsed, {"ent_coef": 0.01}.get)) == "ent_coef 0.01 → 0.1"
+    assert proposed_change(ILL, {}.get) is None
+    slow = replace(ILL, alarms=(replace(ILL.alarms[0], rule="speed-collapse"),))
+    assert proposed_change(slow, known.get) is None
 
 
 def test_a_chart_marks_where_an_alarm_began(driver: Driver) -> None:
