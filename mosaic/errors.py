@@ -120,6 +120,14 @@ class BindRefusedError(MosaicError):
     """The daemon may not or cannot listen on the address."""
 
 
+class EngineSilentError(MosaicError):
+    """The engine of a site does not answer now; what was asked can be asked again."""
+
+
+class SlurmRefusedError(MosaicError):
+    """SLURM answered, and said no."""
+
+
 class RegistryVersionError(MosaicError):
     """The registry was written by a newer MOSAIC."""
 

@@ -11,7 +11,7 @@ from mosaic.config.paths import Home
 from mosaic.config.secrets import REFERENCE_PREFIX, SecretStore
 from mosaic.config.settings import Settings
 from mosaic.config.sites import LOCAL
-from mosaic.errors import MosaicError
+from mosaic.errors import EngineSilentError, MosaicError
 from mosaic.runs.directory import RunDirectory
 from mosaic.runs.pins import pin
 from mosaic.system.shortage import shortage
@@ -41,7 +41,6 @@ from mosaic.trainer.loop.observer import Watch
 from mosaic.trainer.loop.patience import LaunchPatience
 from mosaic.trainer.loop.trash import move
 from mosaic.trainer.sites.choice import Sites
-from mosaic.trainer.sites.interface import EngineSilentError
 from mosaic.workers.discovery import DiscoveredWorker, own_variables
 
 Report = Callable[[str, Stimulus], None]

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from mosaic.errors import MosaicError
 from mosaic.trainer.core.decisions import Now
 from mosaic.trainer.core.events import Json
 from mosaic.trainer.core.evidence import News
@@ -13,10 +12,6 @@ from mosaic.trainer.launch.executor import LaunchSpec
 
 if TYPE_CHECKING:
     from mosaic.trainer.loop.observer import Watch
-
-
-class EngineSilentError(MosaicError):
-    """The engine of a site does not answer now; what was asked can be asked again."""
 
 
 class Site(Protocol):

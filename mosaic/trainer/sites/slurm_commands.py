@@ -6,8 +6,7 @@ import shlex
 import subprocess
 from collections.abc import Sequence
 
-from mosaic.errors import MosaicError
-from mosaic.trainer.sites.interface import EngineSilentError
+from mosaic.errors import EngineSilentError, SlurmRefusedError
 from mosaic.trainer.sites.slurm_words import FORMAT, Job, read_line
 
 # The commands themselves try for some ten seconds to reach a controller that is being restarted.
@@ -28,10 +27,6 @@ _NEEDED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "SLURM_CONF", "LD_LIBRARY_
 
 # Those under way, so that a daemon that leaves does not wait for a controller that hangs.
 _under_way: "set[subprocess.Popen[str]]" = set()
-
-
-class SlurmRefusedError(MosaicError):
-    """SLURM answered, and said no."""
 
 
 def submit(options: Sequence[str], script: str) -> str:

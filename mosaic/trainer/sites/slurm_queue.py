@@ -5,10 +5,9 @@ import logging
 import time
 from dataclasses import dataclass, field
 
-from mosaic.errors import MosaicError
+from mosaic.errors import EngineSilentError, MosaicError, SlurmRefusedError
 from mosaic.trainer.core.evidence import QUEUED, SILENT, UNKNOWN
 from mosaic.trainer.sites import slurm_commands
-from mosaic.trainer.sites.interface import EngineSilentError
 from mosaic.trainer.sites.slurm_words import Job
 
 # After a submission the next states follow within a second; then the pauses grow.
@@ -133,6 +132,6 @@ class SlurmQueue:
     def _cancel(self, number: str, name: str) -> None:
         try:
             slurm_commands.cancel(number, name)
-        except slurm_commands.SlurmRefusedError as error:
+        except SlurmRefusedError as error:
             log.info("job %s was not cancelled: %s", number, error)  # it has ended already
         self._to_cancel.discard((number, name))
