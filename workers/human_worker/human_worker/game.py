@@ -11,7 +11,8 @@ from human_worker.environment import EnvHost
 from human_worker.keys import RESET, UnknownKeyError, parse_script
 from human_worker.player_socket import PlayerSocket
 from mosaic.curves.episodes import NewestEpisodes
-from mosaic.telemetry.emitter import TelemetryEmitter
+from mosaic.telemetry.emitter import TelemetryEmitter, to_json
+from mosaic.telemetry.records import MAX_TEXT_BYTES
 from mosaic.workers import WorkerProcess
 
 
@@ -85,9 +86,7 @@ class Game:
                 total_reward=self.total,
                 outcome=outcome,
                 seed=self._seed + self.episode,
-                # The steps hold what was acted on; this is what came of the last action. A data
-                # set of the episode needs it.
-                info={"final_observation": self._host.observation},
+                info=_last_seen(self._host.observation),
             )
 
     def report(self) -> dict[str, Any]:
@@ -98,6 +97,16 @@ class Game:
             "total": self.total,
             "over": self.over,
         }
+
+
+def _last_seen(observation: Any) -> dict[str, Any]:
+    """What came of the last action, which a data set of the episode needs.
+
+    The steps hold what was acted on. A picture is too large for a record: the daemon would refuse
+    the episode with it.
+    """
+    size = len(to_json(observation))
+    return {"final_observation": observation} if size <= MAX_TEXT_BYTES // 2 else {}
 
 
 def play_script(worker: WorkerProcess, game: Game, script: str, fps: float) -> None:
