@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from cli.conftest import MOSAIC, Command
 from support.trainer import Trainer
 
@@ -48,6 +49,7 @@ def test_a_report_has_the_numbers_of_compare_and_makes_them_again(
     assert done.stdout == mosaic(*compared)
 
 
+@pytest.mark.prove
 def test_runs_are_reported_without_an_experiment(trainer: Trainer, tmp_path: Path) -> None:
     """Any run can be reported on; one seed gives no interval, and the page says so."""
     mosaic = _command(trainer)
