@@ -122,8 +122,8 @@ def test_runs_are_evaluated_continued_and_compared(
     assert window.compare.tabs.currentWidget() is window.compare.diff_page
     window.compare.tabs.setCurrentIndex(0)
     window.compare.grid.band.setCurrentIndex(0)
-    # The page that had the keys was not left by key.
-    window.runs_panel.table.setFocus()
+    # Back to the table by key: the page that had the keys was not left by one.
+    keys.press("Ctrl+2")
     keys.command("Form: Train")
 
 

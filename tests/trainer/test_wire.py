@@ -9,7 +9,8 @@ import grpc
 import pytest
 from support.trainer import Trainer
 
-from mosaic.client.connection import find_endpoint, read_token
+from mosaic.client.connection import read_token
+from mosaic.connect.endpoint import find_endpoint
 from mosaic.wire import trainer_pb2 as pb
 from mosaic.wire import trainer_pb2_grpc
 

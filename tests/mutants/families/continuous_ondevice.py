@@ -272,6 +272,14 @@ def sac_actor_takes_its_turns_and_targets_follow(subject: Subject) -> None:
             assert abs(share - (TAU if number % 3 == 0 else 0.0)) < 0.01
 
 
+def sac_makes_as_many_updates_as_it_is_asked_to(subject: Subject) -> None:
+    """Three updates after each turn; the actor's delay counts them one by one."""
+    for turn in _learning(_turns(subject, updates_per_turn=3)):
+        due = sum((3 * turn.step + update) % 2 == 0 for update in range(3))
+        assert _updates(turn, "q_moments") == 3
+        assert _updates(turn, "actor_moments") == 2 * due
+
+
 def _random_at_first(turns: list[Turn], starts: int) -> None:
     """Before learning starts actions are uniform in their range, and never outside of it."""
     low, high = (CENTRE - SCALE).numpy(), (CENTRE + SCALE).numpy()
@@ -355,6 +363,7 @@ def memory_holds_what_happened(subject: Subject) -> None:
 _TURN, _OPTIONS = (a_turn_is_that_of_the_paper,), (options_do_what_they_say,)
 _SOFT, _CLIMB = (sac_critics_follow_the_soft_target,), (sac_actor_and_temperature_learn,)
 _DELAY = (sac_actor_takes_its_turns_and_targets_follow,)
+_SEVERAL = (sac_makes_as_many_updates_as_it_is_asked_to,)
 _ACTS = (sac_acts_at_random_and_then_as_its_policy,)
 _NOISY = (td3_acts_at_random_and_then_near_its_actor,)
 _TWIN, _UP = (td3_critics_follow_their_target,), (td3_actor_climbs_the_first_critic,)
@@ -382,7 +391,8 @@ MUTANTS = [
         (SAC, "(alpha * log_pi - value)", "(alpha * log_pi + value)", "downhill", _CLIMB),
         (SAC, "-alpha * (log_pi + target", "-alpha * (log_pi - target", "entropy", _CLIMB),
         (SAC, "args.tau * due(", "1.0 * due(", "the targets jump", _DELAY),
-        (SAC, "state.global_step // args.num_envs %", "state.global_step %", "delay", _DELAY),
+        (SAC, "state.global_step // args.num_envs *", "state.global_step *", "delay", _DELAY),
+        (SAC, "first + jnp.arange(", "first + 0 * jnp.arange(", "one number for all", _SEVERAL),
         (SAC, "jnp.where(learning, sampled, at_random)", "sampled", "no random start", _ACTS),
         (SAC, _RESET, _WRONG, "the reset state as the next state", _KEEPS),
         (TD3, "(1 - data.dones) * ", "", "the future counts after the end", _TWIN),
