@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 BOOT_ID_VARIABLE = "MOSAIC_BOOT_ID_FILE"
@@ -21,8 +22,14 @@ class ProcessKey:
 
 def boot_id() -> str:
     """The identity of this boot (the file can be moved, so that a reboot can be rehearsed)."""
-    path = os.environ.get(BOOT_ID_VARIABLE, "/proc/sys/kernel/random/boot_id")
-    return Path(path).read_text().strip()
+    rehearsed = os.environ.get(BOOT_ID_VARIABLE)
+    return Path(rehearsed).read_text().strip() if rehearsed else _boot_id()
+
+
+@cache
+def _boot_id() -> str:
+    # Read once: a process does not outlive its boot, and every look at a run asks.
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def stat_fields(pid: int) -> list[str] | None:
