@@ -14,6 +14,7 @@ from qtpy.QtWidgets import (
     QComboBox,
     QListWidget,
     QMenu,
+    QScrollArea,
     QTabBar,
     QToolBar,
     QToolButton,
@@ -37,7 +38,17 @@ class Mouse:
         """Press and release the left button in the middle of a widget, or at a point of it."""
         self._camera.until(widget.isVisible, f"{_name(widget)} is in sight")
         self._camera.until(widget.isEnabled, f"{_name(widget)} can be used")
+        self._scroll_to(widget)
         self._at(widget, at or widget.rect().center())
+
+    def _scroll_to(self, widget: QWidget) -> None:
+        """On a small screen a form scrolls; what the wheel does for a person, this does."""
+        area = widget.parentWidget()
+        while area is not None and not isinstance(area, QScrollArea):
+            area = area.parentWidget()
+        if area is not None and widget.visibleRegion().boundingRect() != widget.rect():
+            area.ensureWidgetVisible(widget)
+            self._camera.spin(_REST_S)
 
     def click_cell(self, view: QAbstractItemView, index: QModelIndex) -> None:
         """Click a row of a table or list."""
