@@ -15,6 +15,7 @@ os.environ.setdefault("MOSAIC_SETTING_WARM_START", "false")
 
 from mouse import Mouse
 from photographer import Photographer, end_daemon, on_stage, publish
+from qtpy.QtCore import QPoint
 
 from gym_gui.app import make_application, open_window
 from gym_gui.forms.evaluate_form import EvaluateForm
@@ -41,8 +42,9 @@ def fill_in_the_form(camera: Photographer, mouse: Mouse) -> None:
     mouse.click(more)
     camera.until(more.popup.isVisible, "the list of algorithms")
     mouse.tick(more.list, ALGORITHMS[1])
-    # A click beside the list closes it, as everywhere.
-    mouse.click(form.tabs)
+    # A click beside the list closes it, as everywhere. In a corner: on a small screen the list
+    # covers the middle.
+    mouse.click(form.tabs, form.tabs.rect().bottomRight() - QPoint(15, 15))
     camera.until(lambda: not more.popup.isVisible(), "the list is closed")
     for opener, text in ((form.usual_steps, STEPS), (form.usual_seeds, str(SEEDS))):
         menu = opener.menu()
