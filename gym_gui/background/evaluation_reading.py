@@ -7,7 +7,7 @@ from mosaic.client import TrainerClient
 from mosaic.errors import RunFileError
 
 FOLDER, SUMMARY = "evaluations", "eval_summary.json"
-# One for each point of the curve; more cannot be told apart on a screen.
+# One for each point of the curve; a screen could not show more of them apart.
 _MOST = 500
 
 

@@ -1,4 +1,4 @@
-"""Sweeps that are driven by a process of their own: they go on when the window is closed."""
+"""Sweeps that are driven by a process of their own: they continue when the window is closed."""
 
 import os
 import re

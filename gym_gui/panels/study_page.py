@@ -43,7 +43,7 @@ class StudyPage(QWidget):
         self.train_best = button(f"Train the best with {_SEEDS} seeds", self._train_best, "primary")
         self.confirm = button(f"Confirm the best {_TOP}", self._confirm)
         self.confirm.setToolTip("Train them again with seeds that the search has not seen")
-        self.stop = button("Stop", self._stop, tip="Start no more trials; those that run go on")
+        self.stop = button("Stop", self._stop, tip="Start no more trials; running ones continue")
         self.resume = button("Continue", self._continue)
         self.report = QPushButton("Report …")
         self._bar = QWidget()

@@ -16,7 +16,7 @@ from mosaic.client import TrainerClient
 
 # As often as TensorBoard itself looks for news.
 _FOLLOW_MS = 5000
-# As many as can be told apart by colour.
+# As many as colours can distinguish.
 _MOST_RUNS = 24
 
 

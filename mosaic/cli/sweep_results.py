@@ -46,7 +46,7 @@ def about_sweep(word: str, arguments: Sequence[str], top: int, fresh: int, as_js
             from mosaic.sweep.study import ask_to_halt
 
             ask_to_halt(directory_of(trainer, arguments[0]))
-            output.say("no more trials start; those that run go on to their end")
+            output.say("no more trials start; running ones continue to their end")
             return 0
         if word == "best":
             return _train_best(trainer, read_search(trainer, arguments[0]), fresh, as_json)

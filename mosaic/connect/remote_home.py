@@ -21,8 +21,8 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*\Z")
 _HOST = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_.:%-]*\Z")
 _EXAMPLE = "write for example ssh://you@server or ssh://you@server:22/srv/mosaic"
 
-# What nobody may be asked in the middle of a command, and what the user's own configuration must
-# not add: a terminal, forwardings, a command that ssh would run here.
+# ssh asks nothing in the middle of a command, and the user's own configuration adds nothing: no
+# forwardings, and no command that ssh would run here.
 _QUIET = (
     "BatchMode=yes", "ForwardAgent=no", "ForwardX11=no", "ClearAllForwardings=yes",
     "PermitLocalCommand=no", "RemoteCommand=none", "EscapeChar=none",

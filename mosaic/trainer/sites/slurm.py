@@ -194,7 +194,7 @@ class SlurmSite:
 
     def signal(self, run: Run, watch: "Watch", number: int) -> None:
         known = (read_document(watch.directory.control) or {}).get("signals")
-        # The folder is the worker's too: what makes no sense there is written anew.
+        # The folder is the worker's too: what makes no sense there is replaced.
         orders = known if isinstance(known, list) else []
         # Asked for every turn until the end is seen; the supervisor needs it once.
         if number == _SIGKILL and orders[-1:] == [_SIGKILL]:

@@ -83,8 +83,8 @@ class Normalized(nn.Module):
         return answer
 
 
-class Squashed(nn.Module):
-    """The mean action of a Gaussian that tanh squashes into the action range."""
+class _Actor(nn.Module):
+    """A network whose answers are brought into the action range."""
 
     scale: Tensor
     centre: Tensor
@@ -94,23 +94,18 @@ class Squashed(nn.Module):
         self.network = _plain(actor.network)
         self.register_buffer("scale", actor.scale)
         self.register_buffer("centre", actor.centre)
+
+
+class Squashed(_Actor):
+    """The mean action of a Gaussian that tanh squashes into the action range."""
 
     def forward(self, obs: Tensor) -> Tensor:
         mean: Tensor = self.network(obs).chunk(2, dim=1)[0]
         return mean.tanh() * self.scale + self.centre
 
 
-class _Scaled(nn.Module):
+class _Scaled(_Actor):
     """The action of a deterministic actor."""
-
-    scale: Tensor
-    centre: Tensor
-
-    def __init__(self, actor: Any) -> None:
-        super().__init__()
-        self.network = _plain(actor.network)
-        self.register_buffer("scale", actor.scale)
-        self.register_buffer("centre", actor.centre)
 
     def forward(self, obs: Tensor) -> Tensor:
         action: Tensor = self.network(obs)
