@@ -81,8 +81,11 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "web": ("web", "web", "Show runs in a browser."),
     "completion": ("completion", "completion", "Print the completion script for your shell."),
 }
-# Started by other machines over ssh, never typed: `reach` is not in the list of commands.
-_UNLISTED = {"reach": ("reach", "reach", "Say where this home's daemon is.")}
+# Started by other machines over ssh, never typed: these are not in the list of commands.
+_UNLISTED = {
+    "reach": ("reach", "reach", "Say where this home's daemon is."),
+    "agent": ("agent", "agent", "Start the agents of runs on this machine."),
+}
 
 
 class LazyGroup(click.Group):

@@ -25,6 +25,7 @@ from mosaic.client import TrainerClient
 from mosaic.client.training import with_run_directories
 from mosaic.config import build
 from mosaic.config.model import Parameters, TrainRunConfig
+from mosaic.config.sites import KNOWN
 from mosaic.errors import InvalidConfigError, Problem
 from mosaic.records import RunRecord
 from mosaic.workers import hooks
@@ -62,7 +63,7 @@ from mosaic.workers.capabilities import WorkerCapabilities
 @click.option("--gpus", type=click.IntRange(0), default=0, show_default=True, help="GPUs to use.")
 @click.option("--memory-mb", type=click.IntRange(1), help="Memory to reserve.")
 @click.option("--max-minutes", type=float, help="Stop after this many minutes.")
-@click.option("--site", help="Where to run: local, slurm or slurm:PARTITION.  [default: setting]")
+@click.option("--site", help=f"Where to run: {KNOWN}.  [default: setting]")
 @click.option(
     "--priority",
     type=int,
@@ -251,7 +252,7 @@ def submit(file: Path, priority: int, key: str, cold: bool, following: bool, as_
 @run_argument
 @click.option("--seed", type=click.IntRange(0), help="Seed of the copy.")
 @click.option("--name", default="", help="Name of the copy.")
-@click.option("--site", help="Where to run the copy: local, slurm or slurm:PARTITION.")
+@click.option("--site", help=f"Where to run the copy: {KNOWN}.")
 @click.option(
     "--priority",
     type=int,

@@ -12,6 +12,7 @@ from mosaic.cli import output
 from mosaic.cli.follow import describe, follow
 from mosaic.cli.options import complete_runs
 from mosaic.client import TrainerClient
+from mosaic.config.sites import LOCAL
 from mosaic.errors import InvalidArgumentError, MosaicError
 from mosaic.records import RunRecord, RunUpdated, SnapshotEnd
 
@@ -63,7 +64,7 @@ def watch(
 
 def _frames_of(trainer: TrainerClient, record: RunRecord, fps: float) -> "FrameReader | LiveFrames":
     """The run's shared memory, or the daemon's connection where there is none to share."""
-    if trainer.elsewhere is None:
+    if trainer.elsewhere is None and record.site == LOCAL:
         from mosaic.fastlane.reader import FrameReader
 
         return FrameReader(record.run_id, run_dir=record.run_dir)

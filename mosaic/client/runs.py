@@ -146,7 +146,8 @@ class RunCalls(RunContent):
             cpus: CPU slots to use.
             gpus: GPUs to use.
             max_minutes: Stop after so many minutes.
-            site: Where to run: `local`, `slurm` or `slurm:PARTITION`; the daemon's setting if None.
+            site: Where to run: `local`, `slurm:PARTITION` or `ssh://USER@HOST`; the daemon's
+                setting if None.
             keep: Checkpoints to keep, such as `every:100000,best,last:3`.
             wandb: Track with Weights & Biases.
             capture_video: Record videos of the first environment.

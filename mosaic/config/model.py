@@ -19,7 +19,7 @@ Keep = Annotated[
 Site = Annotated[
     str,
     AfterValidator(sites.check),
-    Field(description="where it runs: local, slurm or slurm:PARTITION; left out: the setting"),
+    Field(description=f"where it runs: {sites.KNOWN}; left out: the setting"),
 ]
 
 

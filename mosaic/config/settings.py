@@ -27,9 +27,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     schema_version: int = 1
-    site: Annotated[
-        str, Field(title="Where runs go", description="local, slurm or slurm:PARTITION")
-    ] = sites.LOCAL
+    site: Annotated[str, Field(title="Where runs go", description=sites.KNOWN)] = sites.LOCAL
     port: Annotated[int, Field(ge=0, le=65535, title="Preferred port")] = 50055
     auto_start: Annotated[
         bool, Field(title="Start when needed", description="`mosaic train` starts the daemon")

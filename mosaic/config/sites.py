@@ -1,12 +1,16 @@
-"""Names of the places where runs are executed: `local`, `slurm` and `slurm:PARTITION`."""
+"""Names of the places where runs are executed.
+
+`local`, `slurm`, `slurm:PARTITION` and `ssh://USER@HOST`.
+"""
 
 import re
 from dataclasses import dataclass
 
 from mosaic.config.suggest import did_you_mean
 
-LOCAL, SLURM = "local", "slurm"
-_ENGINES = (LOCAL, SLURM)
+LOCAL, SLURM, SSH = "local", "slurm", "ssh"
+KNOWN = "local, slurm, slurm:PARTITION or ssh://USER@HOST"
+_ENGINES = (LOCAL, SLURM, SSH)
 # What SLURM itself allows in the name of a partition; several, separated by commas, let it choose.
 _PARTITION = re.compile(r"[A-Za-z0-9_.\-]+(,[A-Za-z0-9_.\-]+)*\Z")
 
@@ -16,8 +20,9 @@ class SiteName:
     """Where a run is executed.
 
     Attributes:
-        engine: Who places it: `local` or `slurm`.
-        part: The part of the engine, such as a partition of SLURM; empty for its default.
+        engine: Who places it: `local`, `slurm` or `ssh`.
+        part: The part of the engine: a partition of SLURM, empty for its default; `//USER@HOST`
+            and what else the address of a machine has.
     """
 
     engine: str
@@ -35,15 +40,26 @@ def read_site(text: str) -> SiteName:
     """
     engine, colon, part = text.partition(":")
     if engine not in _ENGINES:
-        raise ValueError(
-            f"{text!r} is not a site: local, slurm or slurm:PARTITION"
-            f"{did_you_mean(engine, _ENGINES)}"
-        )
+        raise ValueError(f"{text!r} is not a site: {KNOWN}{did_you_mean(engine, _ENGINES)}")
+    if engine == SSH:
+        return SiteName(SSH, _machine(text).removeprefix(f"{SSH}:"))
     if engine == LOCAL and colon:
         raise ValueError(f"{text!r} is not a site: local has no parts")
     if colon and not _PARTITION.match(part):
         raise ValueError(f"{text!r} is not a site: {part!r} cannot be the name of a partition")
     return SiteName(engine, part)
+
+
+def _machine(text: str) -> str:
+    """The address of a machine in its usual form."""
+    # Here: the address of a home that `--connect` reaches is the same, and knows this package.
+    from mosaic.connect.remote_home import RemoteHome
+    from mosaic.errors import InvalidArgumentError
+
+    try:
+        return str(RemoteHome.parse(text))
+    except InvalidArgumentError as error:
+        raise ValueError(f"{text!r} is not a site: {error}") from None
 
 
 def check(text: str) -> str:

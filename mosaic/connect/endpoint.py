@@ -35,7 +35,12 @@ class Address:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """The daemon of a home, as it announced itself."""
+    """The daemon of a home, as it announced itself.
+
+    Attributes:
+        place: Where it is reached instead of `host:port`, such as `unix:PATH`: an agent announces
+            a daemon on another machine like this.
+    """
 
     host: str
     port: int
@@ -43,6 +48,7 @@ class Endpoint:
     key: ProcessKey
     certificate: str = ""
     name: str = ""
+    place: str = ""
 
     @property
     def pid(self) -> int:
@@ -50,7 +56,7 @@ class Endpoint:
 
     @property
     def target(self) -> str:
-        return join(self.host, self.port)
+        return self.place or join(self.host, self.port)
 
     @property
     def address(self) -> Address:
@@ -96,6 +102,7 @@ def announce(home: Home, endpoint: Endpoint) -> None:
         "instance": endpoint.instance,
         "certificate": endpoint.certificate,
         "name": endpoint.name,
+        "place": endpoint.place,
         "version": __version__,
     }
     # Whole or not at all: clients poll for this file while the daemon starts.
@@ -122,6 +129,7 @@ def find_endpoint(home: Home) -> Endpoint:
             key,
             str(document.get("certificate", "")),
             str(document.get("name", "")),
+            str(document.get("place", "")),
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DaemonNotRunningError(

@@ -166,7 +166,7 @@ class RunRecord(Record):
     version: Annotated[int, "Number of its newest event."] = 0
     quarantined_lines: Annotated[int, "Malformed lines that its worker printed."] = 0
     mode: Annotated[str, "`train`, `resume_training`, `policy_eval`, `script`, …."] = ""
-    site: Annotated[str, "Where it runs: `local`, `slurm` or `slurm:PARTITION`."] = "local"
+    site: Annotated[str, "Where it runs: `local`, `slurm:PARTITION`, `ssh://USER@HOST`."] = "local"
     job: Annotated[str, "Its job there, such as SLURM's number; empty for `local`."] = ""
     host: Annotated[str, "Machine of its worker; empty for `local` and before it has begun."] = ""
     attempt: Annotated[int, "How often it was begun; more than 1 after a preemption."] = 1

@@ -9,8 +9,6 @@ from pathlib import Path
 
 BOOT_ID_VARIABLE = "MOSAIC_BOOT_ID_FILE"
 MARKER = "MOSAIC_RUN_ID"
-# 52 numbers and a name of at most 64 bytes.
-_LONGEST_STAT = 4096
 
 
 @dataclass(frozen=True)
@@ -41,16 +39,9 @@ def stat_fields(pid: int) -> list[str] | None:
     everything after the last bracket counts.
     """
     try:
-        # Without the layers of a Python file: every look at a run asks for this.
-        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
         return None
-    try:
-        text = os.read(descriptor, _LONGEST_STAT).decode(errors="replace")
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
     return text[text.rindex(")") + 2 :].split()
 
 

@@ -85,7 +85,7 @@ class Daemon:
         )
         service.register(server)
         port = self._bind(server)
-        engine.effects.target = endpoint.join(self._door.reachable_host, port)
+        engine.serve_at(self._address(port))
         await server.start()
         # Last: a client that reads `daemon.json` may call at once.
         self._announce(port)
@@ -168,6 +168,11 @@ class Daemon:
             return int(server.add_insecure_port(address))
         except RuntimeError:
             return 0
+
+    def _address(self, port: int) -> endpoint.Address:
+        shown = self._door.certificate
+        target = endpoint.join(self._door.reachable_host, port)
+        return endpoint.Address(target, shown.pem if shown else "", shown.name if shown else "")
 
     def _announce(self, port: int) -> None:
         pid = os.getpid()

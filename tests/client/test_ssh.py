@@ -14,7 +14,7 @@ from support.trainer import Trainer, until
 from mosaic.client import TrainerClient
 from mosaic.connect.endpoint import find_endpoint
 from mosaic.connect.remote_home import SSH_VARIABLE, RemoteHome
-from mosaic.connect.tunnel import explain
+from mosaic.connect.session import explain
 from mosaic.errors import DaemonNotRunningError, InvalidArgumentError, UnreachableError
 
 

@@ -23,8 +23,9 @@ from mosaic.runs import eventlog, logs
 from mosaic.runs.directory import RunDirectory
 from mosaic.runs.eventlog import LogLine
 from mosaic.runs.opening import read_document
+from mosaic.runs.supervised import process_keys
 from mosaic.trainer.core.states import Run, State
-from mosaic.trainer.loop.recovery import process_keys, read_back
+from mosaic.trainer.loop.recovery import read_back
 from mosaic.trainer.loop.tailer import LineTailer, cap_log
 from mosaic.trainer.storage.registry import Registry, Vitals
 from mosaic.trainer.storage.schema import SCHEMA_VERSION

@@ -11,6 +11,7 @@ from mosaic.runs.curve_cutting import cut_after
 from mosaic.runs.directory import RunDirectory
 from mosaic.runs.metric_writer import MetricWriter
 from mosaic.runs.metrics import MetricReader
+from mosaic.runs.supervised import process_place
 from mosaic.trainer.core.decisions import Now, decide
 from mosaic.trainer.core.evidence import (
     ENDED,
@@ -31,7 +32,6 @@ from mosaic.trainer.core.evidence import (
 from mosaic.trainer.core.instructions import Archive, Withdraw
 from mosaic.trainer.core.states import Event, Run, State, evolve
 from mosaic.trainer.core.stimuli import CancelRequested, JobPlaced, LaunchUndone, MachineTaken
-from mosaic.trainer.loop.recovery import process_place
 from mosaic.trainer.sites.slurm_words import FORMAT, Job, read_line
 
 LOST_AFTER_S = 100.0

@@ -15,6 +15,7 @@ from mosaic.runs import eventlog
 from mosaic.runs.directory import RunDirectory
 from mosaic.runs.eventlog import LogLine
 from mosaic.runs.ids import new_run_id
+from mosaic.runs.supervised import process_keys
 from mosaic.system.processes import boot_id, start_time
 from mosaic.trainer.core.states import Run, State
 from mosaic.trainer.core.stimuli import Adopted, LaunchUndone
@@ -25,7 +26,6 @@ from mosaic.trainer.loop.recovery import (
     gather,
     judge,
     marked_keys,
-    process_keys,
     reconcile,
 )
 from mosaic.trainer.storage.registry import Registry, Vitals

@@ -15,7 +15,7 @@ from mosaic.wire import trainer_pb2 as pb
 from mosaic.wire import trainer_pb2_grpc
 
 ROOT = Path(__file__).parents[2]
-CALLERS = ("mosaic/client", "mosaic/connect", "mosaic/workers", "mosaic/telemetry")
+CALLERS = ("mosaic/agent", "mosaic/client", "mosaic/connect", "mosaic/workers", "mosaic/telemetry")
 METHODS = list(pb.DESCRIPTOR.services_by_name["Trainer"].methods)
 
 

@@ -12,9 +12,10 @@ from mosaic.runs.ids import is_run_id
 RUN_ID_HEADER = "mosaic-run-id"
 # Open, because with it a client makes the daemon prove itself before it shows its token.
 _OPEN = frozenset({"GetHealth"})
-# Workers never get the home's token. Their keys are derived from it for one run: the launch key,
-# which is in their environment, opens the handshake alone, and its reply is the session's token.
-_LAUNCH = frozenset({"RegisterWorker"})
+# Workers never get the home's token. Their keys are derived from it for one run. The launch key,
+# which is in their environment, opens the handshake, whose reply is the session's token, and what
+# an agent on another machine needs to bring and fetch the files of this one run.
+_LAUNCH = frozenset({"RegisterWorker", "AgentTurn", "AgentFetch", "AgentFrames"})
 _SESSION = frozenset({"ControlStream", "PublishRunSteps", "PublishRunEpisodes"})
 
 

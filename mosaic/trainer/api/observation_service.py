@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,16 @@ from mosaic.trainer.api.gate import caller_run_id
 from mosaic.trainer.api.resolve import resolve_run
 from mosaic.trainer.core.stimuli import WorkerSaid
 from mosaic.trainer.loop.engine import Engine
+from mosaic.trainer.sites.agents import AgentSite
+from mosaic.trainer.sites.relay import Wish
 from mosaic.trainer.storage.broadcast import Missed
 from mosaic.wire import trainer_pb2 as pb
 
 # Frames are encoded here, so what a client may ask for is limited by what the daemon can spare.
 _FASTEST, _BEST_QUALITY = 60.0, 95
 _USUAL_FPS, _USUAL_QUALITY = 30.0, 80
+# How soon a viewer of another machine's run learns that it has ended.
+_LOOK_UP_S = 0.5
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +99,11 @@ class FrameHandlers:
     ) -> AsyncIterator[pb.Frame]:
         """The frames of a run as JPEG, the newest first when the viewer is slow."""
         stored = await resolve_run(self._engine, request.run_id)
+        site = self._engine.sites.of(stored.run)
+        if isinstance(site, AgentSite):
+            async for picture in self._from_agent(site, stored.run.run_id, _wish(request)):
+                yield picture
+            return
         run_id, run_dir = stored.run.run_id, self._engine.live.run_dir(stored).path
         # Short: the reading thread waits for room here and then reads the newest frame, so a slow
         # viewer skips frames instead of falling behind.
@@ -106,7 +115,7 @@ class FrameHandlers:
 
         def read() -> None:
             try:
-                for frame in _jpeg_messages(run_id, run_dir, request, gone):
+                for frame in _messages(run_id, run_dir, _wish(request), gone):
                     asyncio.run_coroutine_threadsafe(frames.put(frame), loop).result()
             finally:
                 # Also when the frames cannot be read: the viewer would wait for ever.
@@ -130,6 +139,18 @@ class FrameHandlers:
             if not reading.cancelled() and reading.exception() is not None:
                 log.error("frames of run %s cannot be read: %s", run_id, reading.exception())
 
+    async def _from_agent(
+        self, site: AgentSite, run_id: str, wish: Wish
+    ) -> AsyncIterator[pb.Frame]:
+        """The same from another machine, whose agent sends them while someone watches."""
+        if not _is_live(self._engine, run_id):
+            return
+        async for frame in site.contact(run_id).frames.watch(wish, _LOOK_UP_S):
+            if not _is_live(self._engine, run_id):
+                return
+            if frame is not None:
+                yield frame
+
 
 def _is_live(engine: Engine, run_id: str) -> bool:
     try:
@@ -138,27 +159,25 @@ def _is_live(engine: Engine, run_id: str) -> bool:
         return False
 
 
-def _jpeg_messages(run_id: str, run_dir: Path, request: pb.StreamFramesRequest, gone: Any) -> Any:
-    """Runs on a thread: NumPy and Pillow are loaded when a client watches, not before."""
-    from mosaic.fastlane.reader import FrameReader
-    from mosaic.fastlane.recorder import jpeg_frames
+def _wish(request: pb.StreamFramesRequest) -> Wish:
+    return Wish(
+        min(request.max_fps or _USUAL_FPS, _FASTEST),
+        request.max_dim,
+        min(request.jpeg_quality or _USUAL_QUALITY, _BEST_QUALITY),
+    )
 
-    with FrameReader(run_id, run_dir=run_dir) as reader:
-        pictures = jpeg_frames(
-            reader,
-            max_fps=min(request.max_fps or _USUAL_FPS, _FASTEST),
-            max_dim=request.max_dim,
-            quality=min(request.jpeg_quality or _USUAL_QUALITY, _BEST_QUALITY),
-            stop=gone,
-        )
-        for frame, jpeg in pictures:
-            yield pb.Frame(
-                sequence=frame.sequence,
-                jpeg=jpeg,
-                width=frame.width,
-                height=frame.height,
-                last_reward=frame.last_reward,
-                rolling_return=frame.rolling_return,
-                step_rate_hz=frame.step_rate_hz,
-                capped=frame.capped,
-            )
+
+def _messages(
+    run_id: str, run_dir: Path, wish: Wish, gone: Callable[[], bool]
+) -> Iterator[pb.Frame]:
+    """Runs on a thread: NumPy and Pillow are loaded when a client watches, not before."""
+    from mosaic.fastlane.messages import frame_messages
+
+    return frame_messages(
+        run_id,
+        run_dir,
+        max_fps=wish.max_fps,
+        max_dim=wish.max_dim,
+        quality=wish.quality,
+        stop=gone,
+    )

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import grpc
 
+from mosaic.trainer.api.agent_service import AgentHandlers
 from mosaic.trainer.api.archive_service import ArchiveHandlers
 from mosaic.trainer.api.daemon_service import DaemonHandlers, Shutdown
 from mosaic.trainer.api.file_service import FileHandlers
@@ -34,6 +35,7 @@ class TrainerService:
             StreamHandlers(engine),
             ArchiveHandlers(engine, token),
             WorkerHandlers(engine, token),
+            AgentHandlers(engine),
             FrameHandlers(engine),
             self.telemetry.calls,
         )

@@ -50,6 +50,12 @@ class WorkerHandlers:
                 grpc.StatusCode.FAILED_PRECONDITION,
                 f"run {run_id} is {run.state}: {run.outcome or run.reason}; no worker may join it",
             )
+        if run.state is State.INIT:
+            # On another machine the worker may be quicker than its supervisor's record. It asks
+            # again; a handshake that is forgotten would never be made up for.
+            await context.abort(
+                grpc.StatusCode.UNAVAILABLE, f"the start of run {run_id} is not known here yet"
+            )
         # A fault, not only a refusal: no later attempt of this worker could succeed.
         if request.protocol_version != PROTOCOL_VERSION:
             text = (

@@ -6,7 +6,6 @@ is the only place that decides which events happen.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, field, replace
-from sys import intern
 from typing import Any
 
 from mosaic.errors import InvalidTransitionError
@@ -501,9 +500,7 @@ def run_to_dict(run: Run) -> dict[str, Any]:
 
 def run_from_dict(data: Mapping[str, Any]) -> Run:
     """The row from plain data."""
-    # Interned: a call finds a keyword by identity, and compares the text with every parameter's
-    # only if that fails. With sixty of them that was most of the time a page of runs took.
-    known = {intern(name): said for name, said in data.items()}
+    known = dict(data)
     # JSON has neither enums nor tuples.
     known["state"] = State(known["state"])
     known["request"] = Request(**known["request"])

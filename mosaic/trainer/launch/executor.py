@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,6 +25,9 @@ class LaunchSpec:
         attempt: Which attempt of the run this is.
         site: Where it runs; empty on this machine, where the daemon sees the processes itself.
         from_node: Variables whose value the node knows, such as which GPUs the engine gave.
+        usual: Variables for a machine that has none of that name. `env` is made of the parts.
+        given: Variables that count on every machine.
+        private: Variables of a machine that no worker inherits.
     """
 
     run_id: str
@@ -37,6 +40,9 @@ class LaunchSpec:
     attempt: int = 1
     site: str = ""
     from_node: tuple[str, ...] = ()
+    usual: dict[str, str] = field(default_factory=dict)
+    given: dict[str, str] = field(default_factory=dict)
+    private: frozenset[str] = frozenset()
 
     def to_dict(self) -> dict[str, Any]:
         """As sent to a supervisor."""

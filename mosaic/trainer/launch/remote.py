@@ -66,6 +66,7 @@ class Remote:
     def __init__(self, spec: Spec, suffix: str) -> None:
         self.warned = False
         self._site: str = spec["site"]
+        self._job: str = spec.get("job") or os.environ.get("SLURM_JOB_ID", "")
         self._attempt = int(spec.get("attempt", 1))
         self._run_dir: str = spec["run_dir"]
         self._lease = os.path.join(self._run_dir, f"lease{suffix}.json")
@@ -100,7 +101,7 @@ class Remote:
             "attempt": self._attempt,
             # As the engine calls the node, where it says so; several may share a host name.
             "host": os.environ.get("SLURMD_NODENAME") or socket.gethostname(),
-            "job": os.environ.get("SLURM_JOB_ID", ""),
+            "job": self._job,
             "restart": int(os.environ.get("SLURM_RESTART_COUNT") or 0),
         }
 

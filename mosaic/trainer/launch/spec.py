@@ -53,10 +53,11 @@ def build_spec(
     run_dir = home.run_dir(run.run_id)
     config = home.configs / f"worker-{run.run_id}.json"
     argv = (sys.executable, "-m", run.module, "--config", str(config), "--grpc")
+    private = private | _NEVER_INHERITED
     inherited = {
         key: value
         for key, value in os.environ.items()
-        if not key.startswith(_PRIVATE_PREFIXES) and key not in _NEVER_INHERITED | private
+        if not key.startswith(_PRIVATE_PREFIXES) and key not in private
     }
     gpus = [slot.removeprefix("gpu:") for slot in run.slots if slot.startswith("gpu:")]
     contract = {
@@ -70,24 +71,29 @@ def build_spec(
         "PYTHONUNBUFFERED": "1",
     }
     # One thread for each run: slots are counted in CPUs. Offscreen rendering needs no display.
-    usual = {"OMP_NUM_THREADS": "1", "MUJOCO_GL": "egl"}
+    usual = {"OMP_NUM_THREADS": "1", "MUJOCO_GL": "egl", **defaults}
     if run.attempt > 1:
         # As after a restart by its supervisor: the worker continues what it has written.
         contract["MOSAIC_RESTARTS"] = str(run.attempt - 1)
     secrets = SecretStore(home.secrets).environment(run.run_id)
     # The later one wins: a run may change what it inherits, but never the contract.
-    env = {**usual, **defaults, **inherited, **environment, **secrets, **contract}
+    given = {**environment, **secrets, **contract}
+    queued_there = run.slots == (run.site,)
     return LaunchSpec(
         run_id=run.run_id,
         run_dir=run_dir,
         argv=(*argv, "--grpc-target", target),
-        env=env,
+        env={**usual, **inherited, **given},
         cwd=run_dir,
         boot_id=boot_id(),
         restarts=restarts,
         attempt=run.attempt,
         site="" if run.site == LOCAL else run.site,
-        from_node=("CUDA_VISIBLE_DEVICES",) if run.request.gpus and run.site != LOCAL else (),
+        # Where no slot of ours names the GPU, its engine does, in the node's own environment.
+        from_node=("CUDA_VISIBLE_DEVICES",) if run.request.gpus and queued_there else (),
+        usual=usual,
+        given=given,
+        private=private,
     )
 
 

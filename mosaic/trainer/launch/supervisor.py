@@ -8,8 +8,8 @@ worker and all it left behind are dead. A worker that says that it can is starte
 kill, a few times, in the same run.
 
 The worker's environment arrives on standard input and is never written anywhere. On the node of a
-cluster it arrives in a file that is removed when it has been read, and `remote.py` beside this file
-keeps a lease and obeys the daemon's signals.
+cluster it arrives in a file that is removed when it has been read. On every machine but the
+daemon's own, `remote.py` beside this file keeps a lease and obeys the daemon's signals.
 """
 
 import ctypes
@@ -391,18 +391,20 @@ def ignore_polite_signals() -> None:
 
 def main() -> int:
     """Read a spec from standard input, or from the file that is named, and supervise it."""
-    if len(sys.argv) == 1:
-        ignore_polite_signals()
-        return supervise(json.load(sys.stdin), exec_worker)
-    # Isolated Python does not look beside the script by itself.
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    node = importlib.import_module("remote")
     # While it waits for its specification, any signal may end it: nothing has begun.
-    spec = node.claim(sys.argv[1])
+    spec = json.load(sys.stdin) if len(sys.argv) == 1 else _remote_part().claim(sys.argv[1])
     if spec is None:
         return ALREADY_SUPERVISED
     ignore_polite_signals()
-    return supervise(spec, exec_worker, node.Remote(spec, _suffix(spec)))
+    remote = _remote_part().Remote(spec, _suffix(spec)) if spec.get("site") else None
+    return supervise(spec, exec_worker, remote)
+
+
+def _remote_part() -> Any:
+    """What is needed besides where the daemon cannot see the processes; not loaded elsewhere."""
+    # Isolated Python does not look beside the script by itself.
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    return importlib.import_module("remote")
 
 
 if __name__ == "__main__":

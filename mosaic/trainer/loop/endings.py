@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from mosaic.config import build
 from mosaic.config.paths import Home
 from mosaic.config.settings import Settings
+from mosaic.config.sites import LOCAL
 from mosaic.errors import MosaicError
 from mosaic.fastlane.ownership import sweep_leftovers
 from mosaic.records.run import Outcome
@@ -104,7 +105,8 @@ class Endings:
         self._journal.publish(run, watch.vitals)
         # Before the queue is looked at again, or the next run would get a GPU whose memory the
         # dying process has not released yet.
-        self._slots.drain(slots, [key.pid for key in watch.keys])
+        if run.site == LOCAL:
+            self._slots.drain(slots, [key.pid for key in watch.keys])
         housekeeping.keep_logs(self._home, run.run_id, watch.directory)
         housekeeping.remove_half_written(watch.directory)
         sweep_leftovers(run.run_id, run_dir=watch.directory.path)

@@ -6,14 +6,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import groupby
 
 from mosaic.config.paths import Home
 from mosaic.config.settings import Settings
 from mosaic.config.sites import LOCAL
-from mosaic.errors import InvalidTransitionError, MosaicError, StorageError
+from mosaic.connect.endpoint import Address
+from mosaic.errors import EngineSilentError, InvalidTransitionError, MosaicError, StorageError
 from mosaic.fastlane.ownership import sweep_leftovers
 from mosaic.records.run import Outcome
 from mosaic.runs import ids
+from mosaic.runs.supervised import process_keys
 from mosaic.system import processes
 from mosaic.system.shortage import shortage
 from mosaic.trainer.core.decisions import Now, decide
@@ -40,6 +43,7 @@ from mosaic.trainer.loop.slots import SlotTable
 from mosaic.trainer.loop.submissions import Submissions
 from mosaic.trainer.loop.trash import Trash
 from mosaic.trainer.sites.choice import Sites
+from mosaic.trainer.sites.door import Door
 from mosaic.trainer.sites.local import LocalSite
 from mosaic.trainer.storage.journal import Journal
 from mosaic.trainer.storage.registry import Registry, StoredRun, Vitals
@@ -80,6 +84,7 @@ class Engine:
         disk: The space that is left.
         draining: Start nothing new.
         epoch: How many times a daemon has started on this home.
+        address: Where the daemon listens, once it does.
     """
 
     def __init__(
@@ -98,7 +103,9 @@ class Engine:
         self.journal = Journal(registry)
         self.live = LiveRuns(home, registry)
         self.slots = SlotTable(settings)
-        self.sites = Sites(home, settings, LocalSite(executor, self.slots))
+        self.address = Address("")
+        door = Door(token, lambda: self.address, self.live.runs, self._schedule_soon)
+        self.sites = Sites(home, settings, LocalSite(executor, self.slots), door)
         self.disk = housekeeping.DiskWatch(home, settings)
         self.controls = ControlStreams()
         self.draining = False
@@ -154,7 +161,12 @@ class Engine:
 
     def machine(self) -> Machine:
         """The slot table of this moment."""
-        return self.slots.picture(self.live.runs())
+        return self.slots.picture(run for run in self.live.runs() if run.site == LOCAL)
+
+    def serve_at(self, address: Address) -> None:
+        """Tell everyone who calls back, here and elsewhere, where the daemon listens."""
+        self.address = address
+        self.effects.target = address.target
 
     # ------------------------------------------------------------ what happens to a run
 
@@ -234,7 +246,7 @@ class Engine:
 
     def _take_over(self, run: Run, vitals: Vitals) -> None:
         watch = self.live.add(run, vitals)
-        watch.keys = recovery.process_keys(watch.directory) or recovery.marked_keys(run)
+        watch.keys = process_keys(watch.directory) or recovery.marked_keys(run)
         evidence = (
             recovery.gather(watch.directory, watch.keys)
             if run.site == LOCAL
@@ -359,21 +371,31 @@ class Engine:
             return
         draining = "the daemon is draining: it starts nothing new"
         hold = draining if self.draining else self.disk.notice
-        here = [run for run in waiting if run.site == LOCAL]
-        if here:
-            claims = [Claim(run.run_id, run.request, run.priority, run.run_id) for run in here]
-            outcome = plan(claims, self.machine(), hold or self._patience.hold())
-            for run_id, reason in outcome.waits.items():
-                self._set_wait_reason(run_id, reason)
-            for run_id, slots in outcome.grants.items():
-                self._set_wait_reason(run_id, "")
-                self._grant(run_id, slots)
-        for run in waiting:
-            if run.site != LOCAL:
-                self._hand_over(run, hold or self._patience.hold(run.site))
+        for site, runs in groupby(sorted(waiting, key=_site_of), key=_site_of):
+            self._schedule_at(list(runs), hold or self._patience.hold(site))
+
+    def _schedule_at(self, waiting: list[Run], hold: str) -> None:
+        """Start what may start at one site."""
+        try:
+            machine = self.sites.of(waiting[0]).capacity(self.live.runs())
+        except EngineSilentError as error:
+            for run in waiting:
+                self._set_wait_reason(run.run_id, hold or str(error))
+            return
+        if machine is None:
+            for run in waiting:
+                self._hand_over(run, hold)
+            return
+        claims = [Claim(run.run_id, run.request, run.priority, run.run_id) for run in waiting]
+        outcome = plan(claims, machine, hold)
+        for run_id, reason in outcome.waits.items():
+            self._set_wait_reason(run_id, reason)
+        for run_id, slots in outcome.grants.items():
+            self._set_wait_reason(run_id, "")
+            self._grant(run_id, slots)
 
     def _hand_over(self, run: Run, hold: str) -> None:
-        """Let the engine of a run's site queue it; our own slots are for runs of this machine."""
+        """Let the engine of a run's site queue it: it has no slots of ours."""
         self._set_wait_reason(run.run_id, hold)
         if not hold:
             self._grant(run.run_id, (run.site,))
@@ -408,6 +430,10 @@ def _fence(run_id: str, what: str) -> Iterator[None]:
         yield
     except Exception:
         log.exception("run %s could not be %s", run_id, what)
+
+
+def _site_of(run: Run) -> str:
+    return run.site
 
 
 def _has_begun(run: Run) -> bool:

@@ -17,6 +17,7 @@ from mosaic.records.run import Outcome
 from mosaic.runs import opening
 from mosaic.runs.directory import RunDirectory
 from mosaic.runs.opening import read_document
+from mosaic.runs.supervised import process_keys, process_place
 from mosaic.system.processes import ProcessKey, is_alive
 from mosaic.trainer.core.decisions import Now
 from mosaic.trainer.core.evidence import Alive, NeverBegan, Over, Silent, Taken, Waiting
@@ -38,7 +39,6 @@ from mosaic.trainer.core.stimuli import (
     WorkerSaid,
 )
 from mosaic.trainer.loop.health import HealthWatch
-from mosaic.trainer.loop.recovery import process_keys, process_place
 from mosaic.trainer.loop.tailer import LineTailer
 from mosaic.trainer.sites.interface import Site
 from mosaic.trainer.storage.curves import CurveKeeper
@@ -310,8 +310,7 @@ def _log_lines(run: Run, watch: Watch, settings: Settings, now: Now) -> Iterator
             if cost > _COST_OF_A_TURN:
                 break
     _quarantine(watch, watch.tailer.oversized - oversized)
-    if watch.tailer.offset != watch.vitals.log_offset:
-        watch.vitals = replace(watch.vitals, log_offset=watch.tailer.offset)
+    watch.vitals = replace(watch.vitals, log_offset=watch.tailer.offset)
 
 
 def _cost(parsed: LifecycleLine | QuarantinedLine | None) -> int:

@@ -12,7 +12,6 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeGuard
 
 from mosaic.config.paths import Home
 from mosaic.errors import MosaicError, RunDamagedError, StorageError
@@ -39,9 +38,6 @@ from mosaic.workers.lifecycle import LifecycleLine, parse_line
 # Modification times come from the file system's clock, which may run behind ours.
 _CLOCK_SLACK_S = 5.0
 _LAST_WORDS = 16 * 1024
-# The most that Linux can be configured to.
-_LARGEST_PID = 2**22 + 1
-_LONGEST_NAME = 100
 
 log = logging.getLogger(__name__)
 
@@ -87,36 +83,6 @@ def gather_elsewhere(run: Run, directory: RunDirectory) -> Evidence:
     """
     spawned, ended = opening.is_regular(directory.supervisor), opening.is_regular(directory.exit)
     return Evidence(spawned, ended, supervisor_starting=bool(run.job), alive=spawned)
-
-
-def process_keys(directory: RunDirectory) -> list[ProcessKey]:
-    """The worker and its supervisor, as the supervisor wrote them down."""
-    document = opening.read_document(directory.supervisor) or {}
-    boot, keys = document.get("boot_id"), []
-    for role in ("", "supervisor_"):
-        pid, started = document.get(f"{role}pid"), document.get(f"{role}start_time")
-        if not (isinstance(boot, str) and _is_pid(pid) and isinstance(started, int)):
-            return []
-        keys.append(ProcessKey(pid, started, boot))
-    return keys
-
-
-def process_place(directory: RunDirectory) -> tuple[str, str]:
-    """The machine and the job of a worker that is not on this machine; empty on this one."""
-    document = opening.read_document(directory.supervisor) or {}
-    return _name(document.get("host")), _name(document.get("job"))
-
-
-def _name(value: object) -> str:
-    """A name from a file that its worker could have written: short, and text that can be sent."""
-    if not isinstance(value, str):
-        return ""
-    return value[:_LONGEST_NAME].encode(errors="replace").decode()
-
-
-def _is_pid(value: object) -> TypeGuard[int]:
-    """Whether a number can be a process: what is larger no system call takes."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < _LARGEST_PID
 
 
 def marked_keys(run: Run) -> list[ProcessKey]:

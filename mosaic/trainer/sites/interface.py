@@ -55,7 +55,11 @@ class Site(Protocol):
         """
 
     def capacity(self, runs: Iterable[Run]) -> Machine | None:
-        """The slots there; None where the engine has a queue of its own."""
+        """The slots there, given what all live runs hold; None where the engine has its own queue.
+
+        Raises:
+            EngineSilentError: It is not known yet.
+        """
 
     def forget(self, run: Run) -> None:
         """The run has ended: remove what is kept for it."""

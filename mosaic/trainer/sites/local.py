@@ -1,10 +1,10 @@
 """This machine: the daemon sees the processes itself."""
 
 import logging
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from mosaic.config.sites import LOCAL
 from mosaic.runs import opening
 from mosaic.runs.opening import read_document
 from mosaic.system import processes
@@ -35,14 +35,12 @@ class LocalSite:
         return ""
 
     def news(self, run: Run, watch: "Watch", now: Now) -> News:
-        # Asked first, because nearly always there is nothing yet.
-        if os.path.lexists(watch.directory.exit):
-            # A folder in the record's place would keep the supervisor from ever writing it.
-            if opening.clear_the_way(watch.directory.exit):
-                log.warning("run %s: its exit.json was not a file; it is set aside", run.run_id)
-            ended = read_document(watch.directory.exit)
-            if ended is not None:
-                return Over(ended)
+        # A folder in the record's place would keep the supervisor from ever writing it.
+        if opening.clear_the_way(watch.directory.exit):
+            log.warning("run %s: its exit.json was not a file; it is set aside", run.run_id)
+        ended = read_document(watch.directory.exit)
+        if ended is not None:
+            return Over(ended)
         if run.state is State.INIT or watch.anyone_alive():
             return Alive()
         # Read again: the supervisor may have written it between our first look and its own end.
@@ -84,7 +82,7 @@ class LocalSite:
         return len(left)
 
     def capacity(self, runs: Iterable[Run]) -> Machine | None:
-        return self._slots.picture(runs)
+        return self._slots.picture(run for run in runs if run.site == LOCAL)
 
     def forget(self, run: Run) -> None:
         """Nothing is kept."""

@@ -42,7 +42,7 @@ from mosaic.trainer.core.scheduler import Machine
 from mosaic.trainer.core.states import Run, State
 from mosaic.trainer.launch import supervisor
 from mosaic.trainer.launch.executor import LaunchSpec
-from mosaic.trainer.sites import slurm_commands
+from mosaic.trainer.sites import signals, slurm_commands
 from mosaic.trainer.sites.slurm_queue import Opinion, SlurmQueue
 from mosaic.trainer.sites.slurm_words import Job
 
@@ -54,7 +54,6 @@ _LOOK_S = 2.0
 # The signal before the time limit comes up to a minute early, says SLURM; the worker needs its
 # grace period after it.
 _WARNING_S = 30
-_SIGKILL = 9
 _NOT_DONE = frozenset({Outcome.CANCELLED, Outcome.LOST, Outcome.INTERRUPTED, Outcome.TIME_LIMIT})
 
 log = logging.getLogger(__name__)
@@ -193,16 +192,7 @@ class SlurmSite:
         return removed or (not began and opinion.word in (ENDED, UNKNOWN))
 
     def signal(self, run: Run, watch: "Watch", number: int) -> None:
-        known = (read_document(watch.directory.control) or {}).get("signals")
-        # The folder is the worker's too: what makes no sense there is replaced.
-        orders = known if isinstance(known, list) else []
-        # Asked for every turn until the end is seen; the supervisor needs it once.
-        if number == _SIGKILL and orders[-1:] == [_SIGKILL]:
-            return
-        try:
-            atomic.write_json(watch.directory.control, {"signals": [*orders, number]})
-        except OSError as error:
-            log.error("run %s could not be signalled: %s", run.run_id, error)
+        signals.add(watch.directory.control, number)
 
     def sweep(self, run: Run, watch: "Watch") -> None:
         # SLURM kills all that the job has started; the supervisor has half a minute for its record.

@@ -1,0 +1,90 @@
+"""What an agent is told to do, and the words between `mosaic agent` and those who start it."""
+
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
+from mosaic.connect.endpoint import Address
+
+# The two questions that `mosaic agent` understands, and the key of its answers.
+HELLO, BEGIN = "hello", "begin"
+ANSWER = "mosaic_agent"
+
+
+class Order(TypedDict):
+    """What an agent is started with, by ssh, by an engine or by hand.
+
+    Attributes:
+        job: As the daemon named this placing of the run; an agent with another one is fenced.
+        key: The run's launch key.
+        target: Where the daemon is reached from the agent's machine.
+        certificate: The daemon's, as PEM text; empty without TLS.
+        name: A name that the certificate carries.
+    """
+
+    run_id: str
+    attempt: int
+    job: str
+    key: str
+    target: str
+    certificate: str
+    name: str
+
+
+class Needed(TypedDict):
+    """A file that has to be there before the worker starts; relative to the folder of all runs."""
+
+    path: str
+    size: int
+    sha256: str
+
+
+class Launch(TypedDict):
+    """What the daemon hands to an agent. `given` may hold secrets: it is not written down here.
+
+    Attributes:
+        usual: Variables for a worker whose machine has none of that name.
+        given: Variables that count, whatever the machine has.
+        private: Variables of this machine that no worker inherits.
+        from_node: Variables whose value this machine knows, such as which GPUs it was given.
+        config: What the worker reads.
+        runs: The folder of all runs where the daemon is; the paths in `config` begin with it.
+        logs: How long the logs of the attempts before are.
+    """
+
+    run_id: str
+    attempt: int
+    job: str
+    site: str
+    module: str
+    restarts: int
+    usual: dict[str, str]
+    given: dict[str, str]
+    private: list[str]
+    from_node: list[str]
+    config: dict[str, Any]
+    runs: str
+    files: list[Needed]
+    logs: dict[str, int]
+
+
+def read_order(document: Mapping[str, object]) -> Order:
+    """An order from plain data.
+
+    Raises:
+        KeyError: Something is missing.
+        ValueError: The attempt is no number.
+    """
+    return Order(
+        run_id=str(document["run_id"]),
+        attempt=int(str(document["attempt"])),
+        job=str(document["job"]),
+        key=str(document["key"]),
+        target=str(document["target"]),
+        certificate=str(document["certificate"]),
+        name=str(document["name"]),
+    )
+
+
+def address_of(order: Order) -> Address:
+    """Where an order says that the daemon is."""
+    return Address(order["target"], order["certificate"], order["name"])
