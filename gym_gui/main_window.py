@@ -17,6 +17,7 @@ from gym_gui.models.actors import Actor
 from gym_gui.models.dock_layouts import LAYOUTS, WindowState, decode_state, encode_state
 from gym_gui.models.notices import Notice
 from gym_gui.models.window_settings import WindowSettings, save_window_settings
+from gym_gui.panels.arena_panel import ArenaPanel
 from gym_gui.panels.compare_panel import ComparePanel
 from gym_gui.panels.dialogs import Dialogs
 from gym_gui.panels.docks import DockManager
@@ -27,6 +28,7 @@ from gym_gui.panels.run_panel import RunPanel
 from gym_gui.panels.runs_panel import RunsPanel
 from gym_gui.panels.status_bar import StatusLine
 from gym_gui.panels.welcome import Welcome
+from gym_gui.presenters.arena_commands import ArenaCommands
 from gym_gui.presenters.form_commands import FormCommands
 from gym_gui.presenters.keyboard_commands import KeyboardCommands
 from gym_gui.presenters.notifier import Notifier
@@ -84,6 +86,7 @@ class MainWindow(QMainWindow):
         self.run_panel = RunPanel(services, self._presenters)
         self.compare = ComparePanel(services)
         self.play = PlayPanel(services)
+        self.arena = ArenaPanel(services)
         self.notices_panel = NoticesPanel(services)
         self.welcome = Welcome()
         self.banner = Banner()
@@ -101,6 +104,7 @@ class MainWindow(QMainWindow):
                 dock_layouts.RUN: ("Run", self.run_panel),
                 dock_layouts.COMPARE: ("Analyse", self.compare),
                 dock_layouts.PLAY: ("Play", self.play),
+                dock_layouts.ARENA: ("Arena", self.arena),
                 dock_layouts.NOTICES: ("Notifications", self.notices_panel),
             },
         )
@@ -141,12 +145,14 @@ class MainWindow(QMainWindow):
         )
         window = WindowCommands(self, services, self.docks, dialogs, self.binder)
         panels: list[QWidget] = [self.runs_panel, self.welcome, self.launch, self.run_panel]
-        panels += [self.compare, self.play, self.notices_panel]
+        panels += [self.compare, self.play, self.arena, self.notices_panel]
         keyboard = KeyboardCommands(panels, self.launch, self.run_panel, self.show_layout)
         reports = Reports(services, dialogs)
         for group in (self.forms, selection, table, reports, finder, window, keyboard):
             self.binder.bind(group.actions())
         self.runs_panel.use_actions(self.binder)
+        shown = self.runs_panel, self.run_panel, self.play
+        self._arena_commands = ArenaCommands(self.arena, *shown, self.show_layout)
 
     def _make_tool_bar(self) -> None:
         bar = QToolBar("Layouts")
@@ -221,6 +227,7 @@ class MainWindow(QMainWindow):
         self._presenters.set_actors(actors)
         self.services.run_settings.set_actors(actors)
         self.play.set_actors(actors)
+        self.arena.set_actors(actors)
         self.run_panel.refresh()
 
     def _show_table(self) -> None:

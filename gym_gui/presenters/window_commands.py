@@ -21,7 +21,13 @@ from mosaic.presenting.run_status import status_of, title_of
 
 # Ranking more at every letter would be felt; older runs are found with the table's filter.
 _MOST_RUNS = 2000
-_LAYOUT_ICONS = {"train": "layout", "watch": "eye", "analyse": "chart", "play": "gamepad"}
+_LAYOUT_ICONS = {
+    "train": "layout",
+    "watch": "eye",
+    "analyse": "chart",
+    "play": "gamepad",
+    "arena": "robot",
+}
 
 
 class Window(Protocol):

@@ -50,6 +50,7 @@ class EvaluationTab(RunTab):
         self._known: Evaluations = {}
         self._place = -1
         self._seen_points = -1
+        self._wanted_seed: int | None = None
         self.chart = EvaluationChart(services.themes)
         self.chart.chosen.connect(self.choose)
         self.said = label("", wrap=True)
@@ -109,6 +110,7 @@ class EvaluationTab(RunTab):
     def on_other_run(self) -> None:
         self._known, self._place = {}, -1
         self._seen_points = -1
+        self._wanted_seed = None
         self._fill()
 
     def look(self) -> None:
@@ -141,6 +143,21 @@ class EvaluationTab(RunTab):
         self._fill()
         if self.episodes.currentIndex() < 0 and self.episodes.count():
             self.episodes.setCurrentIndex(0)
+
+    def open_seed(self, seed: int) -> None:
+        """Show the episode that began with a seed; when it is not listed yet, as soon as it is."""
+        self._wanted_seed = seed
+        self._choose_wanted()
+
+    def _choose_wanted(self) -> None:
+        if self._wanted_seed is None:
+            return
+        for place in range(self.episodes.count()):
+            one = self.episodes.itemData(place)
+            if isinstance(one, _Episode) and one.recorded.seed == self._wanted_seed:
+                self._wanted_seed = None
+                self.episodes.setCurrentIndex(place)
+                return
 
     def jump_to_difference(self) -> None:
         """Show the first step at which the two policies did not do the same."""
@@ -209,6 +226,7 @@ class EvaluationTab(RunTab):
         elif opened not in wanted:
             self.view.clear("Click a point of the curve, or choose an episode.")
         self._offer_others(self.episodes.currentData())
+        self._choose_wanted()
 
     def _on_episode(self) -> None:
         chosen = self.episodes.currentData()

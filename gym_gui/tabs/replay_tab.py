@@ -38,6 +38,7 @@ class ReplayTab(RunTab):
     def __init__(self, services: Services) -> None:
         super().__init__(services)
         self._listed: Recordings = ((), ())
+        self._wanted: int | None = None
         self.list = QListWidget()
         self.list.setAccessibleName("Recordings")
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -63,6 +64,7 @@ class ReplayTab(RunTab):
         self.player.stop()
 
     def on_other_run(self) -> None:
+        self._wanted = None
         self.list.clear()
         self.player.clear("Choose something to replay.")
 
@@ -82,8 +84,23 @@ class ReplayTab(RunTab):
             lambda error: self.player.clear(f"The recordings could not be listed: {error}"),
         )
 
+    def open_episode(self, number: int) -> None:
+        """Show one episode; when it is not listed yet, as soon as it is."""
+        self._wanted = number
+        self._choose_wanted()
+        self.look()
+
+    def _choose_wanted(self) -> None:
+        for place in range(self.list.count()):
+            data = sure(self.list.item(place)).data(Qt.ItemDataRole.UserRole)
+            if isinstance(data, EpisodeEntry) and data.episode == self._wanted:
+                self._wanted = None
+                self.list.setCurrentRow(place)
+                return
+
     def _fill(self, found: Recordings) -> None:
         if self.list.count() and self._listed == found:
+            self._choose_wanted()
             return
         self._listed = found
         episodes, videos = found
@@ -100,8 +117,9 @@ class ReplayTab(RunTab):
                 "Nothing recorded. Telemetry-lane runs record their episodes; "
                 "other runs capture videos when asked to in the form."
             )
-        elif not self.list.currentItem():
+        elif self._wanted is None and not self.list.currentItem():
             self.list.setCurrentRow(0)
+        self._choose_wanted()
 
     def _add(self, icon: str, text: str, data: Recording) -> None:
         item = QListWidgetItem(self.services.themes.icon(icon, "muted"), text)

@@ -1,1 +1,1 @@
-"""Agents of different kinds on the same seeds: who plays, what they scored, and the table."""
+"""Agents of different kinds on the same seeds: what they play and the tables that compare them."""

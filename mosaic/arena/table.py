@@ -16,16 +16,20 @@ class PlayedEpisode:
 
     Attributes:
         seed: With which the environment began; None when the agent's worker does not say.
+        run_id: The run in which it can be seen again.
+        number: Its number in that run; None when the run numbers no episodes.
     """
 
     seed: int | None
     total: float
     steps: int
+    run_id: str = ""
+    number: int | None = None
 
 
 @dataclass(frozen=True)
 class Played:
-    """Everything that one agent did.
+    """What one agent did, so far or altogether.
 
     Attributes:
         agent: As it was asked for: `llm:embedded`, `run:ID`, `bot`, `random`.
@@ -75,21 +79,27 @@ def compare(env_id: str, agents: Sequence[Played]) -> list[Row]:
     ]
 
 
+def solved(env_id: str, total: float) -> bool | None:
+    """Whether an episode with this return reached its goal; None where the task has no goal."""
+    return total > 0 if env_id.startswith(_GOAL_PAYS) else None
+
+
 def _row(env_id: str, played: Played, lead: PairedDifference | None) -> Row:
     returns = [episode.total for episode in played.episodes]
     steps = sum(episode.steps for episode in played.episodes)
-    judged = env_id.startswith(_GOAL_PAYS) and bool(returns)
-    solved = sum(total > 0 for total in returns)
+    verdicts = [solved(env_id, total) for total in returns]
+    judged = bool(verdicts) and None not in verdicts
+    won = sum(bool(verdict) for verdict in verdicts)
 
     def per_solved(spent: float | None) -> float | None:
-        return spent / solved if judged and solved and spent is not None else None
+        return spent / won if judged and won and spent is not None else None
 
     return Row(
         agent=played.agent,
         run_id=played.run_id,
         episodes=len(returns),
-        success=solved / len(returns) if judged else None,
-        success_interval=wilson(solved, len(returns)) if judged else None,
+        success=won / len(returns) if judged else None,
+        success_interval=wilson(won, len(returns)) if judged else None,
         mean_return=sum(returns) / len(returns) if returns else None,
         return_interval=mean_interval(returns) if returns else None,
         lead=lead,

@@ -1,31 +1,21 @@
 """`mosaic arena`: agents of different kinds on the same seeds, in one table."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 import click
 
-from mosaic.arena.players import Match, collect, read_agents, start
+from mosaic.arena import words
+from mosaic.arena.elo import ratings, teammates
+from mosaic.arena.match import Match, read_agents
 from mosaic.arena.table import Row, compare
 from mosaic.cli import output
 from mosaic.cli.options import json_option
 from mosaic.client import TrainerClient
-from mosaic.statistics.intervals import Interval
+from mosaic.client.arena import collect, start_all
+from mosaic.client.tables import collect_games, has_tables, start_round
 
-_COLUMNS = (
-    "AGENT",
-    "EPISODES",
-    "SUCCESS",
-    "95 %",
-    "RETURN",
-    "95 %",
-    "LEAD",
-    "95 %",
-    "TOKENS/SOLVED",
-    "$/SOLVED",
-    "MS/STEP",
-    "RUN",
-)
+_COLUMNS = (*(name.upper() for name in words.COLUMNS), "RUN")
 
 
 @click.command()
@@ -33,7 +23,7 @@ _COLUMNS = (
 @click.option(
     "--agents",
     required=True,
-    help="Names separated by commas: run:ID, llm:MODEL, human, bot, random. The first is the "
+    help="Names separated by commas: run:ID, llm:MODEL, human, bdi, bot, random. The first is the "
     "baseline.",
 )
 @click.option(
@@ -53,57 +43,53 @@ def arena(
 ) -> int:
     """Compare agents in ENV_ID on the same seeds.
 
-    LEAD is the mean difference of an agent's return to that of the first one, seed by seed.
+    LEAD is the mean difference of an agent's return to that of the first one, seed by seed. In
+    games for several players every two agents meet, twice on each seed, and ELO rates them; where
+    all players want the same, the table has what each agent reaches with each partner.
     """
     match = Match(env_id, seed, seeds, max_steps or 0)
     named = read_agents(agents)
+    if has_tables(env_id):
+        return _round_robin(match, named, as_json)
     with TrainerClient.connect() as trainer:
-        runs = [start(trainer, agent, match) for agent in named]
+        runs = start_all(trainer, named, match)
         # All are queued before the first is awaited: as many play at once as there are slots.
-        ended = [trainer.wait(run.run_id) for run in runs]
-        played = [
-            collect(trainer, agent, run, match) for agent, run in zip(named, ended, strict=True)
-        ]
+        ended = {agent: trainer.wait(run.run_id) for agent, run in runs.items()}
+        played = [collect(trainer, agent, run, match) for agent, run in ended.items()]
     rows = compare(env_id, played)
     if as_json:
-        output.print_json(
-            {
-                "env_id": env_id,
-                "seed": seed,
-                "seeds": seeds,
-                "agents": [_document(row) for row in rows],
-            }
-        )
+        _print_json(match, [_document(row) for row in rows])
     else:
-        output.print_table(_COLUMNS, [_cells(row) for row in rows])
+        output.print_table(_COLUMNS, [[*words.cells(row), row.run_id] for row in rows])
     return 0
+
+
+def _round_robin(match: Match, agents: Sequence[str], as_json: bool) -> int:
+    """Every two agents at one table; ratings, or returns where all want the same."""
+    with TrainerClient.connect() as trainer:
+        runs = start_round(trainer, agents, match)
+        ended = {pair: trainer.wait(run.run_id) for pair, run in runs.items()}
+        games = collect_games(trainer, ended)
+    together = any(game.cooperative for game in games)
+    rows = teammates(agents, games) if together else ratings(agents, games)
+    if as_json:
+        ids = {" against ".join(pair): run.run_id for pair, run in ended.items()}
+        _print_json(match, [asdict(row) for row in rows], {"runs": ids})
+        return 0
+    columns = words.TEAM_COLUMNS if together else words.RATING_COLUMNS
+    output.print_table([name.upper() for name in columns], [words.standing(row) for row in rows])
+    for pair, run in ended.items():
+        output.say(f"{' against '.join(pair)}: {run.run_id}")
+    return 0
+
+
+def _print_json(
+    match: Match, agents: Sequence[Mapping[str, object]], more: Mapping[str, object] | None = None
+) -> None:
+    facts = {"env_id": match.env_id, "seed": match.seed, "seeds": match.episodes}
+    output.print_json({**facts, "agents": list(agents), **(more or {})})
 
 
 def _document(row: Row) -> dict[str, object]:
     # A named tuple would become a list of numbers without names.
     return {**asdict(row), "lead": row.lead._asdict() if row.lead else None}
-
-
-def _cells(row: Row) -> Sequence[str]:
-    return [
-        row.agent,
-        str(row.episodes),
-        "-" if row.success is None else f"{row.success:.0%}",
-        _share(row.success_interval),
-        output.score(row.mean_return),
-        _between(row.return_interval),
-        "-" if row.lead is None else f"{row.lead.mean:+.2f} on {row.lead.seeds}",
-        _between(row.lead.interval if row.lead else None),
-        output.number(row.tokens_per_solved, 0),
-        output.number(row.cost_per_solved, 4),
-        output.number(row.milliseconds_per_step),
-        row.run_id,
-    ]
-
-
-def _share(interval: Interval | None) -> str:
-    return f"{interval.low:.0%} to {interval.high:.0%}" if interval else "-"
-
-
-def _between(interval: Interval | None) -> str:
-    return f"{interval.low:.2f} to {interval.high:.2f}" if interval else "-"

@@ -7,8 +7,9 @@ import sys
 import pytest
 from support.trainer import Trainer
 
-from mosaic.arena.players import Match, collect, read_agents, start
+from mosaic.arena.match import Match, read_agents
 from mosaic.arena.table import Played, PlayedEpisode, compare
+from mosaic.client.arena import collect, start
 from mosaic.client.play import PlayClient
 from mosaic.config import build
 from mosaic.errors import InvalidArgumentError, MosaicError
@@ -101,3 +102,21 @@ def test_the_row_of_human_play_is_what_people_have_played(trainer: Trainer) -> N
     record = start(trainer.client, "human", match)
     human = collect(trainer.client, "human", record, match)
     assert (human.run_id, [episode.seed for episode in human.episodes]) == (run.run_id, [7])
+
+
+def test_a_bdi_agent_plays_the_same_seeds(trainer: Trainer) -> None:
+    """`bdi` is the newest trained agent, greedy, with a seed for each episode; none is an error."""
+    match = Match("FrozenLake-v1", seed=7, episodes=3)
+    with pytest.raises(MosaicError, match="mosaic train spade_bdi --env FrozenLake-v1"):
+        start(trainer.client, "bdi", match)
+    worker = build.Worker("spade_bdi", "spade_bdi_rl_worker.cli")
+    learned = build.train(
+        worker,
+        "spade_bdi",
+        env_id=match.env_id,
+        parameters={"headless": True, "episodes": 40, "frames": False},
+    )
+    assert trainer.ended(trainer.client.submit(learned).run_id).completed
+    record = trainer.ended(start(trainer.client, "bdi", match).run_id)
+    played = collect(trainer.client, "bdi", record, match)
+    assert [episode.seed for episode in played.episodes] == [7, 8, 9]

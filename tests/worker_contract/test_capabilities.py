@@ -36,8 +36,10 @@ POLE: EnvironmentFacts = {
 _NAMES = re.compile(r"cleanrl|spade|\bhuman\b|\bllm\b", re.IGNORECASE)
 # Modules whose sentences give a worker as an example, each for a reason of its own.
 _EXAMPLES = {
-    "mosaic/arena/players.py": "the arena has a name for each kind of agent",
+    "mosaic/arena/match.py": "the arena has a name for each kind of agent",
     "mosaic/arena/table.py": "it shows those names",
+    "mosaic/client/arena.py": "it finds out what those names stand for",
+    "mosaic/client/tables.py": "it says which of those names can sit at a table",
     "mosaic/cli/arena.py": "it explains those names",
     "mosaic/cli/doctor.py": "a set of optional packages has that name",
     "mosaic/cli/llm.py": "a command is named after its kind of agent",

@@ -10,6 +10,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 
 from llm_worker.settings import Settings
+from llm_worker.table.names import TABLE_GAMES
 from mosaic.workers.dry_run import by_command
 
 ALGORITHM = "llm"
@@ -31,6 +32,20 @@ BABYAI = (
     "MiniGrid-DoorKey-5x5-v0",
     "MiniGrid-FourRooms-v0",
 )
+# Games of TextArena that need neither a network nor a second player; others may be typed too.
+WORDS = (
+    "2048-v0",
+    "FifteenPuzzle-v0",
+    "FrozenLake-v0",
+    "GuessTheNumber-v0",
+    "LightsOut-v0",
+    "Mastermind-v0",
+    "Minesweeper-v0",
+    "PegJump-v0",
+    "Sokoban-v0",
+    "Sudoku-v0",
+    "TowerOfHanoi-v0",
+)
 _DRY_RUN_LIMIT_S = 180.0
 _HIDDEN_FIELDS = ("mode", "checkpoint_path")
 
@@ -47,7 +62,7 @@ def describe(algo: str) -> dict[str, object]:
     return {
         "title": "A language model that acts step by step",
         "family": "LLM",
-        "actions": ["discrete", "continuous", "multi_discrete"],
+        "actions": ["discrete", "continuous", "multi_discrete", "text"],
         "default_env": "BabyAI-GoToObj-v0" if find_spec("minigrid") else "FrozenLake-v1",
         "requires": [ALGORITHM],
         "arguments": [_argument(name, item) for name, item in shown.items()],
@@ -55,11 +70,15 @@ def describe(algo: str) -> dict[str, object]:
     }
 
 
-def environments() -> list[dict[str, str]]:
+def environments() -> list[dict[str, str | int]]:
     """Environments with a describer of their own; any other Gymnasium environment works too."""
     listed = [_environment(env_id, "toy_text", "discrete") for env_id in TOY_TEXT]
     listed += [_environment(env_id, "gymnasium", "vector") for env_id in CONTROL]
     listed += [_environment(env_id, "gymnasium", "vector", "continuous") for env_id in CONTINUOUS]
+    if find_spec("pettingzoo"):
+        listed += [_table(env_id, seats) for env_id, seats in TABLE_GAMES.items()]
+    if find_spec("textarena"):
+        listed += [_environment(f"textarena:{name}", "textarena", "text", "text") for name in WORDS]
     if find_spec("minigrid"):
         listed += [_environment(env_id, "minigrid", "grid") for env_id in BABYAI]
     return listed
@@ -95,7 +114,11 @@ def _argument(name: str, item: FieldInfo) -> dict[str, object]:
     }
 
 
+def _table(env_id: str, seats: int) -> dict[str, str | int]:
+    return {**_environment(env_id, "pettingzoo", "grid"), "agents": seats}
+
+
 def _environment(
     env_id: str, family: str, observations: str, actions: str = "discrete"
-) -> dict[str, str]:
+) -> dict[str, str | int]:
     return {"id": env_id, "family": family, "actions": actions, "observations": observations}

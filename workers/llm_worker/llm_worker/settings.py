@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from llm_worker.errors import SettingsError
-from llm_worker.play.models import find_model
+from llm_worker.play.models import SCRIPTED, find_model
+from llm_worker.table.names import TABLE_GAMES
 from mosaic.config.model import Extras
 from mosaic.workers import did_you_mean
 
@@ -38,6 +39,13 @@ class Settings(BaseModel):
             "OpenAI-compatible server, http://HOST:PORT/v1#NAME"
         ),
     ] = "embedded"
+    players: Annotated[
+        str,
+        Field(
+            description="board games: who plays, separated by commas: random, bot or llm:MODEL; "
+            "empty: the model against random. Each seed is played in every order of the seats"
+        ),
+    ] = ""
     api_key: Annotated[str, Field(description="the server's key; kept in the secret store")] = ""
     proxy: Annotated[str, Field(description="HTTP proxy for the model server; empty: none")] = ""
     answer: Annotated[
@@ -136,8 +144,33 @@ def semantic_problems(settings: Settings) -> list[str]:
         problems.append(
             "budget_cost needs price_in and price_out: the price of this model is unknown"
         )
+    problems += table_problems(settings)
     if settings.plan > 1 and model.reads_only_the_moment:
         problems.append("plan: the shipped model answers with one action; choose another model")
+    return problems
+
+
+def players_of(settings: Settings) -> list[str]:
+    """The players of a board game, by name."""
+    named = [name.strip() for name in settings.players.split(",") if name.strip()]
+    model = settings.model if settings.model in SCRIPTED else f"llm:{settings.model}"
+    other = "random" if model != "random" else "bot"
+    return named or [model, other]
+
+
+def table_problems(settings: Settings) -> list[str]:
+    """What is wrong with the players of a board game."""
+    if settings.env_id not in TABLE_GAMES:
+        return ["players: this environment has one player"] if settings.players else []
+    players, seats = players_of(settings), TABLE_GAMES[settings.env_id]
+    problems = [] if len(set(players)) == seats else [f"players: name {seats} different ones"]
+    for name in players:
+        try:
+            find_model(name.removeprefix("llm:"), settings.price_in, settings.price_out)
+        except ValueError as error:
+            problems.append(f"players: {error}")
+        if name not in SCRIPTED and not name.startswith("llm:"):
+            problems.append(f"players: {name!r} is none; write random, bot or llm:MODEL")
     return problems
 
 

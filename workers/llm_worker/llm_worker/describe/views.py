@@ -14,7 +14,7 @@ from llm_worker.describe import toy_text
 from llm_worker.describe.grid import ACTIONS, GridDescriber, GridView
 from llm_worker.describe.numbers import describe_value, known_numbers, named
 from llm_worker.errors import WorldError
-from llm_worker.play.actions import Actions, Choices, Numbers
+from llm_worker.play.actions import Actions, Choices, Numbers, Words
 
 # An environment, what it showed, and the names of the actions so far; returns the text.
 Describe = Callable[[gymnasium.Env[Any, Any], Any, Sequence[str]], str]
@@ -53,6 +53,8 @@ def family_of(env_id: str, env: gymnasium.Env[Any, Any]) -> Family:
     for prefix, family in _TOY_TEXT:
         if env_id.startswith(prefix):
             return family
+    if isinstance(env.observation_space, spaces.Text):
+        return Family("The game explains itself.", (), lambda: lambda env, seen, last: str(seen))
     facts = known_numbers(env_id)
     if facts is not None:
         names = facts.names
@@ -62,6 +64,13 @@ def family_of(env_id: str, env: gymnasium.Env[Any, Any]) -> Family:
 
         return Family(facts.rules, facts.actions, lambda: numbers, has_goal=False)
     return Family("Find out what brings reward.", (), lambda: _anything, has_goal=False)
+
+
+def moment_actions(env: gymnasium.Env[Any, Any], actions: Actions) -> Actions:
+    """The actions of this moment: a game in words may offer others at each step."""
+    if isinstance(actions, Words):
+        return replace(actions, offered=getattr(env.unwrapped, "offered", ()))
+    return actions
 
 
 def actions_of(env_id: str, space: spaces.Space[Any], names: Sequence[str]) -> Actions:
@@ -78,6 +87,8 @@ def actions_of(env_id: str, space: spaces.Space[Any], names: Sequence[str]) -> A
         return Numbers([0.0] * len(space.nvec), [float(n - 1) for n in space.nvec], whole=True)
     if isinstance(space, spaces.Box) and len(space.shape) == 1 and np.isfinite(space.low).all():
         return Numbers(space.low.tolist(), space.high.tolist())
+    if isinstance(space, spaces.Text):
+        return Words()
     raise WorldError(
         f"{env_id} has actions that cannot be put into words: {space}",
         "choices and vectors of bounded numbers can",
@@ -92,6 +103,8 @@ def with_default(actions: Actions, name: str) -> Actions:
     """
     if not name:
         return actions
+    if isinstance(actions, Words):
+        return replace(actions, default_text=name)
     if not isinstance(actions, Choices) or actions.read(name) is None:
         raise WorldError(
             f"default_action: there is no action {name!r}", f"actions are: {actions.listed()}"

@@ -9,41 +9,58 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 Json = dict[str, JsonValue]
-# What an environment takes: a choice, or a vector.
-Action = int | list[float] | list[int]
+# A move is a sentence at most.
+LONGEST_TEXT = 400
+# What an environment takes: a choice, a vector, or words.
+Action = int | list[float] | list[int] | str
 
 
 @dataclass(frozen=True)
 class Choices:
-    """Discrete actions by name."""
+    """Discrete actions by name.
+
+    Attributes:
+        allowed: The numbers of those that are legal now; empty when all are.
+    """
 
     names: Sequence[str]
     start: int = 0
     default_name: str = ""
+    allowed: Sequence[int] = ()
+
+    @property
+    def legal(self) -> list[tuple[int, str]]:
+        """Number and name of each action that may be taken."""
+        numbered = list(enumerate(self.names, self.start))
+        return [one for one in numbered if one[0] in self.allowed] if self.allowed else numbered
+
+    @property
+    def legal_names(self) -> list[str]:
+        """The names of the actions that may be taken."""
+        return [name for _, name in self.legal]
 
     @property
     def default(self) -> Action:
         """The action that is taken when no answer is valid."""
         named = self.read(self.default_name)
-        return self.start if named is None else named
+        return self.legal[0][0] if named is None else named
 
     def listed(self) -> str:
         """One line with every name."""
-        return ", ".join(self.names)
+        return ", ".join(self.legal_names)
 
     def schema(self) -> Json:
         """One of the names."""
-        return {"type": "string", "enum": list(self.names)}
+        return {"type": "string", "enum": list(self.legal_names)}
 
     def read(self, value: JsonValue) -> int | None:
         """A name, forgiving case and underscores; or its number."""
         if isinstance(value, bool) or value is None:
             return None
         if isinstance(value, int):
-            inside = self.start <= value < self.start + len(self.names)
-            return value if inside else None
+            return value if any(value == number for number, _ in self.legal) else None
         wanted = _normal(str(value))
-        for number, name in enumerate(self.names, self.start):
+        for number, name in self.legal:
             if _normal(name) == wanted:
                 return number
         return None
@@ -51,11 +68,7 @@ class Choices:
     def mentioned(self, text: str) -> int | None:
         """The one action that a free text names; None when it names none or several."""
         normal = f" {_normal(text)} "
-        found = [
-            number
-            for number, name in enumerate(self.names, self.start)
-            if f" {_normal(name)} " in normal
-        ]
+        found = [number for number, name in self.legal if f" {_normal(name)} " in normal]
         return found[0] if len(found) == 1 else None
 
     def first_named(self, text: str) -> int | None:
@@ -63,7 +76,7 @@ class Choices:
         normal = f"{_normal(text)} "
         fitting = [
             (len(name), number)
-            for number, name in enumerate(self.names, self.start)
+            for number, name in self.legal
             if normal.startswith(f"{_normal(name)} ")
         ]
         return max(fitting)[1] if fitting else None
@@ -123,8 +136,48 @@ class Numbers:
         return str(action)
 
 
+@dataclass(frozen=True)
+class Words:
+    """Moves as text: any, or those that the game offers at this moment.
+
+    Attributes:
+        default_text: What is said when no answer is valid; empty: the first offered one.
+    """
+
+    offered: Sequence[str] = ()
+    default_text: str = ""
+
+    @property
+    def default(self) -> Action:
+        """What is said when no answer is valid."""
+        return self.default_text or (self.offered[0] if self.offered else "pass")
+
+    def listed(self) -> str:
+        """The moves that are offered."""
+        return ", ".join(self.offered) or "what the game asks for, as text"
+
+    def schema(self) -> Json:
+        """One of the offered moves, or a text."""
+        if self.offered:
+            return {"type": "string", "enum": list(self.offered)}
+        return {"type": "string", "minLength": 1, "maxLength": LONGEST_TEXT}
+
+    def read(self, value: JsonValue) -> str | None:
+        """A text; where moves are offered, one of them, forgiving case and brackets."""
+        if not isinstance(value, str) or not value.strip():
+            return None
+        if not self.offered:
+            return value.strip()[:LONGEST_TEXT]
+        wanted = _normal(value)
+        return next((text for text in self.offered if _normal(text) == wanted), None)
+
+    def say(self, action: Action) -> str:
+        """The text itself."""
+        return str(action)
+
+
 # What an agent may do in one environment.
-Actions = Choices | Numbers
+Actions = Choices | Numbers | Words
 
 
 def _normal(text: str) -> str:

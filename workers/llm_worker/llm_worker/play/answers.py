@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from llm_worker.play.actions import Action, Actions, Choices, Json
+from llm_worker.play.actions import Action, Actions, Choices, Json, Words
 
 Way = Literal["schema", "tools", "text"]
 # The order in which a server is tried: a schema was always obeyed where it was supported, a
@@ -18,6 +18,7 @@ WAYS: tuple[Way, ...] = ("schema", "tools", "text")
 TOOL = "act"
 LONGEST_REASON = 400
 _MOST_BRACKETS = 32
+_BRACKETS = re.compile(r"\[[^\[\]]+\]")
 _ACTION_MARK = re.compile(r"\baction\b", re.IGNORECASE)
 
 
@@ -118,6 +119,8 @@ def _from_plan(planned: list[JsonValue], reasoning: str, actions: Actions) -> De
 
 
 def _from_words(text: str, actions: Actions) -> Action | None:
+    if isinstance(actions, Words):
+        return _as_move(text, actions)
     if not isinstance(actions, Choices):
         return None
     # The last one counts: models weigh several actions before they decide.
@@ -126,6 +129,14 @@ def _from_words(text: str, actions: Actions) -> Action | None:
         if action is not None:
             return action
     return actions.mentioned(text)
+
+
+def _as_move(text: str, actions: Words) -> str | None:
+    """The last move in brackets; where any text may be a move, else the whole answer."""
+    marked = _BRACKETS.findall(text)
+    if marked:
+        return actions.read(marked[-1])
+    return None if actions.offered else actions.read(text)
 
 
 def _json_object(text: str) -> Json | None:
@@ -153,6 +164,7 @@ def as_written(decision: Decision, actions: Actions, keep_reasoning: bool, plan:
     """A decision as it appears in the history, in the format of the answers."""
     said: JsonValue = actions.say(decision.action)
     if not isinstance(actions, Choices):
-        said = decision.action if isinstance(decision.action, int) else list(decision.action)
+        action = decision.action
+        said = action if isinstance(action, int | str) else list(action)
     document: Json = {"reasoning": decision.reasoning} if keep_reasoning else {}
     return json.dumps({**document, **({"actions": [said]} if plan > 1 else {"action": said})})

@@ -47,6 +47,19 @@ class Spent:
             largest_prompt=max(self.largest_prompt, usage.tokens_in),
         )
 
+    def and_also(self, other: Spent) -> Spent:
+        """What two models have used together."""
+        unknown = self.cost is None or other.cost is None
+        return Spent(
+            self.requests + other.requests,
+            self.tokens_in + other.tokens_in,
+            self.tokens_out + other.tokens_out,
+            self.tokens_cached + other.tokens_cached,
+            None if unknown else (self.cost or 0.0) + (other.cost or 0.0),
+            self.seconds + other.seconds,
+            max(self.largest_prompt, other.largest_prompt),
+        )
+
     def with_seconds(self, seconds: float) -> Spent:
         """After so many seconds more."""
         return replace(self, seconds=self.seconds + seconds)

@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from llm_worker.errors import RecordError
-from llm_worker.play.actions import Action, Choices, Json
-from llm_worker.play.answers import Decision, Invalid, Way, as_written, read_answer
-from llm_worker.play.budget import Limits, Spent, exhausted
-from llm_worker.play.client import Answered, StoppedError
+from llm_worker.play.actions import Action
+from llm_worker.play.answers import Decision, Way, as_written, read_answer
+from llm_worker.play.budget import Limits
+from llm_worker.play.client import StoppedError
 from llm_worker.play.models import Model
 from llm_worker.play.plans import Plan
-from llm_worker.play.probability import action_probability
-from llm_worker.play.prompts import (
-    Prompts,
-    Sampling,
-    Turn,
-    request_body,
-    request_hash,
-    with_feedback,
-)
+from llm_worker.play.prompts import Prompts, Sampling, Turn, request_body
 from llm_worker.play.records import RunRecords, StepRecord
-from llm_worker.play.replies import Reply, Usage
 from llm_worker.play.scripted import scripted_player
+from llm_worker.play.thinking import (
+    Ask,
+    BudgetSpentError,
+    Purse,
+    Question,
+    Thinker,
+    Thought,
+    free,
+    record_of,
+)
 from llm_worker.play.world import World
 from llm_worker.settings import Settings
-
-Ask = Callable[[Json], Answered]
 
 
 class Spectator(Protocol):
@@ -62,23 +60,6 @@ class EpisodeResult:
     seconds: float
 
 
-@dataclass(frozen=True)
-class Thought:
-    """A decision with everything that led to it."""
-
-    decision: Decision
-    reply: str
-    requests: list[str]
-    valid: bool
-    usage: Usage
-    cost: float | None
-    probability: float | None = None
-
-
-class BudgetSpentError(Exception):
-    """Ends the game, not the run: what was played is kept."""
-
-
 @dataclass
 class Game:
     """Plays the episodes of one run."""
@@ -91,15 +72,14 @@ class Game:
     ask: Ask
     spectator: Spectator
     prompts: Prompts = field(default_factory=Prompts)
-    spent: Spent = field(default_factory=Spent)
+    purse: Purse = field(default_factory=Purse)
     budget_reason: str = ""
-    _counted: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         s = self.settings
         self._scripted = scripted_player(self.model.preset)
         self._plan = Plan()
-        self._limits = Limits(s.budget_tokens, s.budget_cost, s.budget_minutes * 60)
+        self._thinker = Thinker(s, self.model, self.way, self.records, self.ask, self.purse)
         self._system = instructions(s, self.model, self.world, self.prompts)
 
     def play(self) -> list[EpisodeResult]:
@@ -176,37 +156,18 @@ class Game:
         later = thought.decision.later if thought.requests else None
         self._plan.took(text, outcome.reward, later)
         seconds = time.monotonic() - began
-        record = StepRecord(
-            episode=episode,
-            step=number,
-            text=text,
-            requests=thought.requests,
-            reply=thought.reply,
-            reasoning=thought.decision.reasoning,
-            action=thought.decision.action,
-            action_name=self.world.actions.say(thought.decision.action),
-            valid=thought.valid,
-            probability=thought.probability,
-            reward=outcome.reward,
-            terminated=outcome.terminated,
-            truncated=outcome.truncated,
-            success=outcome.success,
-            tokens_in=thought.usage.tokens_in,
-            tokens_out=thought.usage.tokens_out,
-            tokens_cached=thought.usage.tokens_cached,
-            cost=thought.cost,
-            seconds=seconds,
-        )
+        said = self.world.actions.say(thought.decision.action)
+        record = record_of(thought, (episode, number), text, said, outcome, seconds)
         self.records.add_step(record)
-        self.spent = self.spent.with_seconds(seconds)
+        self._spend(seconds)
         return record
 
     def _decide(self, text: str, episode: int, number: int, turns: list[Turn]) -> Thought:
         if self._scripted is not None:
-            return Thought(self._scripted.decide(self.world), "", [], True, Usage(), 0.0)
+            return free(self._scripted.decide(self.world))
         planned = self._plan.next(text)
         if planned is not None:
-            return Thought(Decision(planned, "as planned"), "", [], True, Usage(), 0.0)
+            return free(Decision(planned, "as planned"))
         asked = self.prompts.step_message(text, episode, number)
         sampling = sampling_of(self.settings, self.model, episode, number)
         return self._think(asked, turns, sampling)
@@ -228,11 +189,12 @@ class Game:
                 f"episode {record.episode}, step {record.step} went differently this time: the "
                 "environment does not repeat itself with the same seed, or its version changed"
             )
-        for request in record.requests:
-            if (reply := self.records.replies.get(request)) is not None:
-                self._count(request, reply)
-        self.spent = self.spent.with_seconds(record.seconds)
+        self._thinker.recount(record.requests)
+        self._spend(record.seconds)
         return record
+
+    def _spend(self, seconds: float) -> None:
+        self.purse.spent = self.purse.spent.with_seconds(seconds)
 
     def _planned(self, record: StepRecord) -> tuple[Action, ...] | None:
         """What a recorded step planned after it; None when it was planned itself."""
@@ -242,57 +204,10 @@ class Game:
         return answer.later if isinstance(answer, Decision) and record.valid else ()
 
     def _think(self, asked: str, turns: list[Turn], sampling: Sampling) -> Thought:
-        """Ask until an answer is valid, then act; the default action when none is."""
-        before, question, requests = self.spent, asked, []
         picture = self.world.picture() if self.settings.pictures else b""
-        reply, found = Reply(""), None
-        for _ in range(self.settings.invalid_retries + 1):
-            body = request_body(
-                self._system, turns, question, self.way, self.world.actions, sampling, picture
-            )
-            request = request_hash(self.model.identity, body)
-            if request in requests:
-                # The same mistake twice: the same question would get the same answer.
-                break
-            requests.append(request)
-            reply = self._fetch(request, body)
-            answer = read_answer(reply.text, self.world.actions, self.settings.plan)
-            if isinstance(answer, Decision):
-                found = answer
-                break
-            question = with_feedback(asked, _complaint(answer, reply))
-        valid = found is not None
-        decision = found or Decision(self.world.actions.default, "no valid answer")
-        # What a reasoning model thought says more than the sentence that it gives as its reason.
-        if reply.reasoning and valid:
-            decision = replace(decision, reasoning=reply.reasoning)
-        usage, cost = _difference(before, self.spent)
-        likely = self._probability(reply) if valid else None
-        return Thought(decision, reply.text, requests, valid, usage, cost, likely)
-
-    def _probability(self, reply: Reply) -> float | None:
-        actions = self.world.actions
-        if not reply.tokens or not isinstance(actions, Choices):
-            return None
-        return action_probability(reply.tokens, actions.names)
-
-    def _fetch(self, request: str, body: Json) -> Reply:
-        reply = self.records.replies.get(request)
-        if reply is None:
-            reason = exhausted(self.spent, self._limits, self.settings.max_tokens, self.model.price)
-            if reason:
-                raise BudgetSpentError(reason)
-            reply = self.ask(body).reply
-            # Before anything else is done with it: from here on a kill costs no money.
-            self.records.add_reply(request, reply)
-        self._count(request, reply)
-        return reply
-
-    def _count(self, request: str, reply: Reply) -> None:
-        """Add a request to what is spent; an equal one later is answered from the records."""
-        if request not in self._counted:
-            self._counted.add(request)
-            self.spent = self.spent.plus(reply.usage, self.model.price)
+        return self._thinker.think(
+            Question(self._system, turns, asked, self.world.actions, sampling, picture)
+        )
 
     def _remember(self, turns: list[Turn], record: StepRecord) -> list[Turn]:
         kept = self.settings.history
@@ -303,6 +218,11 @@ class Game:
         settings = self.settings
         answered = as_written(decision, self.world.actions, settings.keep_reasoning, settings.plan)
         return [*turns, Turn(asked, answered)][-kept:]
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The most that a run may spend."""
+    return Limits(settings.budget_tokens, settings.budget_cost, settings.budget_minutes * 60)
 
 
 def sampling_of(settings: Settings, model: Model, episode: int = 0, step: int = 0) -> Sampling:
@@ -342,22 +262,6 @@ def first_request(
     sampling = sampling_of(settings, model)
     body = request_body(system, [], asked, way, world.actions, sampling, picture)
     return json.dumps(body, indent=2, ensure_ascii=False)
-
-
-def _difference(before: Spent, after: Spent) -> tuple[Usage, float | None]:
-    usage = Usage(
-        after.tokens_in - before.tokens_in,
-        after.tokens_out - before.tokens_out,
-        after.tokens_cached - before.tokens_cached,
-    )
-    unknown = after.cost is None or before.cost is None
-    return usage, None if unknown else round((after.cost or 0.0) - (before.cost or 0.0), 9)
-
-
-def _complaint(answer: Invalid, reply: Reply) -> str:
-    if not reply.whole:
-        return f"It was cut off because it was too long. {answer.reason}"
-    return answer.reason
 
 
 def _verdict(success: bool | None) -> str:

@@ -40,6 +40,7 @@ class StepRecord:
         valid: False when no answer was valid and the default action was taken.
         probability: Of the action among the allowed ones, where the server says it.
         seconds: How long the step took; the only field that differs between equal runs.
+        player: Who acted, where several do.
     """
 
     episode: int
@@ -61,6 +62,7 @@ class StepRecord:
     tokens_cached: int
     cost: float | None
     seconds: float
+    player: str = ""
 
     def comparable(self) -> Json:
         """Everything but the time, which no two runs share."""

@@ -6,7 +6,7 @@ import random
 from typing import Any, Protocol
 
 from llm_worker.errors import WorldError
-from llm_worker.play.actions import Action, Choices
+from llm_worker.play.actions import Action, Choices, Words
 from llm_worker.play.answers import Decision
 from llm_worker.play.models import SCRIPTED
 from llm_worker.play.world import World
@@ -33,7 +33,11 @@ class RandomPlayer:
         """Any action."""
         actions = world.actions
         if isinstance(actions, Choices):
-            return Decision(actions.start + self._chance.randrange(len(actions.names)), "by chance")
+            return Decision(self._chance.choice(actions.legal)[0], "by chance")
+        if isinstance(actions, Words):
+            if not actions.offered:
+                raise WorldError(f"{world.env_id} offers no moves that chance could draw from")
+            return Decision(self._chance.choice(list(actions.offered)), "by chance")
         bounds = zip(actions.low, actions.high, strict=True)
         numbers = [self._chance.uniform(low, high) for low, high in bounds]
         action: Action = [round(n) for n in numbers] if actions.whole else numbers

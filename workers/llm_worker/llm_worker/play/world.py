@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
-from llm_worker.describe.views import actions_of, family_of, with_default
+from llm_worker.describe.views import actions_of, family_of, moment_actions, with_default
 from llm_worker.errors import WorldError
-from llm_worker.play.actions import Action
+from llm_worker.play.actions import Action, Actions
 from mosaic.telemetry.png import encode_png
 from mosaic.workers import did_you_mean
 
 # Families that exist only once their package is imported.
 _REGISTERING = {"MiniGrid": "minigrid", "BabyAI": "minigrid", "ALE/": "ale_py"}
+TEXTARENA = "textarena:"
 # For environments that never end by themselves.
 DEFAULT_MAX_STEPS = 500
 MAX_SIDE = 320
@@ -45,7 +46,6 @@ class World:
 
     Attributes:
         env: The environment itself, for players that look into it.
-        actions: What can be done in it.
     """
 
     def __init__(
@@ -65,10 +65,15 @@ class World:
         self.env = _make(env_id, max_steps, kwargs or {}, frames)
         self._family = family_of(env_id, self.env)
         named = actions_of(env_id, self.env.action_space, self._family.names)
-        self.actions = with_default(named, default_action)
+        self._actions = with_default(named, default_action)
         self._describe = self._family.new_episode()
         self._seen: Any = None
         self._last: list[str] = []
+
+    @property
+    def actions(self) -> Actions:
+        """What can be done now."""
+        return moment_actions(self.env, self._actions)
 
     @property
     def rules(self) -> str:
@@ -87,11 +92,12 @@ class World:
 
     def act(self, action: Action) -> Outcome:
         """Act once."""
+        said = self.actions.say(action)
         given: Action | NDArray[Any] = action
         if isinstance(action, list):
             given = np.asarray(action, dtype=self.env.action_space.dtype)
         self._seen, reward, terminated, truncated, info = self.env.step(given)
-        self._last.append(self.actions.say(action))
+        self._last.append(said)
         ended = bool(terminated or truncated)
         return Outcome(
             float(reward),
@@ -104,11 +110,7 @@ class World:
         """The world as it is now, as PNG; nothing when it draws none."""
         if not self._frames:
             return b""
-        pixels = self.env.render()
-        if not isinstance(pixels, np.ndarray) or pixels.ndim != 3:
-            return b""
-        stride = -(-max(pixels.shape[:2]) // MAX_SIDE)
-        return encode_png(pixels[::stride, ::stride])
+        return shrunk_png(self.env.render())
 
     def close(self) -> None:
         """Close the environment."""
@@ -124,9 +126,23 @@ class World:
         return terminated and (reward > 0 or self.env_id.startswith("CliffWalking"))
 
 
+def shrunk_png(pixels: object) -> bytes:
+    """A picture small enough for a record of each step; nothing when it is none."""
+    if not isinstance(pixels, np.ndarray) or pixels.ndim != 3:
+        return b""
+    stride = -(-max(pixels.shape[:2]) // MAX_SIDE)
+    return encode_png(pixels[::stride, ::stride])
+
+
 def _make(
     env_id: str, max_steps: int, kwargs: dict[str, Any], frames: bool
 ) -> gymnasium.Env[Any, Any]:
+    if env_id.startswith(TEXTARENA):
+        # Seconds to import, and needed for nothing else.
+        from llm_worker.describe.textarena import TextArenaEnv
+
+        game = TextArenaEnv(env_id.removeprefix(TEXTARENA), **kwargs)
+        return gymnasium.wrappers.TimeLimit(game, max_steps or DEFAULT_MAX_STEPS)
     for prefix, package in _REGISTERING.items():
         if env_id.startswith(prefix):
             try:
