@@ -18,6 +18,7 @@ class WorkerHooks:
         self._calls = calls
         # What is installed does not change while the window runs, and asking may take seconds.
         self._known: dict[tuple[str, ...], Any] = {}
+        self._waiting: dict[tuple[str, ...], list[tuple[Done, Failed]]] = {}
 
     def algorithms(self, worker: WorkerCapabilities, done: Done, failed: Failed) -> None:
         """The names of its algorithms."""
@@ -57,8 +58,18 @@ class WorkerHooks:
             failed(LookupError("the worker does not say"))
             return
 
+        waiting = self._waiting.setdefault(key, [])
+        waiting.append((done, failed))
+        if len(waiting) > 1:
+            return  # several panels want the same list: one answer is for all of them
+
         def remember(result: Any) -> None:
             self._known[key] = result
-            done(result)
+            for one, _ in self._waiting.pop(key):
+                one(result)
 
-        self._calls.run(ask, remember, failed)
+        def give_up(error: Exception) -> None:
+            for _, one in self._waiting.pop(key):
+                one(error)
+
+        self._calls.run(ask, remember, give_up)
