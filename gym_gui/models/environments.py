@@ -19,6 +19,12 @@ _TITLES = {
     "atari": "Atari",
     "procgen": "Procgen",
     "envpool": "EnvPool",
+    "phys2d": "Gymnasium phys2d (JAX)",
+    "tabular": "Gymnasium tabular (JAX)",
+    "xminigrid": "XLand-MiniGrid (JAX)",
+    "pgx": "pgx (JAX)",
+    "jumanji": "Jumanji (JAX)",
+    "brax": "brax (JAX)",
 }
 # From what trains in a minute to what needs a day.
 _ORDER = tuple(_TITLES)

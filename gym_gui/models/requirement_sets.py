@@ -20,6 +20,11 @@ _PROOF = {
     "jax": "jax",
     # Only MJX brings it. To find `mujoco.mjx` itself, MuJoCo would have to be imported.
     "mjx": "trimesh",
+    "xminigrid": "xminigrid",
+    "pgx": "pgx",
+    "jumanji": "jumanji",
+    "brax": "brax",
+    "gymnasium_jax": "flax",
     "pettingzoo": "pettingzoo",
     "curriculum": "syllabus",
     "optuna": "optuna",
@@ -32,6 +37,12 @@ _FAMILY_SETS = {
     "minigrid": "minigrid",
     "babyai": "minigrid",
     "procgen": "procgen",
+    "xminigrid": "xminigrid",
+    "pgx": "pgx",
+    "jumanji": "jumanji",
+    "brax": "brax",
+    "phys2d": "gymnasium_jax",
+    "tabular": "gymnasium_jax",
 }
 
 

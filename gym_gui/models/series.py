@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from mosaic.curves.names import split_seed
+from mosaic.curves.members import Member, split_member
 from mosaic.curves.thinning import thin
 
 Floats = NDArray[np.float64]
@@ -121,17 +121,18 @@ def as_csv(curves: Mapping[str, Series]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def by_chart(curves: Mapping[str, Series]) -> dict[str, dict[int | None, Series]]:
-    """The curves of a run by the chart that shows them, and there by seed.
+def by_chart(curves: Mapping[str, Series]) -> dict[str, dict[Member | None, Series]]:
+    """The curves of a run by the chart that shows them, and there by member.
 
-    A run that trained several seeds has a curve for each and one of their mean. The seeds are shown
-    in one chart, without the mean: it would count as one more seed. Other curves have no seed.
+    A run that trained several members, such as seeds, has a curve for each and one of their mean.
+    The members are shown in one chart, without the mean: it would count as one more. Other curves
+    belong to no member.
     """
-    charts: dict[str, dict[int | None, Series]] = {}
+    charts: dict[str, dict[Member | None, Series]] = {}
     for tag, series in curves.items():
-        chart, seed = split_seed(tag)
-        charts.setdefault(chart, {})[seed] = series
-    for seeds in charts.values():
-        if len(seeds) > 1:
-            seeds.pop(None, None)
+        chart, member = split_member(tag)
+        charts.setdefault(chart, {})[member] = series
+    for members in charts.values():
+        if len(members) > 1:
+            members.pop(None, None)
     return charts

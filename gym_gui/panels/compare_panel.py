@@ -26,7 +26,7 @@ from gym_gui.panels.study_page import StudyPage
 from gym_gui.resources import icons
 from gym_gui.services import Services
 from gym_gui.widgets.chart_grid import ChartGrid
-from gym_gui.widgets.chart_lines import Line, drawn_line, seed_key, seed_line
+from gym_gui.widgets.chart_lines import Line, drawn_line, member_key, member_line
 from gym_gui.widgets.controls import button, plain_table
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import as_panel, column, row
@@ -214,11 +214,11 @@ class ComparePanel(QWidget):
             facet = facet_of(asked[run_id], key) if (key := self.facet.currentData()) else ""
             curves = self._feeds.curves(run_id)
             charts = by_chart({tag: one for tag, one in curves.items() if not is_end(tag, curves)})
-            for tag, seeds in charts.items():
-                for seed, series in seeds.items():
-                    line = seed_line(series, name, colour, seed, strong=strong, group=group)
+            for tag, members in charts.items():
+                for member, series in members.items():
+                    line = member_line(series, name, colour, member, strong=strong, group=group)
                     chart = lines.setdefault(facet_tag(tag, facet), {})
-                    chart[seed_key(run_id, seed)] = drawn_line(line, tag, curves)
+                    chart[member_key(run_id, member)] = drawn_line(line, tag, curves)
         self.grid.show_curves(lines)
 
     def _offer_facets(self, asked: Mapping[str, Asked]) -> None:

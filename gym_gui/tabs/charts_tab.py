@@ -10,7 +10,7 @@ from gym_gui.models.series import by_chart
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
 from gym_gui.widgets.chart_grid import ChartGrid
-from gym_gui.widgets.chart_lines import drawn_line, seed_key, seed_line
+from gym_gui.widgets.chart_lines import drawn_line, member_colours, member_key, member_line
 from gym_gui.widgets.layouts import column
 from mosaic.curves.names import is_end
 from mosaic.presenting.run_status import title_of
@@ -54,26 +54,26 @@ class ChartsTab(RunTab):
     def _show(self) -> None:
         if self.run is None:
             return
-        colour = self.services.themes.theme.series[0]
         name = title_of(self.run)
         self.whole.setVisible(self._feeds.continues(self.run_id))
         curves = self._feeds.curves(self.run_id, whole=self.whole.isChecked())
         charts = by_chart({tag: one for tag, one in curves.items() if not is_end(tag, curves)})
         # Only seeds have something in common that a band could show.
-        self.grid.band.setVisible(any(None not in seeds for seeds in charts.values()))
+        self.grid.band.setVisible(any(None not in members for members in charts.values()))
+        colours = member_colours(charts.values(), self.services.themes.theme.series)
         self.grid.show_curves(
             {
                 chart: {
-                    seed_key(self.run_id, seed): drawn_line(
+                    member_key(self.run_id, member): drawn_line(
                         replace(
-                            seed_line(series, name, colour, seed),
+                            member_line(series, name, colours[member], member),
                             marks=() if chart.startswith("eval/") else marks(self.run),
                         ),
                         chart,
                         curves,
                     )
-                    for seed, series in seeds.items()
+                    for member, series in members.items()
                 }
-                for chart, seeds in charts.items()
+                for chart, members in charts.items()
             }
         )

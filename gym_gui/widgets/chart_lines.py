@@ -1,6 +1,6 @@
 """What a chart draws: curves, what they are drawn over, and how."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,7 +8,8 @@ import numpy as np
 from gym_gui.models.series import Floats, Series
 from gym_gui.widgets.chart_bands import BandKind
 from gym_gui.widgets.chart_marks import Mark
-from mosaic.curves.names import EPISODES, TAGS, ends_of, seed_tag
+from mosaic.curves.members import Member
+from mosaic.curves.names import EPISODES, TAGS, ends_of
 
 
 @dataclass(frozen=True)
@@ -65,24 +66,38 @@ class Line:
         return np.interp(drawn.steps, self.episodes.steps, self.episodes.values)
 
 
-def seed_line(
+def member_line(
     series: Series,
     run: str,
     colour: str,
-    seed: int | None,
+    member: Member | None,
     *,
     strong: bool = False,
     group: str = "",
 ) -> Line:
-    """The curve of a run, or of one of the seeds that it trained side by side."""
-    name = run if seed is None else f"{run}, seed {seed}"
-    together = group or ("" if seed is None else run)
-    return Line(series, name, colour, strong, together)
+    """The curve of a run, or of one of the members that it trained side by side."""
+    if member is None:
+        return Line(series, run, colour, strong, group)
+    # Seeds of one combination of settings belong together, those of another do not.
+    together = " ".join(filter(None, [group or run, member.settings.replace(",", " ")]))
+    return Line(series, f"{run}, {member}", colour, strong, together)
 
 
-def seed_key(run_id: str, seed: int | None) -> str:
-    """What a chart calls the curve of a run, or of one of its seeds."""
-    return run_id if seed is None else seed_tag(run_id, seed)
+def member_colours(
+    charts: Iterable[Iterable[Member | None]], series: Sequence[str]
+) -> dict[Member | None, str]:
+    """A colour for each member: the same for those that differ in their seed only."""
+    members = list(dict.fromkeys(member for chart in charts for member in chart))
+    settings = list(dict.fromkeys(member.settings for member in members if member))
+    places = {text: place for place, text in enumerate(settings)}
+    return {
+        member: series[places[member.settings] % len(series) if member else 0] for member in members
+    }
+
+
+def member_key(run_id: str, member: Member | None) -> str:
+    """What a chart calls the curve of a run, or of one of its members."""
+    return run_id if member is None else member.tag(run_id)
 
 
 def drawn_line(line: Line, chart: str, curves: Mapping[str, Series]) -> Line:

@@ -20,11 +20,13 @@ from mosaic.cli.sweep_results import (
     print_search,
 )
 from mosaic.client import TrainerClient
+from mosaic.curves.members import VMAP_SWEEP
+from mosaic.curves.names import LENGTH, RETURN, TAGS
 from mosaic.errors import InvalidConfigError, MosaicError, Problem
-from mosaic.sweep.objective import DEFAULT_TAG, read_objective
+from mosaic.sweep.objective import DEFAULT_TAG, Objective, read_objective
 from mosaic.sweep.plan import PRUNERS, SAMPLERS, SweepPlan
-from mosaic.sweep.space import SYNTAX, grid, read_space
-from mosaic.workers.algorithms import find_algorithm
+from mosaic.sweep.space import SYNTAX, Choices, Space, grid, read_space
+from mosaic.workers.algorithms import Algorithm, find_algorithm
 
 if TYPE_CHECKING:
     from mosaic.records import RunRecord
@@ -61,6 +63,8 @@ _CAN_CHANGE = ("sweep_id", "trials", "parallel", "as_json", "algo", "top", "fres
               help="Runs with different seeds per trial; their mean counts.")  # fmt: skip
 @click.option("--race", is_flag=True,
               help="Train a trial's seeds one by one; stop at those that fall behind.")  # fmt: skip
+@click.option("--vmap-sweep", "together", is_flag=True,
+              help="Train all trials at once in one program (_ondevice algorithms).")  # fmt: skip
 @click.option("--confirm", "top", type=click.IntRange(0), default=0, show_default=True,
               help="Train this many of the best trials again with fresh seeds.")  # fmt: skip
 @click.option("--fresh", type=click.IntRange(1, 100), default=5, show_default=True,
@@ -138,9 +142,14 @@ def _plan(ctx: click.Context, algo: str, settings: dict[str, Any]) -> SweepPlan:
         message = "--race needs --seeds of at least 2 and the median pruner: it drops seeds by it"
         raise InvalidConfigError([Problem("", "CLI103", message)])
     objective = read_objective(settings["objective"])
+    if settings["together"]:
+        _check_together(algorithm, algo, space, settings, objective)
     config = fresh_config(algorithm, TrainOptions.of(settings), flags)
     trials = settings["trials"] or 20
-    if settings["sampler"] == "grid":
+    # Lists of values have nothing to draw from: all of them are tried.
+    lists = all(isinstance(dimension, Choices) for dimension in space.values())
+    sampler = "grid" if settings["together"] and lists else settings["sampler"]
+    if sampler == "grid":
         points = len(grid(space))
         # A grid is finite: without --trials all of it, never more.
         trials = min(settings["trials"] or points, points)
@@ -150,7 +159,7 @@ def _plan(ctx: click.Context, algo: str, settings: dict[str, Any]) -> SweepPlan:
         space=space,
         trials=trials,
         parallel=settings["parallel"] or 1,
-        sampler=settings["sampler"],
+        sampler=sampler,
         pruner=settings["pruner"],
         objective=objective,
         seeds=settings["seeds"],
@@ -158,7 +167,34 @@ def _plan(ctx: click.Context, algo: str, settings: dict[str, Any]) -> SweepPlan:
         maximise=not settings["minimize"],
         prune_after=settings["prune_after"],
         episodes=settings["episodes"],
+        together=settings["together"],
     )
+
+
+def _check_together(
+    algorithm: Algorithm, algo: str, space: Space, settings: dict[str, Any], objective: Objective
+) -> None:
+    """Refuse what one program for all trials cannot do.
+
+    Raises:
+        InvalidConfigError: With every problem.
+    """
+    kinds = algorithm.kinds or {}
+    reasons = [
+        f"{name} is no real number, so it needs a program of its own for each value"
+        for name in space
+        if kinds.get(name) != "float"
+    ]
+    if VMAP_SWEEP not in kinds:
+        reasons.append(f"{algo} is not compiled with its environments; use an _ondevice algorithm")
+    if settings["race"] or settings["parallel"]:
+        given = "--race" if settings["race"] else "--parallel"
+        reasons.append(f"{given} has no meaning: all trials begin and end together")
+    if objective.tag not in (TAGS[RETURN], TAGS[LENGTH]):
+        reasons.append(f"only {TAGS[RETURN]} and {TAGS[LENGTH]} are stored for each trial")
+    if reasons:
+        problems = [Problem("--vmap-sweep", "CLI103", reason) for reason in reasons]
+        raise InvalidConfigError(problems)
 
 
 def _continue(
@@ -185,6 +221,9 @@ def _continue(
     with TrainerClient.connect() as trainer:
         run_dir = directory_of(trainer, sweep_id)
         study = SweepStudy.load(run_dir, **changes)
+        if study.plan.together and changes:
+            study.close()
+            raise click.UsageError("the trials of one program are fixed; leave out --trials")
         return _drive(trainer, study, as_json, settings["top"], settings["fresh"])
 
 
@@ -241,6 +280,7 @@ def _need_optuna() -> None:
 def _drive(trainer: TrainerClient, study: "SweepStudy", as_json: bool, top: int, fresh: int) -> int:
     from mosaic.sweep.runner import SweepRunner
     from mosaic.sweep.searched import search_of
+    from mosaic.sweep.together import JointRunner
 
     def say(text: str) -> None:
         if not as_json:
@@ -250,7 +290,8 @@ def _drive(trainer: TrainerClient, study: "SweepStudy", as_json: bool, top: int,
     plan, code = study.plan, 0
     say(f"sweep {study.sweep_id}: {plan.trials} trials of {plan.subject}, {plan.objective}")
     try:
-        SweepRunner(trainer, study, say).run()
+        driver = JointRunner if plan.together else SweepRunner
+        driver(trainer, study, say).run()
         if top and study.best():
             confirm_study(trainer, study, say, top, fresh)
     except KeyboardInterrupt:

@@ -11,7 +11,8 @@ import numpy as np
 from mosaic.client.curves import collect, import_pandas
 from mosaic.client.sdk import TrainerClient
 from mosaic.config.flat import flat_settings, judged_settings
-from mosaic.curves.names import EVALUATION_TAGS, NUM_SEEDS, RETURN, TAGS, seed_tag
+from mosaic.curves.members import members_asked, settings_alone
+from mosaic.curves.names import EVALUATION_TAGS, RETURN, TAGS
 from mosaic.errors import InvalidArgumentError, RunFileError, RunNotFoundError
 from mosaic.records import Outcome, RunRecord
 from mosaic.statistics.comparison import Question, Trained, compare
@@ -44,37 +45,35 @@ def compare_runs(
 
 
 def read_runs(trainer: TrainerClient, run_ids: Sequence[str], metric: str) -> list[Trained]:
-    """What a comparison needs of each run; a run of several seeds is one entry for each.
+    """What a comparison needs of each run; a run of several members is one entry for each.
 
     Raises:
         InvalidArgumentError: No run has the metric.
     """
     records = {record.run_id: record for record in map(trainer.get, run_ids)}
-    runs = [run for record in records.values() for run in _seeds(trainer, record, metric)]
+    runs = [run for record in records.values() for run in _members(trainer, record, metric)]
     if not any(len(run.curve[0]) for run in runs):
         raise InvalidArgumentError(_no_metric(trainer, runs, metric))
     return runs
 
 
-def _seeds(trainer: TrainerClient, record: RunRecord, metric: str) -> list[Trained]:
-    """The run, or each of its seeds where it trained several side by side."""
+def _members(trainer: TrainerClient, record: RunRecord, metric: str) -> list[Trained]:
+    """The run, or each of its members where it trained several side by side."""
     whole = _trained(trainer, record, metric)
-    count = whole.settings.get(NUM_SEEDS, 1)
-    if record.seed is None or not isinstance(count, int) or count < 2:
+    tags = {member.tag(metric): member for member in members_asked(whole.settings, record.seed)}
+    if not tags:
         return [whole]
-    tags = {seed_tag(metric, seed): seed for seed in range(record.seed, record.seed + count)}
     curves = _curves(trainer, record, list(tags))
-    # Apart from how many there were, each is what a run of that seed alone is.
-    settings = {name: value for name, value in whole.settings.items() if name != NUM_SEEDS}
     return [
         replace(
             whole,
-            run_id=seed_tag(record.run_id, seed),
-            seed=seed,
-            settings=settings,
+            run_id=member.tag(record.run_id),
+            seed=member.seed,
+            # Apart from the others in its program, each is what a run of its own would be.
+            settings=settings_alone(whole.settings, member),
             curve=curves[tag],
         )
-        for tag, seed in tags.items()
+        for tag, member in tags.items()
         if tag in curves
     ] or [whole]
 

@@ -9,7 +9,11 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import Any
 
-from mosaic.curves.names import EPISODES, LAST_EPISODES, LENGTH, RETURN, seed_tag, tag_of
+from mosaic.curves.members import Member
+from mosaic.curves.names import EPISODES, LAST_EPISODES, LENGTH, RETURN, tag_of
+
+# In the state of several members, beside their names.
+_GIVEN_UP = "given up"
 
 
 class NewestEpisodes:
@@ -61,28 +65,33 @@ class NewestEpisodes:
         self._lengths = deque(state["lengths"], maxlen=LAST_EPISODES)
 
 
-class EpisodesBySeed:
-    """The newest episodes of each seed of a run that trains several at once.
+class EpisodesByMember:
+    """The newest episodes of each member of a run that trains several at once.
 
-    The run's own return is the mean over its seeds, each with its newest episodes.
+    The run's own return is the mean over its members, each with its newest episodes.
     """
 
-    def __init__(self, seeds: Sequence[int]) -> None:
-        self.by_seed = {seed: NewestEpisodes() for seed in seeds}
+    def __init__(self, members: Sequence[Member]) -> None:
+        self.by_member = {member: NewestEpisodes() for member in members}
+        self.given_up: set[Member] = set()
+
+    def give_up(self, member: Member) -> None:
+        """Leave out a member from now on, because its training has diverged."""
+        self.given_up.add(member)
 
     def means(self) -> dict[str, float]:
-        """The mean over seeds; the number of episodes is that of all seeds together."""
-        found = [means for seed in self.by_seed.values() if (means := seed.means())]
+        """The mean over members; the number of episodes is that of all members together."""
+        found = [means for newest in self._training().values() if (means := newest.means())]
         if not found:
             return {}
         averages = {name: fmean(means[name] for means in found) for name in (RETURN, LENGTH)}
         return {**averages, EPISODES: sum(means[EPISODES] for means in found)}
 
     def curves(self) -> dict[str, float]:
-        """The means under their tags, and those of each seed under its own."""
+        """The means under their tags, and those of each member under its own."""
         own = {
-            seed_tag(tag_of(name), seed): means[name]
-            for seed, newest in self.by_seed.items()
+            member.tag(tag_of(name)): means[name]
+            for member, newest in self._training().items()
             if (means := newest.means())
             for name in (RETURN, LENGTH)
         }
@@ -90,9 +99,16 @@ class EpisodesBySeed:
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
-        return {str(seed): newest.state_dict() for seed, newest in self.by_seed.items()}
+        kept = {member.key: newest.state_dict() for member, newest in self.by_member.items()}
+        return {**kept, _GIVEN_UP: sorted(member.key for member in self.given_up)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a state that `state_dict` returned."""
-        for seed, newest in self.by_seed.items():
-            newest.load_state_dict(state[str(seed)])
+        for member, newest in self.by_member.items():
+            newest.load_state_dict(state[member.key])
+        # Checkpoints of earlier versions have no such list.
+        given_up = state.get(_GIVEN_UP, ())
+        self.given_up = {member for member in self.by_member if member.key in given_up}
+
+    def _training(self) -> dict[Member, NewestEpisodes]:
+        return {one: new for one, new in self.by_member.items() if one not in self.given_up}

@@ -38,11 +38,9 @@ REWARD_TERMS = "reward/"
 _TERM = "reward_"
 _ENDS = ("_low", "_high")
 LOSSES = "losses/"
+# One point, of a member of a run whose numbers are no longer finite: the step at which that was.
+DIVERGED = "charts/diverged"
 _NAMES = {tag: name for name, tag in TAGS.items()}
-# The setting of a run that trains several seeds side by side: from its own seed, so many.
-NUM_SEEDS = "num_seeds"
-# In no tag of ours or of CleanRL's.
-_SEED_MARK = "@seed="
 _GROUPS = ("charts/", "evaluation/", "eval/", REWARD_TERMS, LOSSES)
 
 Curve = TypeVar("Curve")
@@ -80,17 +78,6 @@ def is_end(tag: str, tags: Collection[str]) -> bool:
 def term_tag(name: str) -> str:
     """The curve of a number of an environment's `info` that is a part of its reward; else empty."""
     return REWARD_TERMS + name.removeprefix(_TERM) if name.startswith(_TERM) else ""
-
-
-def seed_tag(tag: str, seed: int) -> str:
-    """The tag of one seed's curve, in a run that trains several seeds at once."""
-    return f"{tag}{_SEED_MARK}{seed}"
-
-
-def split_seed(tag: str) -> tuple[str, int | None]:
-    """The tag without its seed, and the seed; None for a curve of the whole run."""
-    whole, mark, seed = tag.rpartition(_SEED_MARK)
-    return (whole, int(seed)) if mark and seed.isdecimal() else (tag, None)
 
 
 def tag_order(tag: str) -> tuple[int, str]:

@@ -8,6 +8,7 @@ from typing import Any
 from mosaic.config import build
 from mosaic.config.flags import as_words
 from mosaic.config.model import TrainRunConfig, WorkerRunConfig
+from mosaic.curves.members import NUM_SEEDS, VMAP_SWEEP, Member, member_settings, sweep_text
 from mosaic.records import Outcome, RunRecord
 from mosaic.sweep.objective import Objective
 from mosaic.sweep.space import Space, space_from_dict, space_to_dict
@@ -37,6 +38,7 @@ class SweepPlan:
             behind the others after some of them are left out.
         prune_after: Trials that must have ended before any is pruned.
         episodes: Of an evaluation, when that is the objective.
+        together: Whether all trials are members of one run, a single compiled program.
     """
 
     config: TrainRunConfig
@@ -52,6 +54,7 @@ class SweepPlan:
     maximise: bool = True
     prune_after: int = 5
     episodes: int = 20
+    together: bool = False
 
     @property
     def _worker(self) -> WorkerRunConfig:
@@ -103,6 +106,24 @@ class SweepPlan:
             parameters=params,
             declares=self.nested,
         )
+
+    def joint_config(self, sweep_id: str, trials: Sequence[Mapping[str, Any]]) -> TrainRunConfig:
+        """The configuration of the one run whose members are these trials."""
+        name = self.config.run_name or f"sweep of {self.subject}"
+        seeds = {NUM_SEEDS: self.seeds} if self.seeds > 1 else {}
+        return build.trial(
+            self.config,
+            seed=self.seed(0),
+            name=f"{len(trials)} trials · {name}",
+            tags=[f"sweep={sweep_id}"],
+            parameters={**seeds, VMAP_SWEEP: sweep_text(trials)},
+            declares=self.nested,
+        )
+
+    def members_of(self, params: Mapping[str, Any]) -> list[Member]:
+        """The members of the one run that are a trial: its settings with each seed."""
+        settings = member_settings(params)
+        return [Member(self.seed(number), settings) for number in range(self.seeds)]
 
     @property
     def subject(self) -> str:

@@ -57,7 +57,12 @@ def begin(trainer: TrainerClient, plan: SweepPlan) -> SweepStudy:
     """
     first = propose(plan)
     sweep_id = new_run_id()
-    config = plan.run_config(sweep_id, 0, 0, first[0])
+    if plan.together:
+        # Of a small space there may be fewer different proposals than trials were asked for.
+        plan = replace(plan, trials=len(first))
+        config = plan.joint_config(sweep_id, first)
+    else:
+        config = plan.run_config(sweep_id, 0, 0, first[0])
     problems = trainer.validate(config)
     if problems:
         raise InvalidConfigError(problems)

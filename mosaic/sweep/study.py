@@ -35,6 +35,8 @@ _LIVED, _HALTED, _HALT = "lived_s", "halted", "halt_wanted"
 _CONFIRMED = "confirmed"
 # Made before there are results, and shown by the dry run.
 _FIRST_PROPOSALS = 5
+# How often, for each trial, a proposal is asked for that was not made before.
+_MOST_ASKED = 20
 # Below a fifth of the way every agent still looks alike. The first rung that may prune.
 _WARM_UP_RUNGS = 2
 
@@ -82,13 +84,25 @@ def facts_of(study: optuna.Study) -> StudyFacts:
 
 
 def propose(plan: SweepPlan) -> list[dict[str, Any]]:
-    """The first proposals, which need no results: a few, or the whole grid."""
+    """The first proposals, which need no results: a few, or all of a grid or of one program."""
     if plan.sampler == "grid":
         return grid(plan.space)[: plan.trials]
-    study = optuna.create_study(sampler=_sampler(plan, 0))
+    # Without results every sampler draws at random, this one in less time.
+    sampler = optuna.samplers.RandomSampler(plan.seed(0)) if plan.together else _sampler(plan, 0)
+    study = optuna.create_study(sampler=sampler)
     distributions = _distributions(plan)
-    count = min(_FIRST_PROPOSALS, plan.trials)
-    return [dict(study.ask(distributions).params) for _ in range(count)]
+    if not plan.together:
+        count = min(_FIRST_PROPOSALS, plan.trials)
+        return [dict(study.ask(distributions).params) for _ in range(count)]
+    # All at once, and each only once: one program has room for no later proposals, and two
+    # members with the same settings and seed would be the same training.
+    found: dict[str, dict[str, Any]] = {}
+    for _ in range(_MOST_ASKED * plan.trials):
+        params = dict(study.ask(distributions).params)
+        found.setdefault(repr(params), params)
+        if len(found) == plan.trials:
+            break
+    return list(found.values())
 
 
 def write_study(

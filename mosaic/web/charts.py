@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypedDict
 
-from mosaic.curves.names import split_seed, tag_order
+from mosaic.curves.members import split_member
+from mosaic.curves.names import tag_order
 from mosaic.records import MetricBatch
 from mosaic.statistics.curves import Curve, band
 
@@ -34,11 +35,11 @@ class Line(TypedDict):
 
 
 def points(batch: MetricBatch) -> Points:
-    """A batch of the daemon as points of a chart; curves of several seeds share one chart."""
-    tag, seed = split_seed(batch.tag)
+    """A batch of the daemon as points of a chart; curves of several members share one chart."""
+    tag, member = split_member(batch.tag)
     return {
         "chart": tag,
-        "line": "" if seed is None else f"seed {seed}",
+        "line": "" if member is None else str(member),
         "order": list(tag_order(tag)),
         "x": list(batch.steps),
         "y": numbers(batch.values),

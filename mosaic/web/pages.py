@@ -15,7 +15,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from mosaic import __version__
 from mosaic.client.comparing import compare_runs
 from mosaic.client.experiments import find_experiment
-from mosaic.curves.names import LENGTH, RETURN, seed_tag, split_seed
+from mosaic.curves.members import split_member
+from mosaic.curves.names import LENGTH, RETURN
 from mosaic.errors import FilterError, InvalidArgumentError, MosaicError
 from mosaic.presenting import alarms, formatting, run_status
 from mosaic.presenting.run_filter import FIELDS, compile_filter
@@ -237,8 +238,8 @@ def _curves(client: "TrainerClient", found: "Comparison") -> "dict[str, list[Cur
         name = f"{cell.group} · {cell.env_id}" if several else cell.group
         lines = curves.setdefault(name, [])
         for run in cell.runs:
-            run_id, seed = split_seed(run.run_id)
-            tag = found.metric if seed is None else seed_tag(found.metric, seed)
+            run_id, member = split_member(run.run_id)
+            tag = found.metric if member is None else member.tag(found.metric)
             try:
                 curve = client.curves(run_id, tag)[tag]
             except MosaicError:

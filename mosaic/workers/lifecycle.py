@@ -93,16 +93,22 @@ class LifecycleEmitter:
         """The worker has shaken hands and begins."""
         self._emit("run_started", fields)
 
-    def heartbeat(self, step: int | None = None, where: str = "") -> None:
+    def heartbeat(self, step: int | None = None, where: str = "", doing: str | None = None) -> None:
         """The worker is alive.
 
         Args:
             step: How far the work is, where that is counted: a run whose step does not move is
                 shown as stalled. Leave it out for work that has no steps.
             where: What the work is doing while its step does not move, as far as that is known.
+            doing: Why no step is taken yet, such as `compiling, 6 s`; shown to people until a
+                heartbeat says something else. Empty when it is over.
         """
-        counted = {} if step is None else {"step": step}
-        self._emit("heartbeat", {**counted, **({"where": where} if where else {})})
+        fields: dict[str, Any] = {} if step is None else {"step": step}
+        if where:
+            fields["where"] = where
+        if doing is not None:
+            fields["doing"] = doing
+        self._emit("heartbeat", fields)
 
     def metrics(self, step: int, total: int, values: Mapping[str, float]) -> None:
         """Headline numbers: at each mark of the stored curve, and once a second for watchers.
@@ -329,8 +335,8 @@ def _field_problem(event: str, fields: dict[str, Any]) -> str:
             return "metrics without whole numbers for step and total"
         if not isinstance(values, dict) or not all(map(_is_number, values.values())):
             return "metrics without numbers in values"
-    told = _is_int(fields.get("step", 0)) and isinstance(fields.get("where", ""), str)
-    if event == "heartbeat" and not told:
+    texts = all(isinstance(fields.get(name, ""), str) for name in ("where", "doing"))
+    if event == "heartbeat" and not (texts and _is_int(fields.get("step", 0))):
         return "heartbeat with a step that is no whole number, or a place that is no text"
     if event == "checkpoint_saved":
         texts = all(isinstance(fields.get(name), str) for name in ("path", "sha256", "kind"))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import queue
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -15,8 +19,10 @@ from support import harness
 from cleanrl_worker.cleanrl import ppo_ondevice
 from cleanrl_worker.kit import checked_files, evaluation
 from cleanrl_worker.kit.errors import UsageError
+from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.verification import run_script, train
-from cleanrl_worker.ondevice import seeds
+from cleanrl_worker.ondevice import members
+from cleanrl_worker.ondevice.devices import device_count
 from cleanrl_worker.ondevice.pace import MOST_UPDATES, Pace
 
 PROGRAM = [sys.executable, "-m", "cleanrl_worker.cleanrl.ppo_ondevice", "--no-cuda"]
@@ -68,7 +74,7 @@ def test_each_seed_is_what_it_is_alone_and_the_best_one_plays(tmp_path: Path) ->
     returns = many["policy"]["returns"]
     assert sorted(returns) == ["1", "2", "3", "4"]
     model = evaluation.load_policy(tmp_path / "many")["model"]
-    best = seeds.chosen_seed(ppo_ondevice.Args(seed=1, num_seeds=4), model)
+    best = members.chosen_member(ppo_ondevice.Args(seed=1, num_seeds=4), model)
     place = int(max(returns, key=lambda seed: returns[seed])) - 1
     assert all(torch.equal(value, model["agent"][name][place]) for name, value in best.items())
     played = evaluation.evaluate(tmp_path / "many", episodes=2, policy_seed=3)
@@ -78,15 +84,61 @@ def test_each_seed_is_what_it_is_alone_and_the_best_one_plays(tmp_path: Path) ->
         evaluation.evaluate(tmp_path / "many", episodes=1, policy_seed=9)
 
 
+def test_settings_side_by_side_are_what_each_is_alone_on_any_number_of_devices(
+    tmp_path: Path,
+) -> None:
+    """A learning rate among others has, on a CPU, the bits of a run of its own, also where two
+    devices share the work. One that diverges ends its own curve only; the best one plays."""
+    steps = ("--no-cuda", "--total-timesteps", "2048", "--no-anneal-lr")
+    flags = ("--vmap-sweep", "learning_rate=1e-3,1e30", "--torch-threads", "2")
+    train("ppo_ondevice", tmp_path / "alone", *steps, "--learning-rate", "1e-3")
+    train("ppo_ondevice", tmp_path / "both", *steps, *flags)
+    alone, both = (harness.newest_state(tmp_path / name) for name in ("alone", "both"))
+    for part in ("agent", "state"):
+        group = "policy" if part == "agent" else "objects"
+        for name, value in alone[group][part].items():
+            assert torch.equal(value, both[group][part][name][0]), name
+    assert list(both["policy"]["returns"]) == ["learning_rate=0.001@1"]
+    model = evaluation.load_policy(tmp_path / "both")["model"]
+    args = ppo_ondevice.Args(vmap_sweep="learning_rate=1e-3,1e30")
+    played = members.chosen_member(args, model)
+    assert all(torch.equal(value, model["agent"][name][0]) for name, value in played.items())
+
+
+@pytest.mark.parametrize(
+    ("count", "devices", "used"), [(8, 2, 2), (8, 3, 2), (5, 4, 1), (1, 4, 1), (6, 8, 6)]
+)
+def test_members_are_spread_evenly(count: int, devices: int, used: int) -> None:
+    """As many devices as divide the members: none waits for another at the end of a chunk."""
+    assert device_count(count, devices) == used
+
+
 def test_seeds_that_do_not_fit_are_refused_with_the_number_that_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The sentence says what is needed, what is free, and the largest number of seeds."""
     args = ppo_ondevice.Args(num_seeds=100)
-    monkeypatch.setattr(seeds, "free_memory", lambda: 3 << 30)
-    seeds.refuse_what_does_not_fit(args, 2 << 30)
+    sweep = ppo_ondevice.Args(num_seeds=2, vmap_sweep="gamma=0.9,0.95,0.99")
+    monkeypatch.setattr(members, "free_memory", lambda: 3 << 30)
+    members.refuse_what_does_not_fit(args, 2 << 30)
     with pytest.raises(UsageError, match=r"4.0 GiB, and 3.0 GiB are free: .* --num-seeds 75"):
-        seeds.refuse_what_does_not_fit(args, 4 << 30)
+        members.refuse_what_does_not_fit(args, 4 << 30)
+    with pytest.raises(UsageError, match="at most --num-seeds 1"):
+        members.refuse_what_does_not_fit(sweep, 4 << 30)
+    with pytest.raises(UsageError, match="at most 2 combinations"):
+        members.refuse_what_does_not_fit(sweep, 9 << 30)
+
+
+def test_people_are_told_that_a_run_compiles_and_when_it_is_over() -> None:
+    """The compiler does not return to Python: a second thread says for how long it has worked."""
+    told: queue.SimpleQueue[str] = queue.SimpleQueue()
+    bridge = SimpleNamespace(send=lambda event, text: told.put(f"{event}: {text}"))
+    run: Any = SimpleNamespace(bridge=bridge)
+    with Run.doing(run, "compiling"):
+        assert re.fullmatch(r"doing: compiling, \d+ s", told.get(timeout=60))
+    while (last := told.get(timeout=60)) != "doing: ":
+        assert last.startswith("doing: compiling")
+    assert told.empty()
 
 
 def test_a_signal_is_obeyed_at_the_end_of_a_chunk(tmp_path: Path) -> None:
@@ -104,6 +156,8 @@ def test_a_signal_is_obeyed_at_the_end_of_a_chunk(tmp_path: Path) -> None:
         ("--env-id LunarLander-v3", ["no version in JAX", "CartPole-v1", "without _ondevice"]),
         ("--env-id Pendulum-v1", ["discrete", "CartPole-v1"]),
         ("--num-minibatches 3", ["--num-minibatches 3", "512"]),
+        ("--vmap-sweep num_envs=4,8", ["num_envs", "learning_rate", "without --vmap-sweep"]),
+        ("--vmap-sweep gama=0.9,0.8", ["'gama'", "did you mean", "gamma"]),
     ],
 )
 def test_refused_with_a_sentence(flags: str, words: list[str], tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ MakeTrainer = Callable[..., Trainer]
 def test_f16_a_run_that_does_not_move_is_shown_with_where_it_stands(
     make_trainer: MakeTrainer,
 ) -> None:
-    """Heartbeats alone keep no run from being shown as stalled; a step that moves frees it."""
+    """Heartbeats alone keep no run from being shown as stalled; a step that moves frees it. What
+    the worker says it is doing is shown until it says something else."""
     trainer = make_trainer(stall_after_s="1").start()
     run_id = trainer.submit("stuck")
     until(lambda: trainer.client.get(run_id).stalled, "it is shown as stalled")
@@ -31,9 +32,12 @@ def test_f16_a_run_that_does_not_move_is_shown_with_where_it_stands(
     shown = subprocess.run(command, env=home, capture_output=True, text=True, check=True).stdout
     assert "no progress since step 7" in shown
     assert "buffer.py:12 draw" in shown
+    assert "compiling, 6 s" in shown
+    assert trainer.client.get(run_id).wait_reason == "compiling, 6 s"
     (trainer.directory(run_id).path / "move").touch()
     until(lambda: "recovered" in trainer.kinds(run_id), "it recovers")
     assert trainer.client.get(run_id).reason is None
+    until(lambda: trainer.client.get(run_id).wait_reason is None, "it does nothing else")
     # Ten heartbeats came while it stood: none of them counted as a sign of progress.
     kinds = trainer.kinds(run_id)
     assert kinds.index("stalled") < kinds.index("recovered")

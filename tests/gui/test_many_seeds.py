@@ -18,7 +18,8 @@ from gym_gui.widgets.chart_clock import ChartClock
 from gym_gui.widgets.chart_grid import ChartGrid
 from gym_gui.widgets.chart_lines import Line
 from mosaic.config import build
-from mosaic.curves.names import RETURN, TAGS, seed_tag
+from mosaic.curves.members import Member
+from mosaic.curves.names import RETURN, TAGS
 from mosaic.records import RunRecord
 
 from .conftest import Driver, config_of
@@ -95,7 +96,7 @@ def test_sixty_four_seeds_are_killed_continued_and_drawn_with_their_interval(
     assert states[0]["step"] == states[1]["step"] == end
     for part in ("policy", "objects", "random"):
         assert harness.equal(states[0][part], states[1][part]), part
-    tags = {seed_tag(_RETURN, 1 + index) for index in range(_SEEDS)}
+    tags = {Member(1 + index).tag(_RETURN) for index in range(_SEEDS)}
     assert tags <= {batch.tag for batch in trainer.client.metrics(whole)}
 
     driver = open_window(trainer.home)

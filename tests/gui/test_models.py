@@ -27,6 +27,7 @@ from mosaic.client.files import RunFile
 from mosaic.config.pipeline import read_header
 from mosaic.config.redaction import redact, redact_text
 from mosaic.config.validation import validate_train_run_config
+from mosaic.curves.members import Member
 from mosaic.curves.thinning import thin
 from mosaic.errors import FilterError
 from mosaic.presenting import formatting
@@ -349,6 +350,6 @@ def test_the_seeds_of_a_run_share_a_chart_without_their_mean() -> None:
     }
     charts = by_chart(curves)
     assert {tag: list(seeds) for tag, seeds in charts.items()} == {
-        "charts/episodic_return": [1, 2],
+        "charts/episodic_return": [Member(1), Member(2)],
         "losses/entropy": [None],
     }

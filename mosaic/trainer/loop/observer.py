@@ -78,7 +78,7 @@ class Watch:
         heartbeat_mono: When the worker was last heard.
         watched_mono: Since when this daemon watches without a break; no worker could register
             with it before.
-        wait_reason: Why it is not running yet.
+        wait_reason: Why it is not running yet, or what it does before its first step.
         vitals_dirty: The vital signs have not been published yet.
         curves: Its headline numbers on disk, where the worker does not store them itself.
         health: What the rules make of its headline numbers.
@@ -334,6 +334,8 @@ def _lifecycle_line(
     watch.vitals_dirty = True
     if line.event in VITAL_SIGNS:
         watch.movement.hear(line, now.mono)
+        if "doing" in line.fields:
+            _wait_for(watch, line.fields["doing"][:_LONGEST_PLACE])
     # A pulse alone does not free a run that was found not to move.
     if run.stalled and not watch.movement.stuck(now.mono, settings.stall_after_s):
         yield SignOfLife()

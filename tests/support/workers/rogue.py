@@ -103,7 +103,8 @@ def stuck(rogue: Rogue) -> int:
     rogue.begin()
     while not rogue.stopped.is_set():
         moves = (rogue.run_dir / "move").exists()
-        rogue.emit.heartbeat(8 if moves else 7, "" if moves else "buffer.py:12 draw")
+        where, doing = ("", "") if moves else ("buffer.py:12 draw", "compiling, 6 s")
+        rogue.emit.heartbeat(8 if moves else 7, where, doing)
         time.sleep(0.1)
     rogue.emit.run_failed("terminated")
     return 143

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TypedDict
 
 from cleanrl_worker.config import CleanRLWorkerConfig, problem
+from cleanrl_worker.ondevice import registry
+from cleanrl_worker.ondevice.package_ids import PACKAGES
 from cleanrl_worker.resolution import UnknownAlgorithmError, resolve
 from cleanrl_worker.wrappers.curriculum import read_schedule
 from mosaic.runs.directory import read_json
@@ -37,6 +39,7 @@ _FAMILIES = (
     (re.compile(r"ALE/|.*NoFrameskip-v4"), "atari"),
     (re.compile(r"MiniGrid-|BabyAI-"), "minigrid"),
     (re.compile(r"dm_control/"), "dm_control"),
+    *((re.compile(f"{prefix}/"), package.requirement_set) for prefix, package in PACKAGES.items()),
     (
         re.compile(r"(Ant|HalfCheetah|Hopper|Humanoid|Walker2d|Swimmer|Reacher|Pusher)\w*-v"),
         "mujoco",
@@ -106,9 +109,12 @@ def wanted_sets(config: CleanRLWorkerConfig) -> list[str]:
     if extras.track_wandb:
         names.append("wandb")
     try:
-        names += resolve(config.algo).schema.algorithm.get("requires", [])
+        algorithm = resolve(config.algo).schema.algorithm
     except UnknownAlgorithmError:
-        pass
+        algorithm = {}
+    names += algorithm.get("requires", [])
+    if algorithm.get("on_device"):
+        names.append(registry.needed_set(config.env_id))
     return sorted(set(names) - {BASE, ""})
 
 

@@ -72,6 +72,8 @@ class Relay:
                 self._emitter.metrics(self.step, int(event["total"]), dict(event["values"]))
                 if self._summaries is not None and event.get("ended"):
                     self._summaries.note(event["ended"])
+            case "doing":
+                self._emitter.heartbeat(self.step, doing=str(event["text"]))
             case "alarm":
                 self._emitter.alarm(**event)
             case "checkpoint_saved":

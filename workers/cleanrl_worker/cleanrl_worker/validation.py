@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from cleanrl_worker import bundles, catalog, foresight
 from cleanrl_worker.config import CleanRLWorkerConfig, problem
+from cleanrl_worker.kit.args import DeviceArgs
 from cleanrl_worker.kit.schema import Argument, ScriptSchema
 from cleanrl_worker.modes import interactive, mode_of
 from cleanrl_worker.ondevice import registry
+from cleanrl_worker.ondevice.sweeping import sweep_problem
 from cleanrl_worker.resolution import (
     HOME_VARIABLE,
     Script,
@@ -22,6 +25,7 @@ from cleanrl_worker.resolution import (
 )
 from mosaic.config.json_types import JsonValue
 from mosaic.config.model import TrainRunConfig
+from mosaic.curves.members import VMAP_SWEEP, read_points
 from mosaic.workers import Problem, did_you_mean, parameters
 
 UNKNOWN_ALGORITHM, UNKNOWN_ENVIRONMENT = "CFG106", "CFG107"
@@ -68,7 +72,10 @@ def find_problems(
         except UnknownAlgorithmError as error:
             yield problem("algo", UNKNOWN_ALGORITHM, str(error))
     if script is not None and config.mode in ("train", "resume_training"):
-        unfit = list(_parameter_problems(config, script.schema))
+        unfit = [
+            *_parameter_problems(config, script.schema),
+            *_sweep_problems(config, script.schema),
+        ]
         yield from unfit
         # Values that do not fit by themselves make no sense together either.
         if not unfit:
@@ -95,6 +102,27 @@ def _parameter_problems(config: CleanRLWorkerConfig, schema: ScriptSchema) -> It
                 yield problem(field, BAD_PARAMETER, sentence)
 
 
+def _sweep_problems(config: CleanRLWorkerConfig, schema: ScriptSchema) -> Iterator[Problem]:
+    """What is wrong with settings that are to be trained side by side."""
+    text = config.parameters.get(VMAP_SWEEP)
+    if not schema.algorithm.get("on_device") or not isinstance(text, str) or not text:
+        return
+    shared = {field.name for field in fields(DeviceArgs)}
+    able = [
+        name
+        for name, argument in schema.arguments.items()
+        if argument.type == "float" and name not in shared
+    ]
+    field = f"extras/algo_params/{VMAP_SWEEP}"
+    if sentence := sweep_problem(text, able):
+        yield problem(field, BAD_PARAMETER, sentence)
+        return
+    values = {(name, value) for point in read_points(text) for name, value in point.items()}
+    for name, value in sorted(values):
+        if sentence := argument_problem(schema.arguments[name], value):
+            yield problem(field, BAD_PARAMETER, sentence)
+
+
 def argument_problem(argument: Argument, value: JsonValue) -> str:
     """Why a value does not fit an argument; empty when it does."""
     return parameters.misfit(catalog.argument_facts(argument), value)
@@ -113,7 +141,10 @@ def _environment_problems(config: CleanRLWorkerConfig, script: Script | None) ->
         # `module:Id-v0` is the user's own; only making it tells.
         return
     if algorithm.get("on_device") and (sentence := registry.problem(config.env_id)):
-        yield problem("env_id", UNKNOWN_ENVIRONMENT, sentence)
+        # What a bundle has is not missing: the run will use its interpreter.
+        needed = registry.needed_set(config.env_id)
+        if not needed or not bundles.find_bundle([needed]):
+            yield problem("env_id", UNKNOWN_ENVIRONMENT, sentence)
         return
     known = {item["id"]: item for item in catalog.environments()}
     if algorithm.get("on_device") and config.env_id not in known:

@@ -21,8 +21,8 @@ from cleanrl_worker.kit.script import main
 from cleanrl_worker.kit.types import Batch
 from cleanrl_worker.ondevice.batch import DeviceEnvs, Ended, Games, ended_episodes
 from cleanrl_worker.ondevice.learner import Learner, Row
+from cleanrl_worker.ondevice.members import chosen_member
 from cleanrl_worker.ondevice.replay import Memory, Transitions, draw, empty_memory, remember
-from cleanrl_worker.ondevice.seeds import chosen_seed
 
 ALGORITHM = {
     "title": "Deep Q-Network, on the device",
@@ -108,7 +108,7 @@ def q_network(params: Layers, obs: Array) -> Array:
 
 def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
-    params = trained(partial(init_q_network, envs), chosen_seed(args, model))
+    params = trained(partial(init_q_network, envs), chosen_member(args, model))
     return greedy_policy(partial(q_network, params), epsilon=args.end_e)
 
 
@@ -128,7 +128,7 @@ def train(args: Args, run: Run) -> None:
     actions_n = int(envs.single_action_space.n)
     adam = optax.scale_by_adam()
 
-    def init(key: Array) -> TrainState:
+    def init(args: Args, key: Array) -> TrainState:
         network_key, envs_key, key = jax.random.split(key, 3)
         params = init_q_network(envs, network_key)
         memory, games = empty_memory(envs, args.buffer_size), envs.reset(envs_key)

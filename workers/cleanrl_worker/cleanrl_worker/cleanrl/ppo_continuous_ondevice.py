@@ -28,6 +28,7 @@ from cleanrl_worker.kit.types import Batch
 from cleanrl_worker.ondevice.batch import DeviceEnvs, Ended, Games, Outcome, ended_episodes
 from cleanrl_worker.ondevice.learner import Learner, Row
 from cleanrl_worker.ondevice.loops import unroll
+from cleanrl_worker.ondevice.members import chosen_member
 from cleanrl_worker.ondevice.normalize import (
     Statistics,
     no_statistics,
@@ -35,7 +36,6 @@ from cleanrl_worker.ondevice.normalize import (
     scaled_rewards,
     seen,
 )
-from cleanrl_worker.ondevice.seeds import chosen_seed
 
 ALGORITHM = {
     "title": "Proximal Policy Optimization, continuous actions, on the device",
@@ -158,7 +158,7 @@ def gaussian_log_prob(actions: Array, mean: Array, logstd: Array) -> Array:
 
 def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation, with the statistics it was trained with."""
-    params = trained(partial(init_agent, envs), chosen_seed(args, model))
+    params = trained(partial(init_agent, envs), chosen_member(args, model))
     networks, statistics = params["networks"], params["obs_rms"]
     mean = partial(network, networks["actor_mean"])
     logstd = torch.from_numpy(networks["actor_logstd"])
@@ -237,7 +237,7 @@ def train(args: Args, run: Run) -> None:
         clip = optax.clip_by_global_norm(args.max_grad_norm)
         return optax.chain(clip, optax.scale_by_adam(eps=1e-5))
 
-    def init(key: Array) -> TrainState:
+    def init(args: Args, key: Array) -> TrainState:
         agent_key, envs_key, key = jax.random.split(key, 3)
         params, games = init_agent(envs, agent_key), envs.reset(envs_key)
         params["obs_rms"] = seen(params["obs_rms"], games.obs)

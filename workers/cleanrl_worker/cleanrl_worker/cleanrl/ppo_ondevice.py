@@ -25,7 +25,7 @@ from cleanrl_worker.kit.types import Batch
 from cleanrl_worker.ondevice.batch import DeviceEnvs, Ended, Games, Outcome, ended_episodes
 from cleanrl_worker.ondevice.learner import Learner, Row
 from cleanrl_worker.ondevice.loops import unroll
-from cleanrl_worker.ondevice.seeds import chosen_seed
+from cleanrl_worker.ondevice.members import chosen_member
 
 ALGORITHM = {
     "title": "Proximal Policy Optimization, discrete actions, on the device",
@@ -136,7 +136,7 @@ def critic(params: Params, obs: Array) -> Array:
 
 def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
-    params = trained(partial(init_agent, envs), chosen_seed(args, model))
+    params = trained(partial(init_agent, envs), chosen_member(args, model))
     return categorical_policy(partial(network, params["actor"]), partial(critic, params))
 
 
@@ -211,7 +211,7 @@ def train(args: Args, run: Run) -> None:
         clip = optax.clip_by_global_norm(args.max_grad_norm)
         return optax.chain(clip, optax.scale_by_adam(eps=1e-5))
 
-    def init(key: Array) -> TrainState:
+    def init(args: Args, key: Array) -> TrainState:
         agent_key, envs_key, key = jax.random.split(key, 3)
         params = init_agent(envs, agent_key)
         moments = optimizer(args).init(params)

@@ -28,7 +28,7 @@ from cleanrl_worker.kit.types import Batch
 from cleanrl_worker.ondevice.batch import DeviceEnvs, Ended, Games, Outcome, ended_episodes
 from cleanrl_worker.ondevice.learner import Learner, Row
 from cleanrl_worker.ondevice.loops import unroll
-from cleanrl_worker.ondevice.seeds import chosen_seed
+from cleanrl_worker.ondevice.members import chosen_member
 
 ALGORITHM = {
     "title": "Proximal Policy Optimization with an LSTM, on the device",
@@ -161,7 +161,7 @@ def critic(params: Params, output: Array) -> Array:
 
 def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
-    params = trained(partial(init_agent, envs), chosen_seed(args, model))
+    params = trained(partial(init_agent, envs), chosen_member(args, model))
 
     def step(obs: np.ndarray, begins: np.ndarray, memory: np.ndarray) -> tuple:
         memory = lstm(params, features(params, obs), begins, memory)
@@ -251,7 +251,7 @@ def train(args: Args, run: Run) -> None:
         clip = optax.clip_by_global_norm(args.max_grad_norm)
         return optax.chain(clip, optax.scale_by_adam(eps=1e-5))
 
-    def init(key: Array) -> TrainState:
+    def init(args: Args, key: Array) -> TrainState:
         agent_key, envs_key, key = jax.random.split(key, 3)
         params = init_agent(envs, agent_key)
         moments = optimizer(args).init(params)

@@ -25,7 +25,7 @@ from cleanrl_worker.kit.types import Batch
 from cleanrl_worker.ondevice.batch import DeviceEnvs, Ended, Games, Outcome, ended_episodes
 from cleanrl_worker.ondevice.learner import Learner, Row
 from cleanrl_worker.ondevice.loops import unroll
-from cleanrl_worker.ondevice.seeds import chosen_seed
+from cleanrl_worker.ondevice.members import chosen_member
 
 ALGORITHM = {
     "title": "Parallelised Q-Network, on the device",
@@ -118,7 +118,7 @@ def q_network(layers: list[Params], rows: Array) -> Array:
 
 def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
-    params = trained(partial(init_q_network, envs), chosen_seed(args, model))
+    params = trained(partial(init_q_network, envs), chosen_member(args, model))
     return greedy_policy(partial(q_network, params), epsilon=args.end_e)
 
 
@@ -165,7 +165,7 @@ def train(args: Args, run: Run) -> None:
         clip = optax.clip_by_global_norm(args.max_grad_norm)
         return optax.chain(clip, optax.scale_by_radam())
 
-    def init(key: Array) -> TrainState:
+    def init(args: Args, key: Array) -> TrainState:
         network_key, envs_key, key = jax.random.split(key, 3)
         params = init_q_network(envs, network_key)
         moments = optimizer(args).init(params)

@@ -26,8 +26,8 @@ from cleanrl_worker.kit.script import main
 from cleanrl_worker.kit.types import Batch
 from cleanrl_worker.ondevice.batch import DeviceEnvs, Ended, Games, ended_episodes
 from cleanrl_worker.ondevice.learner import Learner, Row
+from cleanrl_worker.ondevice.members import chosen_member
 from cleanrl_worker.ondevice.replay import Memory, Transitions, draw, empty_memory, remember
-from cleanrl_worker.ondevice.seeds import chosen_seed
 
 ALGORITHM = {
     "title": "Soft Actor-Critic, on the device",
@@ -146,7 +146,7 @@ def gaussian(actor: Layers, obs: Array) -> tuple[Array, Array]:
 
 def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
-    actor = trained(partial(init_actor, envs), chosen_seed(args, model))
+    actor = trained(partial(init_actor, envs), chosen_member(args, model))
     scale, centre = action_scale(envs)
 
     def act(obs: np.ndarray, rng: Random, deterministic: bool) -> np.ndarray:
@@ -166,13 +166,13 @@ def train(args: Args, run: Run) -> None:
     # Tune alpha so that the policy keeps an entropy of minus one nat for each action dimension
     target_entropy = -float(len(scale))
 
-    def init(key: Array) -> TrainState:
+    def init(args: Args, key: Array) -> TrainState:
         actor_key, qf1_key, qf2_key, envs_key, key = jax.random.split(key, 5)
         actor = init_actor(envs, actor_key)
         critics = {"qf1": init_critic(envs, qf1_key), "qf2": init_critic(envs, qf2_key)}
         # A copy: two names for one array could not both be given to the compiled program.
         targets = jax.tree.map(jnp.copy, critics)
-        log_alpha = jnp.float32(0.0 if args.autotune else math.log(args.alpha))
+        log_alpha = jnp.float32(0.0) if args.autotune else jnp.log(jnp.float32(args.alpha))
         moments = (adam.init(actor), adam.init(critics), adam.init(log_alpha))
         memory, games = empty_memory(envs, args.buffer_size), envs.reset(envs_key)
         tags = ("qf1_values", "qf2_values", "qf1_loss", "qf2_loss", "actor_loss", "alpha_loss")

@@ -25,8 +25,8 @@ from cleanrl_worker.kit.script import main
 from cleanrl_worker.kit.types import Batch
 from cleanrl_worker.ondevice.batch import DeviceEnvs, Ended, Games, ended_episodes
 from cleanrl_worker.ondevice.learner import Learner, Row
+from cleanrl_worker.ondevice.members import chosen_member
 from cleanrl_worker.ondevice.replay import Memory, Transitions, draw, empty_memory, remember
-from cleanrl_worker.ondevice.seeds import chosen_seed
 
 ALGORITHM = {
     "title": "Twin Delayed Deep Deterministic Policy Gradient (TD3), on the device",
@@ -138,7 +138,7 @@ def actor_action(actor: Layers, scale: np.ndarray, centre: np.ndarray, obs: Arra
 
 def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
-    actor = trained(partial(init_actor, envs), chosen_seed(args, model))
+    actor = trained(partial(init_actor, envs), chosen_member(args, model))
     scale, centre = action_scale(envs)
     act = partial(actor_action, actor, scale, centre)
     return noisy_policy(act, args.exploration_noise * scale)
@@ -151,7 +151,7 @@ def train(args: Args, run: Run) -> None:
     adam = optax.scale_by_adam()
     low, high = centre - scale, centre + scale
 
-    def init(key: Array) -> TrainState:
+    def init(args: Args, key: Array) -> TrainState:
         actor_key, qf1_key, qf2_key, envs_key, key = jax.random.split(key, 5)
         actor = init_actor(envs, actor_key)
         critics = {"qf1": init_critic(envs, qf1_key), "qf2": init_critic(envs, qf2_key)}

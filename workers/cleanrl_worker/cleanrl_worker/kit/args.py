@@ -149,3 +149,5 @@ class DeviceArgs(RunArgs):
 
     num_seeds: int = 1
     """how many seeds to train side by side: --seed, the next one, and so on [>=1]"""
+    vmap_sweep: str = ""
+    """settings to train side by side, all combinations, such as 'gamma=0.9,0.99 ent_coef=0,0.01'"""

@@ -28,6 +28,8 @@ from gymnasium.wrappers import OrderEnforcing, TimeLimit
 from cleanrl_worker.kit import live_frames, observations
 from cleanrl_worker.kit.errors import TrainingError, UsageError
 from cleanrl_worker.kit.types import Array, Env, StateDict
+from cleanrl_worker.ondevice import registry
+from cleanrl_worker.ondevice.package_ids import package_of
 from mosaic.config.suggest import nearest
 
 _GRIDS = ("MiniGrid-", "BabyAI-")
@@ -92,6 +94,10 @@ def register_family(env_id: str) -> None:
         _import_family("shimmy", "dm_control")
     elif env_id.startswith("mosaic/"):
         __import__("cleanrl_worker.games")
+    elif package_of(env_id) or (env_id not in gym.registry and registry.only_here(env_id)):
+        from cleanrl_worker.ondevice import device_game
+
+        device_game.register(env_id)
 
 
 def check_registered(env_id: str) -> None:

@@ -64,14 +64,17 @@ Array = jax.Array
 HOST = torch.device("cpu")
 
 _PLAIN_PRODUCTS = "--xla_cpu_multi_thread_eigen=false"
+_PROCESSORS = "--xla_force_host_platform_device_count"
 
 
-def start(args: RunArgs) -> Any:
+def start(args: RunArgs, members: int = 1) -> Any:
     """Choose the device before JAX computes anything, and make the first random key.
 
     Args:
         args: `cuda` chooses the device, `torch_threads` whether XLA may use more than one
             thread, `seed` the key.
+        members: How many trainings that know nothing of each other one program does. On the CPU
+            threads then share them out, instead of the products of each.
 
     Returns:
         The random key.
@@ -79,8 +82,9 @@ def start(args: RunArgs) -> Any:
     Raises:
         UsageError: when a GPU was asked for and JAX finds none.
     """
-    if args.torch_threads == 1:
-        _use_one_thread()
+    shared_out = members > 1 and not args.cuda
+    if args.torch_threads == 1 or shared_out:
+        _use_threads(args.torch_threads)
     # By default JAX takes most of a GPU's memory at once, which other runs may share.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     jax.config.update("jax_platforms", "cuda,cpu" if args.cuda else "cpu")
@@ -97,17 +101,23 @@ def start(args: RunArgs) -> Any:
     return jax.random.PRNGKey(args.seed)
 
 
-def _use_one_thread() -> None:
-    """Compute in the calling thread.
+def _use_threads(count: int) -> None:
+    """Compute in the calling thread, or in so many that each do their own work.
 
     Sharing out the small products and sums of these networks costs more than it saves: a sum
-    over 64k numbers takes three times as long with two threads as with one.
+    over 64k numbers takes three times as long with two threads as with one. So to JAX each
+    further thread is a processor of its own, which computes whole members.
     """
-    flags = os.environ.get("XLA_FLAGS", "")
-    if _PLAIN_PRODUCTS not in flags:
-        os.environ["XLA_FLAGS"] = f"{flags} {_PLAIN_PRODUCTS}".strip()
-    os.environ.setdefault("PJRT_NPROC", "1")
-    jax.config.update("jax_cpu_enable_async_dispatch", False)
+    wanted = [_PLAIN_PRODUCTS]
+    if count > 1:
+        wanted.append(f"{_PROCESSORS}={count}")
+    given = os.environ.get("XLA_FLAGS", "")
+    # A number of processors that the environment gives stays as it is.
+    new = [flag for flag in wanted if flag.partition("=")[0] not in given]
+    os.environ["XLA_FLAGS"] = " ".join([given, *new]).strip()
+    os.environ.setdefault("PJRT_NPROC", str(count))
+    if count == 1:
+        jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 
 def _compiled_before() -> Path:

@@ -17,9 +17,11 @@ from cleanrl_worker.kit.errors import TrainingError
 from cleanrl_worker.kit.tensorboard import event_writer
 from cleanrl_worker.kit.types import EndedEpisode
 from cleanrl_worker.kit.wandb_logging import WandbLogger
-from mosaic.curves.episodes import EpisodesBySeed, NewestEpisodes
+from mosaic.curves.episodes import EpisodesByMember, NewestEpisodes
+from mosaic.curves.members import Member
 from mosaic.curves.names import (
     BEST_STEP,
+    DIVERGED,
     EVALUATED_RETURN,
     EVALUATION_TAGS,
     LENGTH,
@@ -35,7 +37,7 @@ from mosaic.runs.metric_writer import MetricWriter
 _REPORT_EVERY_S = 1.0
 _PRINT_EVERY_S = 2.0
 # The share of variance that a critic explains is undefined while all returns are equal.
-_MAY_BE_UNDEFINED = "losses/explained_variance"
+MAY_BE_UNDEFINED = "losses/explained_variance"
 
 
 class EndedEpisodes(TypedDict):
@@ -46,8 +48,8 @@ class EndedEpisodes(TypedDict):
     returns: float
 
 
-# Of one seed: its newest episodes, and how many ended before them.
-SeedEpisodes: TypeAlias = tuple[list[EndedEpisode], int]
+# Of one member: its newest episodes, and how many ended before them.
+MemberEpisodes: TypeAlias = tuple[list[EndedEpisode], int]
 
 
 class Logger:
@@ -59,8 +61,8 @@ class Logger:
         run_dir: Path,
         bridge: Bridge,
         total: int,
-        newest: NewestEpisodes | EpisodesBySeed,
-        seeds: int = 1,
+        newest: NewestEpisodes | EpisodesByMember,
+        members: int = 1,
     ) -> None:
         """Open everything that numbers are written to.
 
@@ -70,9 +72,9 @@ class Logger:
             bridge: The line to the worker.
             total: The environment steps of the whole schedule.
             newest: The episodes that the return is computed from; a resumed run has some already.
-            seeds: How many are trained side by side; the speed is that of all together.
+            members: How many are trained side by side; the speed is that of all together.
         """
-        self._seeds = seeds
+        self._members = members
         self._bridge = bridge
         self._total = total
         folder = Path(args.tensorboard_dir) if args.tensorboard_dir else run_dir / "tensorboard"
@@ -110,7 +112,7 @@ class Logger:
         # One-element tensors and NumPy scalars become plain numbers here, once.
         numbers = {tag: float(value) for tag, value in values.items()}
         for tag, value in numbers.items():
-            if not math.isfinite(value) and tag != _MAY_BE_UNDEFINED:
+            if not math.isfinite(value) and tag != MAY_BE_UNDEFINED:
                 self._bridge.send(
                     "alarm",
                     rule="not-a-number",
@@ -124,7 +126,7 @@ class Logger:
                     "Lower --learning-rate, or continue from an earlier checkpoint with --resume."
                 )
         elapsed = time.monotonic() - self._began - self._paused_s
-        numbers[TAGS[SPEED]] = self._seeds * (step - self._first_step) / max(elapsed, 1e-9)
+        numbers[TAGS[SPEED]] = self._members * (step - self._first_step) / max(elapsed, 1e-9)
         for tag, value in numbers.items():
             if tag.startswith(LOSSES):
                 self._losses[tag] = value
@@ -149,23 +151,39 @@ class Logger:
             self._events.add_scalar(TAGS[RETURN], total, step, now)
             self._events.add_scalar(TAGS[LENGTH], length, step, now)
         self._episodes += ended
-        assert isinstance(self._newest, NewestEpisodes), "several seeds log by seed"
+        assert isinstance(self._newest, NewestEpisodes), "several members log by member"
         self._newest.count_older(older)
         self._newest.add(ended)
         self._store_at_marks(step, now)
 
-    def episodes_by_seed(self, step: int, ended: Mapping[int, SeedEpisodes]) -> None:
-        """Log the episodes of several seeds that were trained side by side."""
+    def episodes_by_member(self, step: int, ended: Mapping[Member, MemberEpisodes]) -> None:
+        """Log the episodes of several members that were trained side by side."""
         if not ended:
             return
         now = time.time()
-        assert isinstance(self._newest, EpisodesBySeed), "a run of one seed logs episodes"
-        for seed, (episodes, older) in ended.items():
-            newest = self._newest.by_seed[seed]
+        assert isinstance(self._newest, EpisodesByMember), "a run of one member logs episodes"
+        for member, (episodes, older) in ended.items():
+            newest = self._newest.by_member[member]
             newest.count_older(older)
             newest.add(episodes)
             self._episodes += episodes
         self._store_at_marks(step, now)
+
+    def give_up(self, step: int, member: Member, why: str) -> None:
+        """End the curves of a member that has diverged, and say so."""
+        assert isinstance(self._newest, EpisodesByMember), "a run of one member ends instead"
+        self._newest.give_up(member)
+        now, tag = time.time(), member.tag(DIVERGED)
+        self._events.add_scalar(tag, step, step, now)
+        if self._metrics is not None:
+            self._metrics.add(tag, step, step, now)
+        self._bridge.send(
+            "alarm",
+            rule="not-a-number",
+            step=step,
+            evidence=f"{member} has diverged: {why} at step {step:,}; the others continue",
+            advice="leave these settings out, or lower learning_rate",
+        )
 
     def _store_at_marks(self, step: int, now: float) -> None:
         self._last_ended, self._stored_all = step, False
@@ -205,7 +223,7 @@ class Logger:
         self._episodes = []
         self._headline |= self._newest.means()
         if since > 0 and step > self._reported_step:
-            self._headline[SPEED] = self._seeds * (step - self._reported_step) / since
+            self._headline[SPEED] = self._members * (step - self._reported_step) / since
         values = {**self._losses, **self._headline}
         finite = {tag: value for tag, value in values.items() if math.isfinite(value)}
         told = ended if math.isfinite(ended["returns"]) else None
@@ -254,8 +272,8 @@ class Logger:
         for tag, value in means.items():
             if self._metrics is not None:
                 self._metrics.add(tag, step, value, now)
-            # Of several seeds no single episode was written: there would be too many.
-            if isinstance(self._newest, EpisodesBySeed):
+            # Of several members no single episode was written: there would be too many.
+            if isinstance(self._newest, EpisodesByMember):
                 self._events.add_scalar(tag, value, step, now)
         if self._wandb is not None:
             self._wandb.log({**means, "global_step": step})

@@ -9,8 +9,10 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +26,13 @@ from cleanrl_worker.kit.device import choose_device, limit_threads, seed_everyth
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.facts import environment_facts
-from cleanrl_worker.kit.logger import Logger, SeedEpisodes
+from cleanrl_worker.kit.logger import Logger, MemberEpisodes
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.schema import ScriptSchema
 from cleanrl_worker.kit.types import Batch, EndedEpisode, Stateful
 from cleanrl_worker.wrappers.curriculum import schedule_in_force
-from mosaic.curves.episodes import EpisodesBySeed, NewestEpisodes
+from mosaic.curves.episodes import EpisodesByMember, NewestEpisodes
+from mosaic.curves.members import Member
 from mosaic.curves.names import EPISODES, RETURN
 
 
@@ -67,8 +70,8 @@ class Run:
         self._beside = SideEvaluator(args, self.run_dir, self._tell) if args.eval_every else None
         self._control = Control(self.bridge, self._save, self._report, lambda: self.step)
         self._logger: Logger | None = None
-        self._newest: NewestEpisodes | EpisodesBySeed = NewestEpisodes()
-        self._seeds = 1
+        self._newest: NewestEpisodes | EpisodesByMember = NewestEpisodes()
+        self._members = 1
 
     def make_envs(self, num_envs: int, **options: Any) -> Envs:
         """Build the environments and refuse those that the algorithm cannot act in."""
@@ -134,7 +137,7 @@ class Run:
             )
         self.run_dir.mkdir(parents=True, exist_ok=True)
         logger = self._logger = Logger(
-            self.args, self.run_dir, self.bridge, self.total, self._newest, self._seeds
+            self.args, self.run_dir, self.bridge, self.total, self._newest, self._members
         )
         control = self._control
         control.start()
@@ -192,20 +195,58 @@ class Run:
         assert self._logger is not None, "numbers are logged inside the loop over run.steps"
         self._logger.scalars(step, values)
 
-    def count_by_seed(self, seeds: Sequence[int]) -> None:
-        """Say, before `remember`, that this run trains several seeds side by side."""
-        self._newest, self._seeds = EpisodesBySeed(seeds), len(seeds)
+    @contextmanager
+    def doing(self, what: str) -> Iterator[None]:
+        """Tell every second what keeps the run from its first step, and for how long."""
+        over, began = threading.Event(), time.monotonic()
 
-    def log_seeds(self, step: int, ended: Mapping[int, SeedEpisodes]) -> None:
-        """Log the episodes of several seeds, as `count_by_seed` announced."""
+        def tell() -> None:
+            while not over.wait(1.0):
+                self.bridge.send("doing", text=f"{what}, {time.monotonic() - began:.0f} s")
+
+        # A thread, because the compiler returns to Python only at its end.
+        teller = threading.Thread(target=tell, daemon=True)
+        teller.start()
+        try:
+            yield
+        finally:
+            over.set()
+            teller.join()
+            self.bridge.send("doing", text="")
+
+    def count_by_member(self, members: Sequence[Member]) -> None:
+        """Say, before `remember`, that this run trains several members side by side."""
+        self._newest, self._members = EpisodesByMember(members), len(members)
+
+    def log_members(self, step: int, ended: Mapping[Member, MemberEpisodes]) -> None:
+        """Log the episodes of several members, as `count_by_member` announced."""
         assert self._logger is not None, "episodes are logged inside the loop over run.steps"
-        self._logger.episodes_by_seed(step, ended)
+        self._logger.episodes_by_member(step, ended)
 
-    def seed_returns(self) -> dict[int, float]:
-        """The return of each seed until now; a seed that has finished no episode has none."""
-        assert isinstance(self._newest, EpisodesBySeed), "this run trains one seed"
-        found = ((seed, newest.means()) for seed, newest in self._newest.by_seed.items())
-        return {seed: means[RETURN] for seed, means in found if means}
+    def give_up(self, step: int, member: Member, why: str) -> None:
+        """Log no more of a member whose numbers are no longer finite; the others continue."""
+        assert self._logger is not None, "numbers are logged inside the loop over run.steps"
+        self._logger.give_up(step, member, why)
+
+    @property
+    def given_up(self) -> Collection[Member]:
+        """The members that `give_up` was called for, before a resume too."""
+        return self._by_member.given_up
+
+    def member_returns(self) -> dict[Member, float]:
+        """The return of each member until now; one that has finished no episode has none."""
+        episodes = self._by_member
+        found = ((member, newest.means()) for member, newest in episodes.by_member.items())
+        return {
+            member: means[RETURN]
+            for member, means in found
+            if means and member not in episodes.given_up
+        }
+
+    @property
+    def _by_member(self) -> EpisodesByMember:
+        assert isinstance(self._newest, EpisodesByMember), "this run trains one member"
+        return self._newest
 
     def log_episodes(
         self, step: int, info: Mapping[str, list[EndedEpisode]], older: int = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, TypeAlias
 
-from cleanrl_worker.kit.types import Space
+from cleanrl_worker.kit.types import Array, Space
 
 # An array of JAX, or what stands for one while a function is traced.
 Traced: TypeAlias = Any
@@ -34,8 +34,9 @@ class DeviceEnv(ABC):
         action_space: The space of one action.
         time_limit: After how many steps an episode is cut off; None when the environment itself
             says so.
-        twin: The Gymnasium environment that draws a state and plays evaluations; empty when there
-            is none.
+        twin: The Gymnasium environment that draws a state and plays evaluations. Without one,
+            evaluations step this environment itself.
+        draws: Whether it has pictures of its own, see `draw`.
         large: Whether a step is a large program, as a physics engine is. Loops over its steps are
             not unrolled: that would compile for minutes and save nothing.
     """
@@ -44,6 +45,7 @@ class DeviceEnv(ABC):
     action_space: Space
     time_limit: int | None = None
     twin: str = ""
+    draws: bool = False
     large: bool = False
 
     @abstractmethod
@@ -57,3 +59,7 @@ class DeviceEnv(ABC):
     def pose(self, twin: Any, state: State) -> None:
         """Put the twin into a state, of which it then draws a picture."""
         twin.state = state
+
+    def draw(self, state: State) -> Array:
+        """A picture of a state, height x width x 3 bytes; asked for only where `draws` is true."""
+        raise NotImplementedError(f"{type(self).__name__} says that it draws, but has no draw()")

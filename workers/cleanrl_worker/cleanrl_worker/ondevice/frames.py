@@ -40,7 +40,7 @@ def frame_tap(envs: DeviceEnvs, games: Callable[[], Games]) -> FrameTap | None:
         envs: The environments.
         games: Where they are now; asked for when a picture is taken, never before.
     """
-    if not envs.env.twin:
+    if not envs.env.twin and not envs.env.draws:
         return None
     shown = min(envs.num_envs, _MOST_SHOWN)
     views = [_View(_shooter(envs, partial(_state_of, envs, games, i))) for i in range(shown)]
@@ -48,11 +48,15 @@ def frame_tap(envs: DeviceEnvs, games: Callable[[], Games]) -> FrameTap | None:
 
 
 def _shooter(envs: DeviceEnvs, read_state: Callable[[], object]) -> Callable[[], object]:
+    if envs.env.draws:
+        return lambda: envs.env.draw(read_state())
     from cleanrl_worker.fastlane import render_from_state
 
     return render_from_state(envs.env.twin, read_state, envs.env.pose)
 
 
 def _state_of(envs: DeviceEnvs, games: Callable[[], Games], index: int) -> object:
-    state: object = jax.tree.map(lambda part: np.asarray(part[index], np.float64), games().states)
+    # Twins compute in 64 bits; what draws itself knows its own types.
+    kind = None if envs.env.draws else np.float64
+    state: object = jax.tree.map(lambda part: np.asarray(part[index], kind), games().states)
     return state

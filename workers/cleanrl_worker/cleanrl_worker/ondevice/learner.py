@@ -5,9 +5,10 @@ compiled call that iterates so many times. Everything that a run promises happen
 chunks, in `Run.steps`: commands, pauses, checkpoints, stopping. The whole of what changes is one
 pytree, so resuming is loading it.
 
-Several seeds are the same program over states with one more axis in front. On a CPU it runs one
-seed after the other, so each computes what it would alone, to the last bit. On a GPU all run side
-by side, where matrix products of a batch may sum in another order than those of one seed.
+Several members (seeds, settings, or both) are the same program over states with one more axis in
+front. On a CPU it runs one member after the other, so each computes what it would alone, to the
+last bit. On a GPU all run side by side, where matrix products of a batch may sum in another order
+than those of one member. Several devices share the members out, see `devices`.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ import numpy as np
 
 from cleanrl_worker.kit.args import DeviceArgs
 from cleanrl_worker.kit.jax_backend import Tree, jax, jnp, start
+from cleanrl_worker.kit.logger import MAY_BE_UNDEFINED
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.types import Array, EndedEpisode, StateDict
 from cleanrl_worker.ondevice.batch import DeviceEnvs, Ended, Games
+from cleanrl_worker.ondevice.devices import Spread
 from cleanrl_worker.ondevice.environment import Traced
 from cleanrl_worker.ondevice.frames import frame_tap
+from cleanrl_worker.ondevice.members import members_of, refuse_what_does_not_fit
 from cleanrl_worker.ondevice.pace import MOST_UPDATES, Pace
-from cleanrl_worker.ondevice.seeds import refuse_what_does_not_fit, seeds_of
 from mosaic.curves.pace import next_mark
 
 Row = Mapping[str, Traced]
@@ -67,17 +70,18 @@ class Learner(Generic[ArgsType, StateType]):
 
     Args:
         args: The algorithm's arguments. Those that are floats, and `total_timesteps`, reach
-            `iterate` as traced values, so that one compiled program serves every learning rate.
+            both functions as traced values, so that one compiled program serves every learning
+            rate, and one call of it several.
         run: The run.
         envs: The environments, as far as spaces and pictures go.
-        init: From a random key to the first state, a NamedTuple with `params` (what acts) and
-            `games` (where the environments are).
+        init: From the arguments and a random key to the first state, a NamedTuple with `params`
+            (what acts) and `games` (where the environments are).
         iterate: From the arguments and a state to the next one, the numbers to log, and the
             episodes that ended.
         stride: The environment steps of one iteration.
 
     Raises:
-        UsageError: So many seeds do not fit the device's memory.
+        UsageError: So many members do not fit the device's memory, or settings cannot be swept.
     """
 
     def __init__(
@@ -85,27 +89,34 @@ class Learner(Generic[ArgsType, StateType]):
         args: ArgsType,
         run: Run,
         envs: DeviceEnvs,
-        init: Callable[[Traced], StateType],
+        init: Callable[[ArgsType, Traced], StateType],
         iterate: Callable[[ArgsType, StateType], tuple[StateType, Row, Ended]],
         stride: int,
     ) -> None:
         self._args, self._run, self._envs, self._stride = args, run, envs, stride
         self._iterate = iterate
-        self._seeds = seeds_of(args)
-        self._several = len(self._seeds) > 1
+        self._members = members_of(args)
+        self._several = len(self._members) > 1
         self._pending: _Chunk | None = None
-        start(args)
+        start(args, len(self._members))
         self._numbers = _traced_numbers(args)
-        # Compiled from shapes alone: a run that does not fit is refused before it takes memory.
-        self._chunk = self._compiled(self._shapes(init))
-        self.state: StateType = self._begun(jax.jit(init))
+        self._spread = Spread(len(self._members))
+        self._own = self._own_numbers()
+
+        def begin(numbers: dict[str, Traced], key: Traced) -> StateType:
+            return init(replace(args, **numbers), key)
+
+        with run.doing("compiling"):
+            # Compiled from shapes alone: a run that does not fit is refused before it takes memory.
+            self._chunk = self._compiled(self._shapes(begin))
+            self.state: StateType = self._begun(jax.jit(begin))
 
     def train(self) -> None:
         """Train to the end of the schedule, or until the run is told to stop."""
         run, stride = self._run, self._stride
         policy: dict[str, Any] = {"agent": _Policy(self)}
         if self._several:
-            run.count_by_seed(self._seeds)
+            run.count_by_member(self._members)
             policy["returns"] = _Returns(run)
         run.remember(policy, state=_Rest(self))
         pace = Pace(cpu=jax.default_backend() == "cpu")
@@ -113,7 +124,7 @@ class Learner(Generic[ArgsType, StateType]):
         began = time.monotonic()
         for step in run.steps(stride):
             updates = min(pace.updates, run.turns_left(stride))
-            self.state, rows, ended = self._chunk(self.state, self._numbers, jnp.int32(updates))
+            self.state, rows, ended = self.call(updates)
             run.took_more(stride * (updates - 1))
             # The numbers of the chunk before: fetching those of this one would wait for it, and
             # the device would then wait for the host.
@@ -123,6 +134,17 @@ class Learner(Generic[ArgsType, StateType]):
             if tap is not None:
                 tap.step()
             began = time.monotonic()
+
+    def call(self, updates: int) -> tuple[StateType, dict[str, Traced], Ended]:
+        """One chunk of so many updates: the next state and what was measured, not waited for."""
+        after: tuple[StateType, dict[str, Traced], Ended] = self._chunk(
+            self.state, self._own, self._numbers, jnp.int32(updates)
+        )
+        return after
+
+    def place(self, part: Any) -> Any:
+        """A part of the state, read from a checkpoint, on the devices that compute with it."""
+        return self._spread.placed(part)
 
     def settle(self) -> None:
         """Log what the last chunk measured; waits for it to end."""
@@ -138,8 +160,10 @@ class Learner(Generic[ArgsType, StateType]):
             )
             # By the step, not by the chunk: the same run stores the same curve at any pace.
             if step >= next_mark(step - self._stride, self._run.total):
-                # Of several seeds the mean; only their returns have curves of their own.
-                self._run.log(step, {tag: row[..., index].mean() for tag, row in rows.items()})
+                # Of several members the mean; only their returns have curves of their own.
+                now = {tag: row[..., index] for tag, row in rows.items()}
+                kept = self._still_training(step, now) if self._args.vmap_sweep else ...
+                self._run.log(step, {tag: row[kept].mean() for tag, row in now.items()})
 
     def _log_episodes(self, step: int, ended: dict[str, Array]) -> None:
         if not self._several:
@@ -147,31 +171,61 @@ class Learner(Generic[ArgsType, StateType]):
             if episodes:
                 self._run.log_episodes(step, {"episodes": episodes}, older)
             return
-        by_seed = {
-            seed: _newest({name: values[index] for name, values in ended.items()})
-            for index, seed in enumerate(self._seeds)
-            if ended["count"][index]
+        given_up = self._run.given_up
+        by_member = {
+            member: _newest({name: values[index] for name, values in ended.items()})
+            for index, member in enumerate(self._members)
+            if ended["count"][index] and member not in given_up
         }
-        self._run.log_seeds(step, by_seed)
+        self._run.log_members(step, by_member)
+
+    def _still_training(self, step: int, row: dict[str, Array]) -> Array:
+        """Which settings of a sweep still have finite numbers; gives up those that have not.
+
+        One bad learning rate must not end the trials of the others. Where none is left, all are
+        returned, and the run ends as any run does that diverges.
+        """
+        finite = np.ones(len(self._members), bool)
+        for tag, values in row.items():
+            if tag == MAY_BE_UNDEFINED:
+                continue
+            finite &= np.isfinite(values)
+            for index in np.flatnonzero(~np.isfinite(values)):
+                member = self._members[index]
+                if member not in self._run.given_up:
+                    self._run.give_up(step, member, f"{tag} became {values[index]}")
+        return finite if finite.any() else np.ones_like(finite)
 
     def _shown(self) -> Games:
-        """The environments of the first seed."""
+        """The environments of the first member."""
         games = self.state.games
         return jax.tree.map(lambda part: part[0], games) if self._several else games
 
-    def _shapes(self, init: Callable[[Traced], StateType]) -> Any:
-        one = jax.eval_shape(init, jax.random.PRNGKey(0))
+    def _own_numbers(self) -> dict[str, Traced]:
+        """The numbers that differ between members, each with an axis of members in front."""
+        points = [member.point for member in self._members]
+        own: dict[str, Traced] = self._spread.placed(
+            {name: jnp.array([point[name] for point in points], jnp.float32) for name in points[0]}
+        )
+        return own
+
+    def _shapes(self, begin: Callable[[dict[str, Traced], Traced], StateType]) -> Any:
+        one = jax.eval_shape(begin, self._numbers, jax.random.PRNGKey(0))
         if not self._several:
             return one
-        count = len(self._seeds)
-        return jax.tree.map(lambda p: jax.ShapeDtypeStruct((count, *p.shape), p.dtype), one)
+        count = len(self._members)
+        return jax.tree.map(lambda p: self._spread.shape((count, *p.shape), p.dtype), one)
 
-    def _begun(self, init: Callable[[Traced], StateType]) -> StateType:
-        states = [init(jax.random.PRNGKey(seed)) for seed in self._seeds]
+    def _begun(self, begin: Callable[[dict[str, Traced], Traced], StateType]) -> StateType:
+        states = [
+            begin({**self._numbers, **_as_numbers(member.point)}, jax.random.PRNGKey(member.seed))
+            for member in self._members
+        ]
         # One after the other, not vectorised: each begins exactly as it would alone.
-        return (
-            jax.tree.map(lambda *parts: jnp.stack(parts), *states) if self._several else states[0]
-        )
+        if not self._several:
+            return states[0]
+        begun: StateType = self.place(jax.tree.map(lambda *parts: jnp.stack(parts), *states))
+        return begun
 
     def _compiled(self, state: Any) -> CompiledChunk:
         """The compiled chunk; read from the cache of the home if it was compiled before."""
@@ -190,16 +244,22 @@ class Learner(Generic[ArgsType, StateType]):
             state, measured = jax.lax.fori_loop(0, updates, turn, (state, room))
             return state, *measured
 
-        def all_seeds(state: Any, numbers: dict[str, Traced], updates: Traced) -> tuple[Any, ...]:
-            one = partial(chunk, numbers, updates)
+        def all_members(state: Any, own: Any, numbers: Any, updates: Traced) -> tuple[Any, ...]:
+            def one(mine: tuple[Any, dict[str, Traced]]) -> tuple[Any, ...]:
+                return chunk({**numbers, **mine[1]}, updates, mine[0])
+
             if not self._several:
-                return one(state)
+                # A sweep of one combination has arrays of one number.
+                return one((state, jax.tree.map(lambda part: part[0], own)))
             in_turn = jax.default_backend() == "cpu"
-            results: tuple[Any, ...] = jax.lax.map(one, state) if in_turn else jax.vmap(one)(state)
+            several = (state, own)
+            results: tuple[Any, ...] = (
+                jax.lax.map(one, several) if in_turn else jax.vmap(one)(several)
+            )
             return results
 
-        lowered = jax.jit(all_seeds, donate_argnums=0).lower(state, self._numbers, jnp.int32(1))
-        compiled = lowered.compile()
+        program = jax.jit(self._spread.over(all_members), donate_argnums=0)
+        compiled = program.lower(state, self._own, self._numbers, jnp.int32(1)).compile()
         refuse_what_does_not_fit(self._args, _bytes_of(compiled.memory_analysis()))
         ready: CompiledChunk = compiled
         return ready
@@ -221,18 +281,19 @@ class _Policy:
         """Put saved parameters in the place of the present ones."""
         tree = Tree(self._learner.state.params)
         tree.load_state_dict(state)
-        self._learner.state = self._learner.state._replace(params=tree.value)
+        params = self._learner.place(tree.value)
+        self._learner.state = self._learner.state._replace(params=params)
 
 
 class _Returns:
-    """What each seed has reached, so that evaluation can take the best one."""
+    """What each member has reached, so that evaluation can take the best one."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
 
     def state_dict(self) -> StateDict:
-        """The return of each seed, by its number."""
-        return {str(seed): value for seed, value in self._run.seed_returns().items()}
+        """The return of each member, by its name."""
+        return {member.key: value for member, value in self._run.member_returns().items()}
 
     def load_state_dict(self, state: StateDict) -> None:
         """Nothing: the newest episodes, which a checkpoint also holds, say it again."""
@@ -252,11 +313,12 @@ class _Rest:
         """Put the saved state in the place of the present one; the parameters stay."""
         tree = Tree(self._learner.state._replace(params=None))
         tree.load_state_dict(state)
-        self._learner.state = tree.value._replace(params=self._learner.state.params)
+        rest = self._learner.place(tree.value)
+        self._learner.state = rest._replace(params=self._learner.state.params)
 
 
 def _newest(ended: dict[str, Array]) -> tuple[list[EndedEpisode], int]:
-    """Of one seed and iteration, the newest episodes and how many ended before them."""
+    """Of one member and iteration, the newest episodes and how many ended before them."""
     count = int(ended["count"].item())
     # Not more than a run's return is about; where many ended, the others are only counted.
     newest = min(count, len(ended["returns"]))
@@ -287,5 +349,8 @@ def _traced_numbers(args: DeviceArgs) -> dict[str, Traced]:
     """
     given = {field.name: getattr(args, field.name) for field in fields(args)}
     floats = {name: value for name, value in given.items() if isinstance(value, float)}
-    traced = {**floats, "total_timesteps": given["total_timesteps"]}
-    return {name: jnp.float32(value) for name, value in traced.items()}
+    return _as_numbers({**floats, "total_timesteps": given["total_timesteps"]})
+
+
+def _as_numbers(values: Mapping[str, float]) -> dict[str, Traced]:
+    return {name: jnp.float32(value) for name, value in values.items()}

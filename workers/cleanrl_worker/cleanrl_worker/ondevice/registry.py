@@ -1,9 +1,9 @@
 """Environments on the device by id.
 
-The twins of Gymnasium's classic control and of our Recall come with the worker. An installed
-package adds its own under the entry point group `mosaic.device_environments`: the name is the id,
-the value a function without arguments that returns a `DeviceEnv`. A program adds one to itself with
-`register`.
+The twins of Gymnasium's classic control and of our Recall come with the worker, and adapters for
+the packages of `package_ids`. An installed package adds its own under the entry point group
+`mosaic.device_environments`: the name is the id, the value a function without arguments that
+returns a `DeviceEnv`. A program adds one to itself with `register`.
 
 JAX is imported by `make` and not before: the daemon asks only for names.
 """
@@ -16,6 +16,7 @@ from importlib.metadata import PackageNotFoundError, entry_points, version
 from typing import TYPE_CHECKING
 
 from cleanrl_worker.kit.errors import UsageError
+from cleanrl_worker.ondevice.package_ids import PACKAGES, package_ids, package_of
 from mosaic.config.suggest import nearest
 
 if TYPE_CHECKING:
@@ -47,26 +48,49 @@ def register(env_id: str, build: Callable[[], DeviceEnv]) -> None:
 
 def names() -> list[str]:
     """Every id that `make` knows here."""
-    return sorted({*TWINS, *_added, *_installed()})
+    return sorted({*TWINS, *package_ids(), *_added, *_installed()})
+
+
+def only_here(env_id: str) -> bool:
+    """Whether Gymnasium has no such environment, or one that no network acts in."""
+    if env_id in TWINS:
+        return False
+    return package_of(env_id) is not None or env_id in _added or env_id in _installed()
 
 
 def problem(env_id: str) -> str:
     """Why there is no such environment on the device; empty when there is one."""
+    # Looking through every installed package takes long; most ids need no such look.
+    if env_id in TWINS or package_of(env_id) is not None:
+        return _missing(env_id)
     known = names()
     if env_id in known:
-        return _missing(env_id)
+        return ""
     close = nearest(env_id, known)
     hint = f" The nearest one is {close!r}." if close else ""
+    listed = [name for name in known if package_of(name) is None]
+    families = [f"{prefix}/…" for prefix in PACKAGES]
     return (
         f"{env_id!r} has no version in JAX, and this algorithm compiles the environment with the "
-        f"rest: use one of {', '.join(known)}, an algorithm without _ondevice in its name, or "
-        f"register your own (docs/guides/on-device.md).{hint}"
+        f"rest: use one of {', '.join([*listed, *families])}, an algorithm without _ondevice in "
+        f"its name, or register your own (docs/guides/on-device.md).{hint}"
     )
+
+
+def needed_set(env_id: str) -> str:
+    """The requirement set that an environment on the device needs beside JAX's; may be empty."""
+    return _needs(env_id)[1]
+
+
+def _needs(env_id: str) -> tuple[str, str]:
+    if (package := package_of(env_id)) is not None:
+        return package.distribution, package.requirement_set
+    return _NEEDS.get(TWINS.get(env_id, "").partition(":")[0], ("", ""))
 
 
 def _missing(env_id: str) -> str:
     """Which package an environment lacks, and what installs it."""
-    package, requirement_set = _NEEDS.get(TWINS.get(env_id, "").partition(":")[0], ("", ""))
+    package, requirement_set = _needs(env_id)
     if not package or _is_installed(package):
         return ""
     return (
@@ -94,6 +118,10 @@ def make(env_id: str) -> DeviceEnv:
         raise UsageError(sentence)
     if env_id in TWINS:
         return _loader(f"cleanrl_worker.ondevice.{TWINS[env_id]}")()
+    if (package := package_of(env_id)) is not None:
+        module = importlib.import_module(f"cleanrl_worker.ondevice.{package.module}")
+        adapted: DeviceEnv = module.make(*env_id.split("/")[::-1])
+        return adapted
     return {**_installed(), **_added}[env_id]()
 
 

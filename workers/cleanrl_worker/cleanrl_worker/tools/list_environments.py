@@ -10,6 +10,9 @@ import sys
 import warnings
 from collections.abc import Iterable
 
+from cleanrl_worker.ondevice import registry
+from cleanrl_worker.ondevice.package_ids import kinds_of, package_ids
+
 # Families whose environments all look alike: no need to build each one.
 _ALIKE = {
     "atari": ("discrete", "image"),
@@ -96,6 +99,13 @@ def list_environments() -> list[dict[str, str]]:
         if kinds is not None:
             found.append(
                 {"id": env_id, "family": name, "actions": kinds[0], "observations": kinds[1]}
+            )
+    for env_id in package_ids():
+        if not registry.problem(env_id):
+            actions, observations = kinds_of(env_id)
+            prefix = env_id.partition("/")[0]
+            found.append(
+                {"id": env_id, "family": prefix, "actions": actions, "observations": observations}
             )
     atari = [item["id"] for item in found if item["family"] == "atari"]
     for env_id in atari:

@@ -1,0 +1,65 @@
+"""Which devices a run's members are spread over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cleanrl_worker.kit.jax_backend import jax
+
+AXIS = "members"
+
+
+def device_count(members: int, devices: int) -> int:
+    """As many of the devices as share the members evenly: each then ends at the same time."""
+    most = min(members, devices)
+    return next(count for count in range(most, 0, -1) if members % count == 0)
+
+
+class Spread:
+    """Members over the devices that the run has; each device holds whole members.
+
+    A member is computed on one device, by the same program as on a single one, so its bits do not
+    depend on how many devices there are.
+
+    Args:
+        members: How many members the run has.
+    """
+
+    def __init__(self, members: int) -> None:
+        # Those that the run reserved: CUDA_VISIBLE_DEVICES hides the others.
+        found = jax.devices()
+        self.count = device_count(members, len(found))
+        mesh = jax.sharding.Mesh(np.array(found[: self.count]), (AXIS,))
+        self._mesh = mesh
+        self._by_member = jax.sharding.PartitionSpec(AXIS)
+        self._all = jax.sharding.PartitionSpec()
+
+    def placed(self, members: Any) -> Any:
+        """A pytree with an axis of members in front, each part on the device of its member."""
+        if self.count == 1:
+            return members
+        return jax.device_put(members, jax.sharding.NamedSharding(self._mesh, self._by_member))
+
+    def shape(self, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+        """What an array with an axis of members in front looks like to the compiler."""
+        if self.count == 1:
+            return jax.ShapeDtypeStruct(shape, dtype)
+        place = jax.sharding.NamedSharding(self._mesh, self._by_member)
+        return jax.ShapeDtypeStruct(shape, dtype, sharding=place)
+
+    def over(self, program: Any) -> Any:
+        """A program of `(members, members, shared, shared)`, run on each device for its members."""
+        if self.count == 1:
+            return program
+        own, shared = self._by_member, self._all
+        # What is the same everywhere is not traced through branches and loops: nothing here is
+        # exchanged between devices.
+        return jax.shard_map(
+            program,
+            mesh=self._mesh,
+            in_specs=(own, own, shared, shared),
+            out_specs=own,
+            check_vma=False,
+        )
