@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
+from mosaic.health.known import KnownCurve
+
 # Of a longer curve every second point is dropped: a run of weeks still has its beginning.
 _MOST_POINTS = 256
 _MOST_TAGS = 100
@@ -49,11 +51,15 @@ class Series:
 class History:
     """All curves of a run.
 
+    Args:
+        known: What the run's algorithm is known to reach in its environment; None if no record is.
+
     Attributes:
         total: The steps of the whole schedule; 0 where the worker does not say.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, known: KnownCurve | None = None) -> None:
+        self.known = known
         self.total = 0
         self._series: dict[str, Series] = {}
         self._first_step: int | None = None

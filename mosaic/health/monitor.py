@@ -3,14 +3,20 @@
 from collections.abc import Collection, Mapping
 
 from mosaic.health.history import History
+from mosaic.health.known import KnownCurve
 from mosaic.health.rules import RULES, Finding
 
 
 class Monitor:
-    """Asks every rule after each report, and no rule again once it has fired."""
+    """Asks every rule after each report, and no rule again once it has fired.
 
-    def __init__(self) -> None:
-        self._history = History()
+    Args:
+        known: What the run's algorithm is known to reach in its environment, for those rules that
+            compare with it.
+    """
+
+    def __init__(self, known: KnownCurve | None = None) -> None:
+        self._history = History(known)
         self._fired: set[str] = set()
 
     def hear(

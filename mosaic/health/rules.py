@@ -26,6 +26,12 @@ _VALUES_BEYOND_RETURNS, _LOSS_BEYOND_RETURNS = 20.0, 100.0
 _EXPLAINS_NOTHING = 0.005
 _SPEED_LEFT, _SLOW_FOR_S = 0.1, 30.0
 _RETURN_LOST, _GAIN_LOST = 0.5, 0.8
+# A run is compared with what the worst seed of the record had after half of its steps, and is far
+# behind with less than half of that gain. It has to stay there, without rising, for so much of its
+# schedule that every rule with a narrower diagnosis has had its chance.
+_KNOWN_AT, _KNOWN_SHARE, _BEHIND_FOR, _STILL_RISING = 0.5, 0.5, 0.5, 0.1
+# Before the record itself has learned half of what it learns, being behind it means nothing.
+_RECORD_HAS_LEARNED = 0.5
 
 
 @dataclass(frozen=True)
@@ -234,6 +240,34 @@ def forgetting(history: History) -> Finding | None:
     )
 
 
+def below_known(history: History) -> Finding | None:
+    """The return stays far below what this algorithm is known to reach in this environment."""
+    series, known = history.get(RETURN), history.known
+    if series is None or known is None or not history.schedule:
+        return None
+    points = history.lately(series, _BEHIND_FOR, _MANY_REPORTS)
+    if not points:
+        return None
+    # A longer schedule explores for longer, a shorter one has seen less: the lesser claim counts.
+    place = min(points[-1].step, points[-1].step / history.total * known.total)
+    reached = known.at(_KNOWN_AT * place)
+    gained = reached - known.random
+    if gained <= 0 or gained < _RECORD_HAS_LEARNED * known.gain:
+        return None
+    floor = known.random + _KNOWN_SHARE * gained
+    third = max(1, len(points) // 3)
+    rise = middle(points[-third:]) - middle(points[:third])
+    if rise > _STILL_RISING * gained or any(point.value >= floor for point in points):
+        return None
+    return Finding(
+        "below-known",
+        points[0].step,
+        f"the return stays at {middle(points):.4g}, while each of {known.seeds} recorded seeds had "
+        f"at least {reached:.4g} by step {_KNOWN_AT * place:,.0f}",
+        f"compare the settings with those of the record: {known.command}",
+    )
+
+
 def _beyond(limit: float, value: float) -> bool:
     return abs(value) > limit
 
@@ -288,6 +322,8 @@ RULES: Sequence[Rule] = (
     speed_collapse,
     unlearning,
     forgetting,
+    # Last: where another rule knows why, its name comes first.
+    below_known,
 )
 
 __all__ = ["RULES", "Finding", "Point", "Rule"]

@@ -44,6 +44,7 @@ class Case:
 
 
 _PPO = "--total-timesteps 40960"
+_LONG = "--total-timesteps 251904"
 _DQN = "--total-timesteps 12000 --learning-starts 1000 --buffer-size 5000 --train-frequency 4"
 _NO_END = "args.gamma * target_max * (1 - dones)"
 CASES = {
@@ -83,6 +84,8 @@ CASES = {
         "ppo", _PPO,
         ("+ args.vf_coef * v_loss", "- args.vf_coef * v_loss"), "critic-blind",
     ),
+    "learning_rate_tiny": Case("ppo", f"{_LONG} --learning-rate 3e-6", alarm="entropy-stuck"),
+    "discount_small": Case("ppo", f"{_LONG} --gamma 0.3 --gae-lambda 0.3", alarm="below-known"),
     "dqn_learning_rate_1": Case("dqn", f"{_DQN} --learning-rate 1", alarm="value-explosion"),
     "dqn_target_sign": Case(
         "dqn", f"{_DQN} --gamma 1 --learning-rate 0.01 --target-network-frequency 8",

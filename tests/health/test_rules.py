@@ -1,6 +1,7 @@
 """The health rules on recorded curves: silent on good ones, the right name on broken ones."""
 
 import json
+import runpy
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from health.record_curves import CASES
 from mosaic.curves.names import LAST_EPISODES, RETURN, SPEED
-from mosaic.health import RULES, Finding, Monitor
+from mosaic.health import RULES, Finding, KnownCurve, Monitor, known_curve
 
 CURVES = Path(__file__).parent / "curves"
 RECORDS = Path(__file__).parents[2] / "benchmarks" / "results" / "learning"
@@ -36,8 +37,10 @@ def _reports(name: str) -> tuple[int, list[Report]]:
     return document["total"], reports
 
 
-def _heard(total: int, reports: list[Report], pace_s: float = 1.0) -> list[Finding]:
-    monitor = Monitor()
+def _heard(
+    total: int, reports: list[Report], pace_s: float = 1.0, known: KnownCurve | None = None
+) -> list[Finding]:
+    monitor = Monitor(known)
     return [
         finding
         for number, report in enumerate(reports)
@@ -49,15 +52,16 @@ def _heard(total: int, reports: list[Report], pace_s: float = 1.0) -> list[Findi
 def test_a_good_run_raises_no_alarm(name: str) -> None:
     """Neither in full detail nor as coarse as a fast run reports itself."""
     total, reports = _reports(name)
-    assert _heard(total, reports) == []
-    assert _heard(total, reports[::4]) == []
+    known = _known(name)
+    assert _heard(total, reports, known=known) == []
+    assert _heard(total, reports[::4], known=known) == []
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_run_raises_the_alarm_with_the_right_name(name: str) -> None:
     """The first alarm names what was broken, says where, with numbers and with what to try."""
     total, reports = _reports(name)
-    found = _heard(total, reports)
+    found = _heard(total, reports, known=_known(name))
     assert found, "no alarm"
     assert found[0].rule == CASES[name].alarm
     assert 0 <= found[0].step <= reports[-1].step
@@ -65,19 +69,65 @@ def test_a_broken_run_raises_the_alarm_with_the_right_name(name: str) -> None:
     assert found[0].advice
 
 
-def _recorded() -> Iterator[tuple[str, int, list[Report]]]:
+def _known(name: str) -> KnownCurve | None:
+    """The record that the daemon would compare the case with."""
+    document = json.loads((CURVES / f"{name}.json").read_text())
+    _, asked, rest = document["flags"].partition("--env-id ")
+    # The default of the scripts that are recorded without naming one.
+    env_id = rest.split()[0] if asked else "CartPole-v1"
+    return known_curve(document["script"], env_id)
+
+
+def _recorded() -> Iterator[tuple[str, int, list[Report], KnownCurve | None]]:
     for path in sorted(RECORDS.glob("*.json")):
         record = json.loads(path.read_text())
         for run in record["runs"]:
             reports = [Report(int(step), {RETURN: value}) for step, value in run.get("curve", ())]
-            yield f"{path.stem} seed {run['seed']}", int(record["total_timesteps"]), reports
+            known = known_curve(record["algorithm"], record["env_id"])
+            total = int(record["total_timesteps"])
+            yield f"{path.stem} seed {run['seed']}", total, reports, known
 
 
 def test_the_learning_records_raise_no_alarm() -> None:
     """Every curve that this project has recorded as learning is healthy, also where it dips."""
-    found = {name: _heard(total, reports) for name, total, reports in _recorded()}
+    found = {
+        name: _heard(total, reports, known=known) for name, total, reports, known in _recorded()
+    }
     assert len(found) > 50
     assert {name: findings for name, findings in found.items() if findings} == {}
+
+
+def test_the_package_carries_the_records_of_several_seeds() -> None:
+    """What live runs are compared with is what the records say today, and not one seed's luck."""
+    script = runpy.run_path(str(RECORDS.parents[1] / "learning" / "known_curves.py"))
+    packed = script["packed"]()
+    assert script["PACKED"].read_text() == packed, "run: python -m benchmarks.learning.known_curves"
+    known = known_curve("ppo", "CartPole-v1")
+    assert known is not None
+    assert (known.seeds, known.random) == (3, 22.0)
+    assert known.command == "mosaic train ppo --env-id CartPole-v1 --total-timesteps 500000"
+    assert known.at(0) == known.random
+    assert known.at(10**9) == known.lowest[-1][1] > 400
+    assert known_curve("ppo_atari", "BreakoutNoFrameskip-v4") is None, "one seed is no rule"
+
+
+FLAT = [Report(step, {RETURN: 23.0}) for step in range(5_000, 500_001, 5_000)]
+
+
+def test_a_run_is_only_far_behind_where_the_record_had_learned_by_then() -> None:
+    """Silent without a record, on a short run, one that still rises, and a slow exploration."""
+    known = known_curve("ppo", "CartPole-v1")
+    (finding,) = _heard(500_000, FLAT, known=known)
+    assert finding.rule == "below-known"
+    assert "each of 3 recorded seeds had at least" in finding.evidence
+    assert finding.advice.endswith(str(known and known.command))
+    assert _heard(500_000, FLAT) == []
+    # Ten times the steps: its exploration lasts ten times as long, at this step it is only a tenth.
+    assert _heard(5_000_000, FLAT, known=known) == []
+    # A twentieth of the steps: the record had learned little by then too.
+    assert _heard(25_000, FLAT[:5], known=known) == []
+    rising = [Report(r.step, {RETURN: 23.0 + r.step / 2_000}) for r in FLAT]
+    assert _heard(500_000, rising, known=known) == []
 
 
 def test_a_run_that_becomes_slow_is_reported_and_a_paused_minute_is_not() -> None:

@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
-from mosaic.health import Finding, Monitor
+from mosaic.health import Finding, Monitor, known_curve
 from mosaic.runs.opening import names_in
 from mosaic.trainer.core.states import Run
 from mosaic.trainer.core.stimuli import AlarmRaised
 
 _DEFAULT_FOLDER = "checkpoints"
 _LONGEST = 500
+_TRAINS = ("train", "resume_training")
 NO_PROGRESS = "no-progress"
 
 
@@ -22,13 +23,17 @@ class HealthWatch:
 
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
-        self._monitor = Monitor()
+        self._monitor: Monitor | None = None
 
     def metrics(
         self, run: Run, step: int, total: int, values: Mapping[str, float], mono: float
     ) -> Iterator[AlarmRaised]:
         """What one report shows to be wrong."""
         known = [alarm.rule for alarm in run.alarms]
+        if self._monitor is None:
+            # An evaluation counts episodes, not steps: no record of learning is its measure.
+            trains = run.mode in _TRAINS
+            self._monitor = Monitor(known_curve(run.algo, run.env_id) if trains else None)
         for finding in self._monitor.hear(step, total, values, mono, known):
             yield self.alarm(run, finding)
 
