@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, TypedDict, cast
 
-from mosaic.config.keeping import PIN_SUFFIX, KeepPolicy
+from mosaic.config.keeping import KeepPolicy
+from mosaic.runs.pins import finish_removals, remove_unless_pinned
 from mosaic.system import atomic
 from spade_bdi_rl_worker.errors import CheckpointError
 
@@ -137,9 +138,10 @@ def prune(run_dir: Path, keep: KeepPolicy, scores: Mapping[int, float]) -> None:
         if path.stem.removeprefix("full-").isdecimal()
     }
     kept = keep.kept({episode: scores.get(episode) for episode in saved})
+    finish_removals(run_dir / FOLDER)
     for episode, path in saved.items():
-        if episode not in kept and not path.with_suffix(PIN_SUFFIX).exists():
-            path.unlink(missing_ok=True)
+        if episode not in kept:
+            remove_unless_pinned([path])
 
 
 def check_fits(content: Mapping[str, object], path: Path, **expected: object) -> None:

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, TypedDict, cast
 
 from cleanrl_worker.kit import checked_files
 from cleanrl_worker.kit.errors import CheckpointError
-from mosaic.config.keeping import PIN_SUFFIX, KeepPolicy
+from mosaic.config.keeping import KeepPolicy
 from mosaic.errors import FenceError
+from mosaic.runs.pins import finish_removals, remove_unless_pinned
 from mosaic.system import fenced
 
 if TYPE_CHECKING:
@@ -97,12 +98,13 @@ def prune(
     steps = {step_of(path) for path in folder.glob("step-*") if _NAME.fullmatch(path.name)}
     known = scores or {}
     kept = keep.kept({step: known.get(step) for step in steps})
+    finish_removals(folder)
     for step in steps - kept - set(undecided):
-        # Looked for at the last moment: the daemon pins a checkpoint while the run trains.
-        if (folder / f"step-{step}{PIN_SUFFIX}").exists():
-            continue
-        for suffix in (POLICY_SUFFIX, STATE_SUFFIX):
-            checked_files.remove_checked(folder / f"step-{step}{suffix}")
+        files = [folder / f"step-{step}{suffix}" for suffix in (POLICY_SUFFIX, STATE_SUFFIX)]
+        # The files first: the other order would leave files that look damaged.
+        if remove_unless_pinned(files):
+            for file in files:
+                checked_files.checksum_path(file).unlink(missing_ok=True)
 
 
 def find(where: Path, suffix: str = STATE_SUFFIX) -> tuple[Path, list[str]]:
