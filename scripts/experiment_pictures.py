@@ -5,25 +5,21 @@ Two algorithms with five seeds each are trained, watched, evaluated and compared
 not the effect that a person expects.
 """
 
-import argparse
 import os
 import sys
-from pathlib import Path
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("MOSAIC_SETTING_WARM_START", "false")
 
 from mouse import Mouse
-from photographer import Photographer, end_daemon, on_stage, publish
+from photographer import Photographer, take_pictures
 from qtpy.QtCore import QPoint
 
-from gym_gui.app import make_application, open_window
 from gym_gui.forms.evaluate_form import EvaluateForm
 from gym_gui.forms.train_form import TrainForm
 from gym_gui.models.run_order import Group
 from gym_gui.panels.results_page import ResultsPage
 from gym_gui.tabs.live_tab import LiveTab
-from mosaic.config.paths import Home, project_root
 
 ALGORITHMS, SEEDS, STEPS = ("ppo", "pqn"), 5, "30k"
 # Twenty runs one after the other, on a machine that has other things to do.
@@ -155,37 +151,12 @@ def _expect_intervals(camera: Photographer, results: ResultsPage) -> None:
     assert len(found.pairs) == 1
 
 
-def main() -> int:
-    """Go through the experiment; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=project_root() / "build" / "screenshots")
-    parser.add_argument("--size", default="1500x920", help="Size of the window.")
-    parser.add_argument("--font", type=float, help="Size of the text in points.")
-    parser.add_argument("--publish", action="store_true", help="Copy them into the guide.")
-    options = parser.parse_args()
-    status = on_stage(__file__)
-    if status is not None:
-        return status
-    application = make_application()
-    home = Home.locate()
-    window = open_window(home)
-    window.resize(*map(int, options.size.split("x")))
-    camera = Photographer(window, application, options.out)
+def act(camera: Photographer) -> None:
+    """Go through the experiment."""
     mouse = Mouse(camera)
-    try:
-        camera.theme("light")
-        if options.font:
-            window.change_settings(font_points=options.font)
-        for part in (fill_in_the_form, watch, evaluate, compare):
-            part(camera, mouse)
-    finally:
-        end_daemon(home)
-        window.close()
-        camera.spin(1)
-    if options.publish:
-        publish(options.out)
-    return 0
+    for part in (fill_in_the_form, watch, evaluate, compare):
+        part(camera, mouse)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(take_pictures(__file__, __doc__, act))

@@ -1,5 +1,6 @@
 """The camera for pictures of the workbench, and the stage they are taken on."""
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 
 from qtpy.QtWidgets import QDialog, QWidget
 
+from gym_gui.app import make_application, open_window
 from gym_gui.main_window import MainWindow
 from gym_gui.widgets.chart_grid import ChartGrid
 from gym_gui.widgets.command_palette import CommandPalette
@@ -55,6 +57,54 @@ def on_stage(program: str) -> int | None:
         return done.returncode
     finally:
         shutil.rmtree(user.parent, ignore_errors=True)
+
+
+def take_pictures(
+    program: str,
+    about: str,
+    act: Callable[["Photographer"], None],
+    *,
+    publishes: bool = False,
+) -> int:
+    """Open a window on an empty home, let a script act in it, and close everything after it.
+
+    Args:
+        program: The script's file, which is run again on its stage.
+        about: What its help says.
+        act: Takes the pictures.
+        publishes: Copy the pictures into the pages without being told to.
+
+    Returns:
+        The exit status.
+    """
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--out", type=Path, default=project_root() / "build" / "screenshots")
+    parser.add_argument("--size", default="1500x920", help="Size of the window.")
+    parser.add_argument("--font", type=float, help="Size of the text in points.")
+    parser.add_argument(
+        "--publish", action="store_true", default=publishes, help="Copy them into the guide."
+    )
+    given = parser.parse_args()
+    status = on_stage(program)
+    if status is not None:
+        return status
+    application = make_application()
+    home = Home.locate()
+    window = open_window(home)
+    window.resize(*map(int, given.size.split("x")))
+    camera = Photographer(window, application, given.out)
+    try:
+        camera.theme("light")
+        if given.font:
+            window.change_settings(font_points=given.font)
+        act(camera)
+    finally:
+        end_daemon(home)
+        window.close()
+        camera.spin(1)
+    if given.publish:
+        publish(given.out)
+    return 0
 
 
 def checkout_on_stage() -> Path:

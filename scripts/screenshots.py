@@ -4,22 +4,17 @@
 drives the window through everything there is to see, and writes PNG files.
 """
 
-import argparse
 import os
 import sys
-from pathlib import Path
 
 os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 os.environ.setdefault("MOSAIC_SETTING_WARM_START", "false")
 
-from photographer import Photographer, checkout_on_stage, end_daemon, on_stage, publish
+from photographer import Photographer, checkout_on_stage, take_pictures
 from picture_runs import evaluate, keep_going, sweep, train
 
-from gym_gui.app import make_application, open_window
 from mosaic.client import TrainerClient
-from mosaic.config.paths import Home, project_root
-
-_SIZE = (1500, 920)
+from mosaic.config.paths import Home
 
 
 def first_steps(camera: Photographer) -> None:
@@ -201,44 +196,25 @@ def without_daemon(camera: Photographer, home: Home, run_id: str) -> None:
     camera.shoot("no-daemon", wait_s=1)
 
 
-def main() -> int:
-    """Take all pictures; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=project_root() / "build" / "screenshots")
-    options = parser.parse_args()
-    status = on_stage(__file__)
-    if status is not None:
-        return status
-    application = make_application()
-    home = Home.locate()
-    window = open_window(home)
-    window.resize(*_SIZE)
-    camera = Photographer(window, application, options.out)
-    try:
-        camera.theme("light")
-        first_steps(camera)
-        for theme in ("dark", "light"):
-            empty_states(camera, theme)
-            dialogs(camera, theme)
-        ids = train(camera, checkout_on_stage())
-        sweep(camera, ids)
-        evaluate(camera, ids)
-        keep_going(camera, ids)
-        runs_and_tabs(camera, ids, "light")
-        forms_with_runs(camera, ids)
-        details(camera, ids)
-        the_table(camera, ids)
-        play(camera, ids["queued"])
-        runs_and_tabs(camera, ids, "dark")
-        camera.theme("light")
-        without_daemon(camera, home, ids["seed1"])
-    finally:
-        end_daemon(home)
-        window.close()
-        camera.spin(1)
-    publish(options.out)
-    return 0
+def act(camera: Photographer) -> None:
+    """Take all pictures."""
+    first_steps(camera)
+    for theme in ("dark", "light"):
+        empty_states(camera, theme)
+        dialogs(camera, theme)
+    ids = train(camera, checkout_on_stage())
+    sweep(camera, ids)
+    evaluate(camera, ids)
+    keep_going(camera, ids)
+    runs_and_tabs(camera, ids, "light")
+    forms_with_runs(camera, ids)
+    details(camera, ids)
+    the_table(camera, ids)
+    play(camera, ids["queued"])
+    runs_and_tabs(camera, ids, "dark")
+    camera.theme("light")
+    without_daemon(camera, Home.locate(), ids["seed1"])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(take_pictures(__file__, __doc__, act, publishes=True))

@@ -5,7 +5,6 @@ report of it all. `make screenshots` runs it, and so does a test of `make prove`
 error if a click has not the effect that a person expects.
 """
 
-import argparse
 import os
 import sys
 from pathlib import Path
@@ -15,12 +14,10 @@ os.environ.setdefault("MOSAIC_SETTING_WARM_START", "false")
 
 from experiment_pictures import real_runs, row_of
 from mouse import Mouse
-from photographer import Photographer, checkout_on_stage, end_daemon, on_stage, publish
+from photographer import Photographer, checkout_on_stage, take_pictures
 from qtpy.QtWidgets import QDialogButtonBox, QFileDialog, QScrollArea
 
-from gym_gui.app import make_application, open_window
 from gym_gui.forms.sweep_form import SweepForm
-from mosaic.config.paths import Home, project_root
 
 TRIALS, SEEDS, FRESH, STEPS = 5, 2, 5, "10k"
 VARIED = ("learning_rate", "num_steps")
@@ -140,35 +137,14 @@ def _all_ended(camera: Photographer) -> bool:
     return all(run.ended for run in camera.services.store.runs.values())
 
 
-def main() -> int:
-    """Go through the sweep; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=project_root() / "build" / "screenshots")
-    parser.add_argument("--publish", action="store_true", help="Copy them into the guide.")
-    options = parser.parse_args()
-    status = on_stage(__file__)
-    if status is not None:
-        return status
-    application = make_application()
-    home = Home.locate()
-    window = open_window(home)
-    window.resize(1500, 920)
-    camera = Photographer(window, application, options.out)
+def act(camera: Photographer) -> None:
+    """Go through the sweep."""
     mouse = Mouse(camera)
-    try:
-        camera.theme("light")
-        fill_in_the_form(camera, mouse)
-        sweep_id = follow_the_study(camera, mouse)
-        train_the_best(camera, mouse, sweep_id)
-        hand_over(camera, mouse, sweep_id)
-    finally:
-        end_daemon(home)
-        window.close()
-        camera.spin(1)
-    if options.publish:
-        publish(options.out)
-    return 0
+    fill_in_the_form(camera, mouse)
+    sweep_id = follow_the_study(camera, mouse)
+    train_the_best(camera, mouse, sweep_id)
+    hand_over(camera, mouse, sweep_id)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(take_pictures(__file__, __doc__, act))
