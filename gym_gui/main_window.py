@@ -30,7 +30,9 @@ from gym_gui.panels.status_bar import StatusLine
 from gym_gui.panels.welcome import Welcome
 from gym_gui.presenters.arena_commands import ArenaCommands
 from gym_gui.presenters.form_commands import FormCommands
+from gym_gui.presenters.joining import Joining
 from gym_gui.presenters.keyboard_commands import KeyboardCommands
+from gym_gui.presenters.leaving import Leaving
 from gym_gui.presenters.notifier import Notifier
 from gym_gui.presenters.reports import Reports
 from gym_gui.presenters.run_archives import ENDING, RunArchives, is_archive
@@ -38,6 +40,7 @@ from gym_gui.presenters.run_commands import RunCommands
 from gym_gui.presenters.selection_commands import SelectionCommands
 from gym_gui.presenters.tab_registry import PresenterRegistry
 from gym_gui.presenters.table_commands import TableCommands
+from gym_gui.presenters.verifying import Verifying
 from gym_gui.presenters.window_commands import Finder, WindowCommands
 from gym_gui.services import Services
 from gym_gui.widgets.command_palette import CommandPalette
@@ -148,7 +151,11 @@ class MainWindow(QMainWindow):
         panels += [self.compare, self.play, self.arena, self.notices_panel]
         keyboard = KeyboardCommands(panels, self.launch, self.run_panel, self.show_layout)
         reports = Reports(services, dialogs)
-        for group in (self.forms, selection, table, reports, finder, window, keyboard):
+        leaving = Leaving(services, dialogs, self.forms.load_config)
+        trust = Verifying(services, self)
+        joining = Joining(services, self.run_panel, self.show_layout)
+        groups = (self.forms, selection, joining, trust, leaving, table, reports, finder, window)
+        for group in (*groups, keyboard):
             self.binder.bind(group.actions())
         self.runs_panel.use_actions(self.binder)
         shown = self.runs_panel, self.run_panel, self.play

@@ -12,6 +12,7 @@ from qtpy.QtNetwork import QLocalSocket
 from gym_gui.background.calls import Call
 from gym_gui.background.daemon_link import DaemonLink
 from mosaic.client import TrainerClient
+from mosaic.presenting.actor import PERSON, POLICY
 
 _ADDRESS_FILE = "play.json"
 # The game is waited for; each look is one small call.
@@ -63,6 +64,14 @@ class PlayLink(QObject):
     def reset(self) -> None:
         """Begin the next episode."""
         self._say({"keys": ["reset"]})
+
+    def take_over(self) -> None:
+        """Play yourself from the next step on, where a policy plays."""
+        self._say({"control": PERSON})
+
+    def hand_back(self) -> None:
+        """Let the policy play from the next step on."""
+        self._say({"control": POLICY})
 
     def quit(self) -> None:
         """End the game in good order."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mosaic.client import TrainerClient
+from mosaic.presenting.actor import actor_of, person_steps
 from mosaic.presenting.mind import Mind, read_mind
 from mosaic.records import StepRecord
 
@@ -27,6 +28,8 @@ class EpisodeEntry:
     total_reward: float
     outcome: str
     agent_id: str
+    person_steps: int | None = None
+    """how many of the steps a person took; None where the run does not say"""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ def list_episodes(client: TrainerClient, run_id: str) -> list[EpisodeEntry]:
                         episode.total_reward,
                         episode.outcome,
                         episode.agent_id,
+                        person_steps(episode.info_json),
                     )
                 )
     return found
@@ -81,8 +85,10 @@ def read_episode(client: TrainerClient, run_id: str, episode: int) -> list[Pictu
 def step_picture(step: StepRecord, total: float = 0.0) -> Picture:
     """One recorded step as a picture with a caption."""
     end = " · terminated" if step.terminated else " · truncated" if step.truncated else ""
+    actor = actor_of(step.info_json)
+    who = f" by the {actor}" if actor else ""
     caption = (
-        f"step {step.step} · action {step.action_json or '—'} · "
+        f"step {step.step} · action {step.action_json or '—'}{who} · "
         f"reward {step.reward:g} · return {total:g}{end}"
     )
     rows, agent = _grid(step.info_json)

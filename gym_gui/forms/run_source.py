@@ -1,5 +1,7 @@
 """Choosing the run, and the checkpoint, that a new run starts from."""
 
+from collections.abc import Sequence
+
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QComboBox, QFileDialog, QLineEdit, QWidget
 
@@ -10,7 +12,7 @@ from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column, row
 from mosaic.presenting import formatting
 from mosaic.presenting.run_status import title_of
-from mosaic.records import RunRecord
+from mosaic.records import CheckpointRecord, RunRecord
 
 NEWEST = "newest"
 
@@ -77,8 +79,7 @@ class RunSource(QWidget):
             self.runs.addItem(f"{title_of(run)}{seed} · {when}", run.run_id)
         self.runs.blockSignals(False)
         self.choose(before)
-        self._hint.setText("" if usable else "No run has saved a checkpoint of this kind yet.")
-        self._hint.setVisible(not usable)
+        self._say("" if usable else "No run has saved a checkpoint of this kind yet.")
 
     def choose(self, run_id: str) -> None:
         """Choose a run."""
@@ -109,15 +110,35 @@ class RunSource(QWidget):
     def _on_run(self) -> None:
         self.checkpoints.blockSignals(True)
         self.checkpoints.clear()
-        run = self.run
-        if run is not None:
+        if self.run is not None:
             self.checkpoints.addItem("Newest", NEWEST)
-            fitting = [item for item in run.checkpoints if item.kind == self._kind]
-            for item in sorted(fitting, key=lambda one: -one.step):
-                text = f"step {item.step:,} · {formatting.ago(item.saved_at)}"
-                self.checkpoints.addItem(text, item.path)
         self.checkpoints.blockSignals(False)
         self.changed.emit()
+        self._ask_for_kept(self.run_id)
+
+    def _ask_for_kept(self, run_id: str) -> None:
+        """List what is still on the run's disk; its record also names what was removed."""
+        if not run_id:
+            return
+        self._services.link.ask(
+            lambda client: client.kept_checkpoints(run_id, self._kind),
+            lambda kept: self._list(run_id, kept),
+            lambda error: self._say(f"Its checkpoints could not be listed: {error}"),
+        )
+
+    def _list(self, run_id: str, kept: Sequence[CheckpointRecord]) -> None:
+        # Another run may have been chosen meanwhile, or the same one twice.
+        if run_id != self.run_id or self.checkpoints.count() > 1:
+            return
+        self.checkpoints.blockSignals(True)
+        for item in sorted(kept, key=lambda one: -one.step):
+            text = f"step {item.step:,} · {formatting.ago(item.saved_at)}"
+            self.checkpoints.addItem(text, item.path)
+        self.checkpoints.blockSignals(False)
+
+    def _say(self, text: str) -> None:
+        self._hint.setText(text)
+        self._hint.setVisible(bool(text))
 
     def _choose(self) -> None:
         dialog = QFileDialog(self, "Choose a checkpoint", "", self._pattern)

@@ -42,13 +42,22 @@ class Group:
         """What the group's row says."""
         if is_experiment(self.key):
             done = sum(run.ended for run in self.runs)
-            # The evaluations of an experiment have its name.
-            what = "evaluation of " if self.key[1] == "evaluation" else ""
-            return f"{what}{self.key[2]} · {done} of {len(self.runs)} runs done"
+            return f"{self._experiment} · {done} of {len(self.runs)} runs done"
         names = [run.run_name or "" for run in self.runs]
         shared = _SEED_AT_END.sub("", _common_start(names))
         what = shared or " · ".join(filter(None, self.key[:3]))
         return f"{len(self.runs)} × {what}"
+
+    @property
+    def _experiment(self) -> str:
+        _, kind, name = self.key
+        if kind == "sweep":
+            # A sweep has no name but its id, of which the end tells two of them apart.
+            first = self.runs[0]
+            where = f" in {first.env_id}" if first.env_id else ""
+            return f"sweep of {first.algo or first.worker}{where} ({name[-6:].lower()})"
+        # The evaluations of an experiment have its name.
+        return f"evaluation of {name}" if kind == "evaluation" else name
 
     @property
     def live(self) -> int:

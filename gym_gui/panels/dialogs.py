@@ -27,6 +27,7 @@ from gym_gui.panels.settings_dialog import SettingsDialog
 from gym_gui.panels.trash_dialog import TrashDialog
 from gym_gui.presenters.run_archives import ENDING, RunArchives, proposed_name
 from gym_gui.services import Services
+from gym_gui.widgets.controls import ask_name
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column, row, scrolled
 from gym_gui.widgets.run_table_view import RunTableView
@@ -162,6 +163,25 @@ class Dialogs:
             lambda path: write(Path(path), dialog.selectedNameFilter() == _WITH_PDF)
         )
         _open(dialog)
+
+    def save_as(self, title: str, proposed: str, kind: str, then: Callable[[Path], None]) -> None:
+        """Ask where something is written.
+
+        Args:
+            title: The dialog's title.
+            proposed: The name it could have.
+            kind: The filter, such as `Pages (*.html)`.
+            then: Gets the path; an existing file has been asked about.
+        """
+        dialog = QFileDialog(self._window, title, proposed, kind)
+        dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+        dialog.setDefaultSuffix(Path(proposed).suffix.removeprefix("."))
+        dialog.fileSelected.connect(lambda path: then(Path(path)))
+        _open(dialog)
+
+    def ask_text(self, title: str, text: str, proposed: str, then: Callable[[str], None]) -> None:
+        """Ask for a name."""
+        ask_name(self._window, title, text, proposed, then)
 
     def show_trash(self) -> None:
         """Deleted runs, to be restored."""

@@ -8,11 +8,12 @@ from qtpy.QtGui import QDesktopServices
 
 from gym_gui.actions import rules
 from gym_gui.actions.action import Action
-from gym_gui.background import report_writer
+from gym_gui.background.commands import run_command
 from gym_gui.models.notices import Notice
 from gym_gui.models.report_words import proposed_file, report_words
 from gym_gui.panels.dialogs import Dialogs
 from gym_gui.services import Services
+from mosaic.client import TrainerClient
 from mosaic.presenting.run_status import is_real
 
 
@@ -48,10 +49,15 @@ class Reports:
     def write(self, words: Sequence[str], path: Path, pdf: bool) -> None:
         """Write a report without waiting for it."""
         services = self._services
+        command = ["report", *words, "-o", str(path), *(["--pdf"] if pdf else [])]
+
+        def work(client: TrainerClient) -> Path:
+            run_command(client, *command)
+            return path
 
         services.notices.info(f"Writing {path.name} …")
         services.link.ask(
-            lambda client: report_writer.write(client, words, path, pdf),
+            work,
             self._written,
             lambda error: services.notices.error("No report", error),
         )

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from gym_gui.models.leaving import proposed_file
 from gym_gui.models.notices import Notice
 from gym_gui.services import Services
 from mosaic.client.archives import SUFFIX
@@ -22,9 +23,7 @@ def proposed_name(runs: Iterable[RunRecord]) -> str:
     """What the file of these runs could be called."""
     chosen = list(runs)
     if len(chosen) == 1:
-        words = title_of(chosen[0]).replace(" · ", "-")
-        plain = "".join(c if c.isalnum() or c in "-_." else "-" for c in words).strip("-.")
-        return f"{plain or 'run'}-{chosen[0].run_id[-6:].lower()}{ENDING}"
+        return proposed_file(chosen[0], ENDING)
     return f"{len(chosen)}-runs{ENDING}"
 
 

@@ -187,4 +187,4 @@ class LineageTab(RunTab):
 
 
 def _trains(run: RunRecord) -> bool:
-    return run.mode not in ("policy_eval", "verify")
+    return run.mode not in ("policy_eval", "verify", "take_over")

@@ -17,6 +17,7 @@ from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.messages import Banner
 from mosaic.fastlane.frame import FrameMetrics
 from mosaic.presenting import formatting
+from mosaic.presenting.run_status import can_be_joined
 
 ANALYTICS_BANNER = (
     "CleanRL worker streams metrics via TensorBoard/W&B; live telemetry not available."
@@ -42,7 +43,13 @@ class LiveTab(RunTab):
         self.pause.toggled.connect(self._on_pause)
         self.save = button("Save frame …", self._choose_file)
         self.save.setEnabled(False)
-        bar = row(self._headline, 1, self.pause, self.save)
+        self.take_over = button(
+            "Watch and take over",
+            lambda: self.action_wanted.emit("run.take_over"),
+            tip="Play with the newest policy of this run, in an environment of its own. "
+            "This run continues by itself: it neither learns from you nor counts your steps",
+        )
+        bar = row(self._headline, 1, self.take_over, self.pause, self.save)
         self.headline_charts = HeadlineCharts(services.themes, services.clock)
         middle = row(self.view, self.headline_charts)
         middle.setStretch(0, 5)
@@ -94,6 +101,7 @@ class LiveTab(RunTab):
         run = self.run
         if run is None:
             return
+        self.take_over.setEnabled(can_be_joined(run))
         values = run.metrics
         parts = [
             f"return {formatting.number(values.get('episodic_return'))}",

@@ -13,6 +13,7 @@ from gym_gui.tabs.base import RunTab
 from gym_gui.widgets.chart import Chart
 from gym_gui.widgets.chart_lines import Line, Look
 from gym_gui.widgets.controls import button
+from gym_gui.widgets.hand_over import HandOverButton
 from gym_gui.widgets.labels import ElidedLabel, NumberTile, label, selectable
 from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.messages import Banner, EmptyState
@@ -32,7 +33,12 @@ from mosaic.presenting.run_status import one_line, status_of, title_of
 from mosaic.records import Outcome, RunRecord
 
 # What a run is to its parent; one of the same mode as any other repeats it.
-_KINSHIP = {"resume_training": "continues", "policy_eval": "evaluates", "verify": "verifies"}
+_KINSHIP = {
+    "resume_training": "continues",
+    "policy_eval": "evaluates",
+    "verify": "verifies",
+    "take_over": "plays with",
+}
 _TILES = ("Return", "Episode length", "Steps per second", "Progress", "Time left", "Checkpoint")
 
 
@@ -67,7 +73,8 @@ class OverviewTab(RunTab):
         )
         self._facts = selectable(label("", "muted", wrap=True))
         self._facts.setMinimumHeight(2 * self._facts.fontMetrics().lineSpacing() + 6)
-        head = row(self._icon, self._title, self._state)
+        self.hand_over = HandOverButton(self.action_wanted.emit)
+        head = row(self._icon, self._title, self._state, self.hand_over)
         head.setStretch(1, 1)
         self.setLayout(
             column(
@@ -110,6 +117,7 @@ class OverviewTab(RunTab):
             "danger" if run.outcome in (Outcome.FAILED, Outcome.LOST, Outcome.DAMAGED) else "info"
         )
         self._reason.say(tone, one_line(run))
+        self.hand_over.set_run(run)
         self._show_health(run)
         self._show_numbers()
         self._facts.setText(_facts(run))

@@ -21,6 +21,7 @@ from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.player import Player
 from gym_gui.widgets.qt_types import sure
 from mosaic.client import TrainerClient
+from mosaic.presenting.actor import TAKE_OVER
 
 # An episode that was recorded, or the path of a video.
 Recording = EpisodeEntry | str
@@ -109,6 +110,9 @@ class ReplayTab(RunTab):
         for entry in episodes:
             who = f" · {entry.agent_id}" if several and entry.agent_id else ""
             result = f"return {entry.total_reward:g} · {entry.length} steps"
+            # Said only where a policy has played too: in a plain game every step is the person's.
+            if entry.person_steps is not None and self.run and self.run.mode == TAKE_OVER:
+                result += f", {entry.person_steps} by a person"
             self._add("film", f"Episode {entry.episode} · {result}{who}", entry)
         for video in videos:
             self._add("camera", video.rpartition("/")[2], video)

@@ -1,16 +1,27 @@
-"""Step by step: the records of a telemetry-lane run as they arrive."""
+"""Step by step: the records of a telemetry-lane run as they arrive.
+
+Of a session with a policy this is the live view: the game itself is shown, and can be taken over.
+"""
 
 from collections.abc import Iterator
 from functools import partial
 
 from qtpy.QtGui import QImage
-from qtpy.QtWidgets import QCheckBox, QHeaderView, QTableWidget, QTableWidgetItem, QTabWidget
+from qtpy.QtWidgets import (
+    QCheckBox,
+    QHeaderView,
+    QStackedWidget,
+    QTableWidget,
+    QTableWidgetItem,
+    QTabWidget,
+)
 
 from gym_gui.background.recordings import step_picture
 from gym_gui.background.streams import Stream
 from gym_gui.models.series import Series
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
+from gym_gui.tabs.session_view import SessionView
 from gym_gui.widgets.chart import Chart
 from gym_gui.widgets.chart_lines import Line, Look
 from gym_gui.widgets.controls import plain_table
@@ -22,12 +33,13 @@ from gym_gui.widgets.mind_view import MindView
 from gym_gui.widgets.player import draw_world
 from gym_gui.widgets.qt_types import sure
 from mosaic.client import TrainerClient
+from mosaic.presenting.actor import TAKE_OVER, actor_of
 from mosaic.presenting.mind import read_mind
 from mosaic.records import StepBatch, StepRecord
 
 # Rows of a table widget are costly; everything is in the Replay tab anyway.
 _KEEP = 400
-_COLUMNS = ("Episode", "Step", "Action", "Reward", "End", "Observation")
+_COLUMNS = ("Episode", "Step", "Action", "By", "Reward", "End", "Observation")
 _EPISODE_COLUMNS = ("Episode", "Steps", "Return", "End")
 
 
@@ -43,6 +55,11 @@ class TelemetryTab(RunTab):
         self._last = 0
         self.banner = Banner()
         self.view = FrameView(services.themes)
+        self.session = SessionView(services)
+        self.session.over.connect(self._on_session_over)
+        self._scene = QStackedWidget()
+        self._scene.addWidget(self.view)
+        self._scene.addWidget(self.session)
         self.follow = QCheckBox("Follow")
         self.follow.setChecked(True)
         self._status = label("", "muted")
@@ -56,7 +73,7 @@ class TelemetryTab(RunTab):
         below.addTab(self.table, "Steps")
         below.addTab(self.episodes, "Episodes")
         below.addTab(self.chart, "Returns")
-        picture = row(self.view, self.mind)
+        picture = row(self._scene, self.mind)
         picture.setStretch(0, 1)
         bar = row(self._status, 1, self.follow)
         self.setLayout(column(self.banner, picture, bar, below, margin=10, stretch={1: 3, 3: 2}))
@@ -68,6 +85,7 @@ class TelemetryTab(RunTab):
         self._returns = Series()
         self._episode, self._episode_return = 0, 0.0
         self.view.clear("Waiting for the first step …")
+        self._scene.setCurrentWidget(self.view)
         self._last = 0
         self._status.setText("")
 
@@ -76,8 +94,18 @@ class TelemetryTab(RunTab):
         self._stream = self.services.streams.keep(Stream(self.services.link, read, retry=True))
         self._stream.items.connect(self._take)
         self._stream.ended.connect(self._on_end)
+        if self.run is not None and self.run.mode == TAKE_OVER and not self.run.ended:
+            self._scene.setCurrentWidget(self.session)
+            self.session.open(self.run_id)
+
+    def on_news(self) -> None:
+        run = self.run
+        if run is not None and run.ended and self._scene.currentWidget() is self.session:
+            self.session.close_link()
+            self._on_session_over(run.reason or "The session has ended.")
 
     def on_close(self) -> None:
+        self.session.close_link()
         if self._stream is not None:
             self._stream.stop()
             self._stream = None
@@ -137,11 +165,16 @@ class TelemetryTab(RunTab):
                     str(step.episode),
                     str(step.step),
                     step.action_json,
+                    actor_of(step.info_json),
                     f"{step.reward:g}",
                     end,
                     step.observation_json[:200],
                 ),
             )
+
+    def _on_session_over(self, words: str) -> None:
+        self._scene.setCurrentWidget(self.view)
+        self.banner.say("info", f"{words} Its episodes are in the Replay tab.")
 
     def _on_end(self, problem: str) -> None:
         if problem:

@@ -19,9 +19,11 @@ class GameView(QFrame):
 
     Signals:
         held: The keys held down changed.
+        captured_changed: Whether keys go to the game is another now.
     """
 
     held = Signal(list)
+    captured_changed = Signal(bool)
 
     def __init__(self, themes: ThemeManager) -> None:
         super().__init__()
@@ -104,8 +106,11 @@ class GameView(QFrame):
         super().keyReleaseEvent(event)
 
     def _set_captured(self, on: bool) -> None:
+        changed = on != self.captured
         restyle(self, "captured", "true" if on else "false")
         self._note.setText(_CAPTURED if on else _FREE)
+        if changed:
+            self.captured_changed.emit(on)
 
 
 def _name(event: QKeyEvent) -> str:

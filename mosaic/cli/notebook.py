@@ -24,7 +24,8 @@ def notebook(run: str, target: Path | None, force: bool) -> int:
 
     with TrainerClient.connect() as trainer:
         record = trainer.get(run)
-        text = to_text(make(record, str(trainer.home.root)))
+        home = str(trainer.home.root) if trainer.elsewhere is None else None
+        text = to_text(make(record, home))
     path = target or Path(f"{record.run_id}.ipynb")
     if path.exists() and not force:
         raise InvalidArgumentError(f"{path} exists; use --force, or -o for another name")

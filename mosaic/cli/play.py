@@ -11,7 +11,7 @@ import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,16 +22,26 @@ from mosaic.cli.options import json_option, run_argument
 from mosaic.cli.screen import Screen
 from mosaic.client import TrainerClient
 from mosaic.errors import InvalidArgumentError, InvalidConfigError, MosaicError, NotRecordedError
+from mosaic.presenting.actor import PERSON, POLICY
 from mosaic.records import RunRecord
 
+if TYPE_CHECKING:
+    from mosaic.client.play import PlayClient
+
 _ESCAPES = {b"\x1b[A": "up", b"\x1b[B": "down", b"\x1b[C": "right", b"\x1b[D": "left"}
-_NAMES = {b"\r": "enter", b"\n": "enter", b" ": "space"}
+_NAMES = {b"\r": "enter", b"\n": "enter", b" ": "space", b"\t": "tab"}
 _VIDEO_ENDINGS = (".mp4", ".mkv", ".mov", ".avi")
 _LEAVE = (b"\x1b", b"q", b"\x03")
 
 
 @click.command()
-@click.argument("env_id")
+@click.argument("env_id", required=False)
+@click.option(
+    "--policy",
+    "policy_of",
+    metavar="RUN",
+    help="Let the newest policy of RUN play; Tab takes over and hands back.",
+)
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--fps", type=float, help="Steps per second (default: the environment's).")
 @click.option(
@@ -42,23 +52,39 @@ _LEAVE = (b"\x1b", b"q", b"\x03")
 @click.option("--worker", default="", help="Worker to use, if several offer the environment.")
 @json_option
 def play(
-    env_id: str, seed: int, fps: float | None, script: Path | None, worker: str, as_json: bool
+    env_id: str | None,
+    policy_of: str | None,
+    seed: int,
+    fps: float | None,
+    script: Path | None,
+    worker: str,
+    as_json: bool,
 ) -> int:
-    """Play ENV_ID in this terminal.
+    """Play ENV_ID in this terminal, or watch a policy and take over from it.
 
     Every episode is recorded and can be replayed with `mosaic replay`.
     """
+    from mosaic.client.taking_over import play_with
     from mosaic.config import build
     from mosaic.workers.algorithms import worker_for
 
+    if bool(env_id) == bool(policy_of):
+        raise click.UsageError(
+            "give an environment, such as CartPole-v1, or --policy RUN for the policy of a run"
+        )
     text = _read_keys(script) if script else ""
     if not script and not sys.stdin.isatty():
         raise MosaicError("there is no keyboard here; give a file of keys: --script FILE")
     with TrainerClient.connect() as trainer:
-        player = worker_for("play", worker).worker_type
-        config = build.play(player, env_id, seed=seed, script=text, fps=fps)
         try:
-            record = trainer.submit(config)
+            if policy_of:
+                record = play_with(
+                    trainer, policy_of, worker=worker, seed=seed, script=text, fps=fps
+                )
+            else:
+                player = worker_for("play", worker).worker_type
+                config = build.play(player, env_id or "", seed=seed, script=text, fps=fps)
+                record = trainer.submit(config)
         except InvalidConfigError as error:
             raise in_flags(error.problems, {"--env-id": "ENV_ID"}) from None
         if script:
@@ -141,9 +167,10 @@ def _end(row: dict[str, Any]) -> str:
 
 
 def _decision(row: dict[str, Any]) -> str:
-    """The decision of an agent that records one; its beliefs are in --json."""
+    """The decision of an agent that records one, or who acted; the rest is in --json."""
     info = row["info"]
-    return " ".join(str(info[name]) for name in ("decision", "intention") if name in info)
+    said = ("decision", "intention", "actor")
+    return " ".join(str(info[name]) for name in said if name in info)
 
 
 def _first_episode(trainer: TrainerClient, run_id: str) -> int:
@@ -160,21 +187,35 @@ def _at_the_keys(trainer: TrainerClient, record: RunRecord) -> None:
 
     with PlayClient(trainer, record.run_id) as game, _raw_keyboard() as keyboard:
         legend = "  ".join(f"{key}: {meaning}" for key, meaning in game.keys.items())
-        print(f"keys go to the game — {legend}  (q or Esc leaves)\r")
+        swap = "Tab: take over, hand back; " if game.has_policy else ""
+        print(f"keys go to the game — {legend}  ({swap}q or Esc leaves)\r")
         screen = Screen(sys.stdout)
         try:
             while True:
                 # Nothing follows a picture of a game that waits for its player: it must be seen.
-                screen.show(_picture(game.scene), always=game.turn_based)
-                pressed = _pressed(keyboard, None if game.turn_based else 0.0)
+                waits = game.turn_based and game.scene.control == PERSON
+                screen.show(_picture(game.scene), always=waits)
+                pressed = _pressed(keyboard, None if waits else 0.0)
                 if pressed == "leave":
                     game.quit()
                     return
-                if pressed or not game.turn_based:
+                if pressed == "tab" and game.has_policy:
+                    _swap(game)
+                    continue
+                if pressed or not waits:
                     game.hold(*([pressed] if pressed else []))
                 game.next_scene()
         except PlayConnectionError:
             return
+
+
+def _swap(game: "PlayClient") -> None:
+    """Take over from the policy or hand back, and wait until the game says so."""
+    was = game.scene.control
+    game.hand_back() if was == PERSON else game.take_over()
+    # The worker answers with its next step; a step of the one before may still be on its way.
+    while game.scene.control == was:
+        game.next_scene()
 
 
 def _picture(scene: Any) -> str:
@@ -189,7 +230,8 @@ def _picture(scene: Any) -> str:
     if scene.frame:
         pixels = np.asarray(Image.open(io.BytesIO(scene.frame)).convert("RGB"))
         picture = ansi_picture(pixels, size.columns, size.lines - 4)
-    caption = f"episode {scene.episode}  step {scene.step}  return {scene.total:g}"
+    who = "  the policy plays" if scene.control == POLICY else ""
+    caption = f"episode {scene.episode}  step {scene.step}  return {scene.total:g}{who}"
     return f"{picture}\n{caption} {'— over' if scene.over else ''}{scene.problem}"
 
 

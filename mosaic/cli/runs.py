@@ -272,14 +272,15 @@ def checkpoint(run: str, timeout: float, as_json: bool) -> int:
 
     The run keeps running. To continue from the file later: mosaic train ALGO --resume RUN
     """
+    from mosaic.client.saving import save_now
+
     with TrainerClient.connect() as trainer:
-        asked = trainer.checkpoint(run)
-        _wait_for_checkpoint(trainer, asked, timeout)
-        saved = _newest_checkpoint(trainer.get(asked.run_id))
+        record = save_now(trainer, run, timeout)
+        saved = _newest_checkpoint(record)
     if as_json:
-        output.print_json({"run_id": asked.run_id, **saved.to_dict()})
+        output.print_json({"run_id": record.run_id, **saved.to_dict()})
     else:
-        output.say(f"{asked.run_id} {saved.path} at step {saved.step:,}")
+        output.say(f"{record.run_id} {saved.path} at step {saved.step:,}")
     return 0
 
 
@@ -289,27 +290,6 @@ def _newest_checkpoint(record: RunRecord) -> CheckpointRecord:
     if saved is None:
         raise MosaicError(f"run {record.run_id} says that it saved, but names no file")
     return saved
-
-
-def _wait_for_checkpoint(trainer: TrainerClient, asked: RunRecord, limit_s: float) -> None:
-    run_id, seen = asked.run_id, asked.version
-    try:
-        for record in trainer.follow(run_id, timeout_s=limit_s):
-            # The answer is an event, and every event raises the version.
-            for event in trainer.events(run_id, after=seen) if record.version > seen else ():
-                seen = event.seq
-                match event.kind:
-                    case "checkpoint_confirmed":
-                        return
-                    case "checkpoint_refused":
-                        reason = event.data["reason"]
-                        raise MosaicError(f"run {run_id} saved nothing: {reason}")
-        raise MosaicError(f"run {run_id} ended before it saved")
-    except TimeoutError:
-        raise MosaicError(
-            f"run {run_id} has not answered within {limit_s:g} s; it saves at its next safe "
-            f"point. See: mosaic show {run_id} --events"
-        ) from None
 
 
 @click.command()

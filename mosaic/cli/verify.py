@@ -7,14 +7,9 @@ from mosaic.cli.options import json_option, run_argument
 from mosaic.client import TrainerClient
 from mosaic.client.verifying import Piece, choose, pieces, read_certificate
 from mosaic.client.verifying import verify as submit_piece
+from mosaic.presenting.certificates import certificate_lines, verdict_line
 from mosaic.records import RunRecord
-from mosaic.runs.certificate import Certificate, describe_machine
-
-_WORDS = {
-    "verified": "verified",
-    "changed": "CHANGED: the same training state, but",
-    "differs": "DIFFERS",
-}
+from mosaic.runs.certificate import Certificate
 
 
 @click.command()
@@ -54,28 +49,14 @@ def verify(run: str, count: int, as_json: bool) -> int:
 
 
 def _show(piece: Piece, record: RunRecord, item: Certificate | None) -> None:
-    steps = f"steps {piece.start.step:,} to {piece.end.step:,}"
     if item is None:
+        steps = f"steps {piece.start.step:,} to {piece.end.step:,}"
         output.say(f"{steps}: no certificate, {record.outcome}: {record.reason or 'no reason'}")
         output.say(f"  see: mosaic logs {record.run_id}")
         return
-    output.say(f"{steps}: {_WORDS[item['verdict']]}")
-    for sentence in item["findings"]:
-        output.say(f"  - {sentence}")
-    state = item["state"]
-    if state is not None:
-        equal = state["values"] - len(state["different"])
-        output.say(f"  {equal:,} of {state['values']:,} values are equal to the last bit")
-        output.say(f"  digest of the training state: {state['trained_digest']}")
-    now, then = (describe_machine(item[key]) for key in ("machine_now", "machine_then"))
-    output.say(f"  machine: {now}")
-    if now != then:
-        output.say(f"  trained on: {then}")
-    if item["code"] is not None:
-        output.say(f"  MOSAIC's own code: {item['code']['then']} then, {item['code']['now']} now")
-    if item["other_packages"]:
-        count = len(item["other_packages"])
-        output.say(f"  {count} packages that training does not use have other versions")
+    output.say(verdict_line(item))
+    for line in certificate_lines(item):
+        output.say(f"  {line}")
     output.say(f"  certificate: {record.run_dir}/certificate.json")
 
 

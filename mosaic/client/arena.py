@@ -128,7 +128,9 @@ def _games(trainer: TrainerClient, match: Match) -> list[RunRecord]:
     worker = worker_for("play").worker_type
     page = trainer.list_runs(worker=worker, env_id=match.env_id, page_size=500)
     # A script of keys is played by the same worker, but no person plays.
-    return [run for run in page.runs if not _is_scripted(trainer, run.run_id)]
+    # In a session a policy took some of the steps: it is no game of a person's.
+    alone = [run for run in page.runs if run.mode != "take_over"]
+    return [run for run in alone if not _is_scripted(trainer, run.run_id)]
 
 
 def _is_scripted(trainer: TrainerClient, run_id: str) -> bool:

@@ -15,10 +15,17 @@ from mosaic.workers.algorithms import Algorithm, find_algorithm
 _MOST_SHOWN = 12
 
 
-def kept_checkpoints(trainer: TrainerClient, run_id: str) -> list[CheckpointRecord]:
-    """The checkpoints of a run that can be continued from and are still on its disk, by step.
+def kept_checkpoints(
+    trainer: TrainerClient, run_id: str, kind: str = "full"
+) -> list[CheckpointRecord]:
+    """The checkpoints of a run that are still on its disk, by step.
 
     A run's record names what was saved; the files say what was kept of it.
+
+    Args:
+        trainer: The daemon.
+        run_id: The run.
+        kind: `full` for those that training continues from, `policy` for those that act.
     """
     saved = {
         str(event.data["path"]): CheckpointRecord(
@@ -29,7 +36,7 @@ def kept_checkpoints(trainer: TrainerClient, run_id: str) -> list[CheckpointReco
             saved_at=event.at,
         )
         for event in trainer.events(run_id)
-        if event.kind == "checkpoint_saved" and event.data["kind"] == "full"
+        if event.kind == "checkpoint_saved" and event.data["kind"] == kind
     }
     there: set[str] = set()
     # A script of several phases keeps the checkpoints of each in a folder of its own.

@@ -8,16 +8,17 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, cast
+from typing import cast
 
 from mosaic import __version__
 from mosaic.client.sdk import TrainerClient
 from mosaic.config import build
 from mosaic.config.json_types import JsonValue
 from mosaic.errors import InvalidArgumentError, NotRecordedError
-from mosaic.records import RunRecord
+from mosaic.presenting.actor import PERSON, actor_of
+from mosaic.records import RunRecord, StepRecord
 from mosaic.workers.discovery import discover
 
 _POLICY = "policy"
@@ -99,7 +100,7 @@ def _recorded(trainer: TrainerClient, record: RunRecord) -> Iterator[dict[str, J
         for batch in trainer.episodes(record.run_id)
         for item in batch.episodes
     }
-    steps: dict[int, list[Any]] = {}
+    steps: dict[int, list[StepRecord]] = {}
     for batch in trainer.steps(record.run_id):
         for step in batch.steps:
             steps.setdefault(step.episode, []).append(step)
@@ -126,7 +127,14 @@ def _recorded(trainer: TrainerClient, record: RunRecord) -> Iterator[dict[str, J
             "terminated": [step.terminated for step in rows],
             "truncated": [step.truncated for step in rows],
             "seed": seed,
+            **_who_acted(rows),
         }
+
+
+def _who_acted(rows: Sequence[StepRecord]) -> dict[str, JsonValue]:
+    """For each step whether a person took it; nothing where a run does not say."""
+    actors = [actor_of(step.info_json) for step in rows]
+    return {"person": [actor == PERSON for actor in actors]} if all(actors) else {}
 
 
 def _info(

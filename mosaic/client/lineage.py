@@ -38,7 +38,8 @@ class Branch:
         if self.record.mode == "resume_training":
             step = self.record.parent_step
             return "continues" if step is None else f"from step {step:,}"
-        return {"policy_eval": "evaluates", "verify": "verifies"}.get(self.record.mode, "repeats")
+        words = {"policy_eval": "evaluates", "verify": "verifies", "take_over": "plays with"}
+        return words.get(self.record.mode, "repeats")
 
     def walk(self, depth: int = 0) -> Iterator[tuple[int, "Branch"]]:
         """This run and everything below it, each with its depth."""

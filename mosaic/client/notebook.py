@@ -12,12 +12,12 @@ from mosaic.records import RunRecord
 RETURN = "charts/episodic_return"
 
 
-def notebook(record: RunRecord, home: str) -> dict[str, JsonValue]:
+def notebook(record: RunRecord, home: str | None) -> dict[str, JsonValue]:
     """The notebook of a run.
 
     Args:
         record: The run.
-        home: Where its daemon is found.
+        home: Where its daemon is found; None for one elsewhere, which MOSAIC_CONNECT names then.
     """
     cells = [
         cell for number, item in enumerate(_content(record, home)) for cell in _pair(number, *item)
@@ -39,15 +39,21 @@ def to_text(document: dict[str, JsonValue]) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
-def _content(record: RunRecord, home: str) -> Sequence[tuple[str, str]]:
+def _content(record: RunRecord, home: str | None) -> Sequence[tuple[str, str]]:
     """Each part: what it shows, and the code that does."""
     title = record.run_name or f"{record.algo or record.worker} {record.env_id}"
+    # A token must not be in a file that is handed around, so only its owner's setting names it.
+    how = (
+        "`mosaic up` starts it"
+        if home
+        else "on another machine: start Jupyter with MOSAIC_CONNECT set to `ssh://user@host` or to "
+        "the file of your invitation"
+    )
     return (
         (
-            f"# {title}\n\nThe run `{record.run_id}`, read through its daemon "
-            "(`mosaic up` starts it).",
+            f"# {title}\n\nThe run `{record.run_id}`, read through its daemon ({how}).",
             "from mosaic.client import TrainerClient\n\n"
-            f"trainer = TrainerClient.connect({home!r})\n"
+            f"trainer = TrainerClient.connect({repr(home) if home else ''})\n"
             f"run = trainer.get({record.run_id!r})\n"
             "run",
         ),

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from mosaic.errors import PlayConnectionError, RunFileError
+from mosaic.presenting.actor import PERSON, POLICY
 
 if TYPE_CHECKING:
     from mosaic.client.sdk import TrainerClient
@@ -18,7 +19,11 @@ _ADDRESS_FILE = "play.json"
 
 @dataclass(frozen=True)
 class Scene:
-    """The state of the game after a step."""
+    """The state of the game after a step.
+
+    Attributes:
+        control: Who acts now: `person`, or `policy` where one plays too.
+    """
 
     episode: int
     step: int
@@ -26,6 +31,7 @@ class Scene:
     over: bool
     frame: bytes
     problem: str = ""
+    control: str = PERSON
 
 
 class PlayClient:
@@ -34,6 +40,7 @@ class PlayClient:
     Attributes:
         keys: What each key does, as text.
         turn_based: Whether the world waits for the player.
+        has_policy: Whether a policy plays, from which the player can take over.
         fps: How often a real-time world steps.
     """
 
@@ -43,12 +50,21 @@ class PlayClient:
         hello = self._receive()
         self.keys: dict[str, str] = hello.get("keys", {})
         self.turn_based: bool = bool(hello.get("turn_based"))
+        self.has_policy: bool = bool(hello.get("has_policy"))
         self.fps: float = float(hello.get("fps", 15))
         self.scene = _scene(hello)
 
     def hold(self, *keys: str) -> None:
         """Send the keys that are down now; in a turn-based world this is a move."""
         self._send({"keys": list(keys)})
+
+    def take_over(self) -> None:
+        """Play yourself from the next step on; for games in which a policy plays."""
+        self._send({"control": PERSON})
+
+    def hand_back(self) -> None:
+        """Let the policy play from the next step on."""
+        self._send({"control": POLICY})
 
     def next_scene(self) -> Scene:
         """Wait for the next step.
@@ -125,4 +141,5 @@ def _scene(document: dict[str, Any]) -> Scene:
         over=document["over"],
         frame=base64.b64decode(document["frame"]),
         problem=document.get("problem", ""),
+        control=document.get("control", PERSON),
     )

@@ -87,11 +87,16 @@ class TrainerClient(RunCalls):
         self.elsewhere = way
         self._on_close: Callable[[], None] | None = None
 
-    def kept_checkpoints(self, run_id: str) -> list[CheckpointRecord]:
-        """The checkpoints of a run that it still keeps and that `fork` can continue from."""
+    def kept_checkpoints(self, run_id: str, kind: str = "full") -> list[CheckpointRecord]:
+        """The checkpoints of a run that it still keeps.
+
+        Args:
+            run_id: The run.
+            kind: `full` for those that `fork` can continue from, `policy` for those that act.
+        """
         from mosaic.client.forking import kept_checkpoints
 
-        return kept_checkpoints(self, self.get(run_id).run_id)
+        return kept_checkpoints(self, self.get(run_id).run_id, kind)
 
     def fork(
         self,
@@ -146,6 +151,27 @@ class TrainerClient(RunCalls):
             total_timesteps=total_timesteps,
             priority=priority,
         )
+
+    def play_with(
+        self, run_id: str, *, seed: int = 1, script: str = "", fps: float | None = None
+    ) -> RunRecord:
+        """Let the newest policy of a run play, with a person who takes over and hands back.
+
+        session = trainer.play_with(run.run_id)
+
+        Args:
+            run_id: A run that trains or has trained, or an evaluation. It is not affected.
+            seed: The seed of the first episode; each further one adds 1.
+            script: A key script, in which `policy` is a step of the policy's; empty for a person
+                at the keys, who uses `mosaic.client.play.PlayClient` or the window.
+            fps: Steps per second; the environment's own by default.
+
+        Raises:
+            InvalidConfigError: The run has saved no policy, or its policy cannot be played.
+        """
+        from mosaic.client.taking_over import play_with
+
+        return play_with(self, run_id, seed=seed, script=script, fps=fps)
 
     def lineage(self, run_id: str) -> "Branch":
         """The tree of runs that a run belongs to, from its first ancestor down."""

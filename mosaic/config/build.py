@@ -316,6 +316,53 @@ def play(
     return _build(Worker(worker), fields, Wishes(name=f"play {env_id}", tensorboard=False))
 
 
+def take_over(
+    worker: str,
+    base: "RunRecord",
+    *,
+    policy: str = "",
+    seed: int = 1,
+    script: str = "",
+    fps: float | None = None,
+) -> TrainRunConfig:
+    """Let the newest policy of a run play, with a person who may take over and hand back.
+
+    It is a run of its own with an environment of its own: what the person does is neither learned
+    from nor counted by the run whose policy plays.
+
+    Args:
+        worker: Who holds the keys.
+        base: The run whose policy plays.
+        policy: The policy's path; the run's newest when empty.
+        seed: The seed of the first episode; each further one adds 1.
+        script: The text of a key script, in which `policy` is a step of the policy's; empty for a
+            person at the keys.
+        fps: Steps per second; the environment's own by default.
+
+    Raises:
+        InvalidConfigError: The run has saved no policy.
+    """
+    if not policy and base.newest_checkpoint("policy") is None:
+        raise _refusal(NOTHING_SAVED, f"run {base.run_id} has saved no policy yet")
+    extras: Parameters = {
+        "mode": "take_over",
+        "policy_path": policy or _saved_by(base, "policy"),
+        "policy_worker": base.worker,
+    }
+    if script:
+        extras["script"] = script
+    if fps:
+        extras["fps"] = float(fps)
+    fields: Parameters = {
+        "algo": base.algo,
+        "env_id": base.env_id,
+        "seed": seed,
+        "extras": extras,
+    }
+    name = f"play with {base.run_name or base.run_id}"[:LONGEST_NAME]
+    return _build(Worker(worker), fields, Wishes(name=name, tensorboard=False))
+
+
 def any_worker(worker: Worker, fields: Mapping[str, JsonValue]) -> TrainRunConfig:
     """A run of a worker by its own fields, as its schema has them."""
     return _build(worker, dict(fields), Wishes())

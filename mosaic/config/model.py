@@ -7,7 +7,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, mo
 
 from mosaic.config import keeping, sites
 
-Mode = Literal["train", "resume_training", "policy_eval", "interactive", "script", "verify"]
+Mode = Literal[
+    "train", "resume_training", "policy_eval", "interactive", "script", "verify", "take_over"
+]
 VideoMode = Literal["single", "grid", "off"]
 Parameters = dict[str, JsonValue]
 Keep = Annotated[

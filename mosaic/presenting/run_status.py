@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from mosaic.presenting.actor import TAKE_OVER
 from mosaic.records import Outcome, RunRecord, State
 
 _PENDING_MARK = "pending-"
@@ -90,6 +91,29 @@ def can_cancel(run: RunRecord) -> bool:
 def can_save(run: RunRecord) -> bool:
     """Whether the run can be asked for a checkpoint now."""
     return is_real(run) and run.is_running and run.capabilities.supports_checkpoint
+
+
+def can_be_joined(run: RunRecord) -> bool:
+    """Whether the run has a policy, or plays one, with which a person can take turns."""
+    has_one = run.newest_checkpoint("policy") is not None or can_save(run)
+    return is_real(run) and (has_one or run.mode in ("policy_eval", TAKE_OVER))
+
+
+def can_be_verified(run: RunRecord) -> bool:
+    """Whether a piece of the run's training can be trained again and compared."""
+    trained = run.mode in ("", "train", "resume_training")
+    return can_delete(run) and trained and run.newest_checkpoint("full") is not None
+
+
+def has_policy(run: RunRecord) -> bool:
+    """Whether the run has saved a policy that can be written for other programs."""
+    return is_real(run) and run.newest_checkpoint("policy") is not None
+
+
+def has_recordings(run: RunRecord) -> bool:
+    """Whether the run has episodes for a data set: recorded ones, or a policy that plays some."""
+    recorded = run.ended and not run.capabilities.supports_checkpoint and run.mode != "verify"
+    return has_policy(run) or (is_real(run) and recorded)
 
 
 def can_delete(run: RunRecord) -> bool:

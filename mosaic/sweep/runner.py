@@ -16,7 +16,12 @@ from mosaic.config import build
 from mosaic.config.model import TrainRunConfig
 from mosaic.config.suggest import did_you_mean
 from mosaic.curves.names import RETURN
-from mosaic.errors import DaemonNotRunningError, InvalidConfigError, RunNotFoundError
+from mosaic.errors import (
+    DaemonNotRunningError,
+    InvalidArgumentError,
+    InvalidConfigError,
+    RunNotFoundError,
+)
 from mosaic.records import RunRecord
 from mosaic.runs.ids import new_run_id
 from mosaic.sweep.objective import RUNGS, Curve, joint_rungs, passed_rungs, rungs
@@ -54,7 +59,13 @@ def begin(trainer: TrainerClient, plan: SweepPlan) -> SweepStudy:
 
     Raises:
         InvalidConfigError: The daemon refuses the configuration; nothing was started.
+        InvalidArgumentError: The daemon is elsewhere: a sweep is driven beside its study.
     """
+    if trainer.elsewhere is not None:
+        raise InvalidArgumentError(
+            f"a sweep is driven on the machine of its daemon ({trainer.elsewhere.title}), where "
+            "its study is; run it there: mosaic --connect ssh://USER@HOST sweep ..."
+        )
     first = propose(plan)
     sweep_id = new_run_id()
     if plan.together:

@@ -1,8 +1,9 @@
 """Human play as a run: a worker that holds the environment while a person presses the keys.
 
-`keys` maps keys to actions and reads scripts, `environment` holds the world, `player_socket` is
-the way to the player's window or terminal, `game` plays and records. This module is what discovery
-loads: it does not import Gymnasium. The player's end is `mosaic.client.play`.
+`keys` maps keys to actions and reads scripts, `world` is what a game is played in: `environment`,
+or `policy_world` with a trained policy that plays too. `player_socket` is the way to the player's
+window or terminal, `game` plays and records. This module is what discovery loads: it does not
+import Gymnasium. The player's end is `mosaic.client.play`.
 """
 
 import json
@@ -22,7 +23,7 @@ def get_worker_metadata() -> WorkerCapabilities:
         display_name="Human-Only",
         requires_live_telemetry=True,
         supports_pause=True,
-        modes=("play",),
+        modes=("play", "take_over"),
         estimated_memory_mb=200,
         validator="human_worker.validation:problems",
         check_config=json.dumps({"long": long, "short": short}),

@@ -8,8 +8,10 @@ import gymnasium
 import numpy as np
 
 from human_worker.keys import KeyMap, key_map
+from human_worker.world import Moved
 from mosaic.errors import MosaicError
 from mosaic.telemetry.png import encode_png
+from mosaic.workers.keyboard import proposed_keys
 
 
 class PlayError(MosaicError):
@@ -37,12 +39,13 @@ class EnvHost:
         self.observation, _ = self._env.reset(seed=seed)
         return self.frame()
 
-    def step(self, action: Any) -> tuple[float, bool, bool, dict[str, Any]]:
-        """Act; returns (reward, terminated, truncated, info)."""
+    def step(self, action: Any) -> Moved:
+        """Act."""
+        move = action
         if isinstance(action, list):
-            action = np.asarray(action, dtype=self._env.action_space.dtype)
-        self.observation, reward, terminated, truncated, info = self._env.step(action)
-        return float(reward), bool(terminated), bool(truncated), info
+            move = np.asarray(action, dtype=self._env.action_space.dtype)
+        self.observation, reward, terminated, truncated, info = self._env.step(move)
+        return Moved(action, float(reward), bool(terminated), bool(truncated), info)
 
     def frame(self) -> bytes:
         """What the player sees now, as PNG.
@@ -89,22 +92,4 @@ def _keys_of(env_id: str, env: Any) -> KeyMap:
     bounds = None
     if choices is None and getattr(space, "shape", None) and len(space.shape) == 1:
         bounds = (space.low.tolist(), space.high.tolist())
-    return key_map(env_id, choices, bounds, _offered(env))
-
-
-def _offered(env: Any) -> dict[frozenset[str], int]:
-    offer = getattr(env.unwrapped, "get_keys_to_action", None)
-    if offer is None:
-        return {}
-    offered: dict[frozenset[str], int] = {}
-    for keys, action in offer().items():
-        names = keys if isinstance(keys, tuple) else (keys,)
-        offered[frozenset(_key_name(key) for key in names)] = int(action)
-    offered.pop(frozenset(), None)
-    return offered
-
-
-def _key_name(key: Any) -> str:
-    if isinstance(key, int):
-        return "space" if key == 32 else chr(key)
-    return str(key)
+    return key_map(env_id, choices, bounds, proposed_keys(env))

@@ -1,15 +1,18 @@
 """Episodes played by a person, or by a script of keys that stands in for one.
 
-Every step goes through the telemetry lane like any other worker's. The keys come from a script in
-the configuration, or from a client over a private local socket named in `<run>/play.json`.
+Where the world has a policy in it, the two take turns: the person takes over and hands back, in the
+middle of an episode too, and each step is recorded with the one who acted. Every step goes through
+the telemetry lane like any other worker's. The keys come from a script in the configuration, or
+from a client over a private local socket named in `<run>/play.json`.
 """
 
 import time
 from typing import Any
 
-from human_worker.environment import EnvHost
-from human_worker.keys import RESET, UnknownKeyError, parse_script
-from human_worker.player_socket import PlayerSocket
+from human_worker.keys import POLICY, RESET, UnknownKeyError, parse_script
+from human_worker.player_socket import PERSON, NoPlayerError, PlayerSocket
+from human_worker.policy_world import PolicyWorld, SessionEndedError
+from human_worker.world import Moved, World
 from mosaic.curves.episodes import NewestEpisodes
 from mosaic.telemetry.emitter import TelemetryEmitter, to_json
 from mosaic.telemetry.records import MAX_TEXT_BYTES
@@ -20,7 +23,7 @@ class Game:
     """Plays episodes and records each step."""
 
     def __init__(
-        self, worker: WorkerProcess, host: EnvHost, recorder: TelemetryEmitter | None, seed: int
+        self, worker: WorkerProcess, host: World, recorder: TelemetryEmitter | None, seed: int
     ) -> None:
         self._worker = worker
         self._host = host
@@ -32,6 +35,7 @@ class Game:
         self.step = 0
         self.total = 0.0
         self.over = True
+        self._by_person = 0
         self._newest = NewestEpisodes()
 
     def begin(self) -> bytes:
@@ -40,6 +44,7 @@ class Game:
             self._finish("left")
         self.episode += 1
         self.step, self.total, self.over = 0, 0.0, False
+        self._by_person = 0
         return self._host.reset(self._seed + self.episode)
 
     def press(self, keys: tuple[str, ...]) -> bytes:
@@ -47,25 +52,33 @@ class Game:
         action = self._host.keys.action(keys)
         # What the player acted on, not what came of it.
         seen = self._host.observation
-        reward, terminated, truncated, info = self._host.step(action)
+        self._by_person += 1
+        return self._record(PERSON, seen, self._host.step(action), {"keys": list(keys)})
+
+    def follow(self, host: PolicyWorld) -> bytes:
+        """One step by the policy; returns the frame that came of it."""
+        seen = host.observation
+        return self._record(POLICY, seen, host.follow(), {})
+
+    def _record(self, actor: str, seen: Any, moved: Moved, info: dict[str, Any]) -> bytes:
         frame = self._host.frame()
-        self.total += reward
+        self.total += moved.reward
         if self._recorder is not None:
             self._recorder.step(
                 episode=self.episode,
                 step=self.step,
                 observation=seen,
-                action=action,
-                reward=reward,
-                terminated=terminated,
-                truncated=truncated,
-                info={"keys": list(keys), **({"info": info} if info else {})},
+                action=moved.action,
+                reward=moved.reward,
+                terminated=moved.terminated,
+                truncated=moved.truncated,
+                info={"actor": actor, **info, **({"info": moved.info} if moved.info else {})},
                 frame=frame,
             )
         self.step += 1
         self._steps += 1
-        if terminated or truncated:
-            self._finish("terminated" if terminated else "truncated")
+        if moved.terminated or moved.truncated:
+            self._finish("terminated" if moved.terminated else "truncated")
         self._worker.emit.metrics(self._steps, self.planned, self._newest.means())
         return frame
 
@@ -86,7 +99,7 @@ class Game:
                 total_reward=self.total,
                 outcome=outcome,
                 seed=self._seed + self.episode,
-                info=_last_seen(self._host.observation),
+                info={"person_steps": self._by_person, **_last_seen(self._host.observation)},
             )
 
     def report(self) -> dict[str, Any]:
@@ -109,7 +122,7 @@ def _last_seen(observation: Any) -> dict[str, Any]:
     return {"final_observation": observation} if size <= MAX_TEXT_BYTES // 2 else {}
 
 
-def play_script(worker: WorkerProcess, game: Game, script: str, fps: float) -> None:
+def play_script(worker: WorkerProcess, game: Game, host: World, script: str, fps: float) -> None:
     """Play a script to its end; an episode that ends begins the next one."""
     presses = parse_script(script)
     game.planned = sum(keys != (RESET,) for keys in presses)
@@ -118,31 +131,52 @@ def play_script(worker: WorkerProcess, game: Game, script: str, fps: float) -> N
             break
         if keys == (RESET,) or game.over:
             game.begin()
-        if keys != (RESET,):
+        if keys == (POLICY,) and isinstance(host, PolicyWorld):
+            game.follow(host)
+        elif keys != (RESET,):
             game.press(keys)
-            if fps:
-                time.sleep(1 / fps)
+        if fps and keys != (RESET,):
+            time.sleep(1 / fps)
     game.leave()
 
 
-def play_live(worker: WorkerProcess, game: Game, host: EnvHost, fps: float) -> None:
+def play_live(worker: WorkerProcess, game: Game, host: World, fps: float) -> None:
     """Play by a client's keys until it quits or stays away."""
-    with PlayerSocket(worker.run_dir) as player:
+    shared = host if isinstance(host, PolicyWorld) else None
+    with PlayerSocket(worker.run_dir, POLICY if shared else PERSON) as player:
         player.greeting = {
             "keys": {key: str(action) for key, action in host.keys.actions.items()},
             "turn_based": host.keys.turn_based,
             "fps": fps,
+            "has_policy": shared is not None,
         }
         frame = game.begin()
         player.tell(game.report(), frame)
         while worker.safe_point() and not player.gone:
-            keys = player.next_keys(None if host.keys.turn_based else 1 / fps)
+            # A policy plays at the world's own pace, also where time waits for a person.
+            waits = host.keys.turn_based and player.control == PERSON
+            try:
+                keys = player.next_keys(None if waits else 1 / fps)
+            except NoPlayerError:
+                # Whoever has watched and left has ended the session.
+                if shared is None or not player.was_there:
+                    raise
+                break
             if keys is None:
                 continue
             try:
-                frame = game.begin() if game.over or keys == (RESET,) else game.press(keys)
+                if game.over or keys == (RESET,):
+                    frame = game.begin()
+                elif shared is not None and player.control == POLICY:
+                    frame = game.follow(shared)
+                else:
+                    frame = game.press(keys)
             except UnknownKeyError as error:
                 player.tell({**game.report(), "problem": str(error)}, host.frame())
+            except SessionEndedError:
+                # A run that is stopped takes the policy's process with it.
+                if not worker.stopping:
+                    raise
             else:
                 player.tell(game.report(), frame)
     game.leave()

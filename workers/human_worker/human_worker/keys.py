@@ -10,6 +10,8 @@ from mosaic.workers import did_you_mean
 
 IDLE = "idle"
 RESET = "reset"
+# In a script for a world with a policy in it: the policy takes this step.
+POLICY = "policy"
 MAX_REPEAT = 100_000
 _LINE = re.compile(r"(?P<keys>[^\s#]+)(?:\s+x?(?P<count>\d+))?\s*(?:#.*)?")
 
@@ -127,8 +129,8 @@ def _vector_keys(lowest: Sequence[float], highest: Sequence[float]) -> KeyMap:
 def parse_script(text: str) -> list[tuple[str, ...]]:
     """A script as the keys held down at each step.
 
-    One line is `left`, `left x5` (five steps), `left+up` (together), `idle` or `reset` (begin the
-    next episode); `#` begins a comment.
+    One line is `left`, `left x5` (five steps), `left+up` (together), `idle`, `reset` (begin the
+    next episode) or `policy` (it takes the step, where there is one); `#` begins a comment.
 
     Raises:
         KeyScriptError: With the number of the first line that cannot be read.

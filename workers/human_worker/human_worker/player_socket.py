@@ -1,8 +1,9 @@
 """The private socket between a play worker and the window or terminal that presses its keys.
 
-JSON lines both ways. Client: {"keys": ["left"]}, {"keys": []}, {"keys": ["reset"]}, {"quit": true}.
-Worker: first a greeting with the keys, then after each step the state of the game; every line from
-the worker carries its frame as PNG in base64.
+JSON lines both ways. Client: {"keys": ["left"]}, {"keys": []}, {"keys": ["reset"]}, {"quit": true},
+and where a policy plays too {"control": "person"} or {"control": "policy"}. Worker: first a
+greeting with the keys, then after each step the state of the game and who has control; every line
+from the worker carries its frame as PNG in base64.
 """
 
 import base64
@@ -16,10 +17,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from human_worker.keys import POLICY
 from mosaic.errors import MosaicError
 from mosaic.runs.directory import RunDirectory
 from mosaic.system import atomic
 
+PERSON = "person"
 # Long enough to restart a window that has crashed, short enough to free the slot soon.
 WAIT_FOR_PLAYER_S = 60.0
 MAX_LINE = 64 * 1024
@@ -45,9 +48,21 @@ def _private_address(run_dir: Path) -> Path:
 
 
 class PlayerSocket:
-    """The worker's end: one player at a time, who may come back."""
+    """The worker's end: one player at a time, who may come back.
 
-    def __init__(self, run_dir: Path) -> None:
+    Args:
+        run_dir: Where the socket is named.
+        control: Who acts as long as no player says otherwise: `person` or `policy`.
+
+    Attributes:
+        control: Who acts now.
+        gone: The player has quit.
+        was_there: A player has come at least once.
+    """
+
+    def __init__(self, run_dir: Path, control: str = PERSON) -> None:
+        self.control = self._control_at_first = control
+        self.was_there = False
         self._address = _private_address(run_dir)
         self._file = RunDirectory(run_dir).play
         self._listener = socket.socket(socket.AF_UNIX)
@@ -65,7 +80,7 @@ class PlayerSocket:
 
     def tell(self, state: dict[str, Any], frame: bytes) -> None:
         """Tell the player how things stand; a player who comes later hears the newest."""
-        self._last = {**state, "frame": base64.b64encode(frame).decode()}
+        self._last = {**state, "control": self.control, "frame": base64.b64encode(frame).decode()}
         self._send(self._last)
 
     def next_keys(self, wait_s: float | None) -> tuple[str, ...] | None:
@@ -108,7 +123,9 @@ class PlayerSocket:
         if select.select([self._listener], [], [], 0.2)[0]:
             self._player, _ = self._listener.accept()
             self._unread = b""
-            self._send({**self.greeting, **self._last})
+            self.was_there = True
+            # Whoever was here before may have left with the controls.
+            self._send({**self.greeting, **self._last, "control": self.control})
             return True
         if time.monotonic() - self._alone_since > WAIT_FOR_PLAYER_S:
             raise NoPlayerError(f"no player came within {WAIT_FOR_PLAYER_S:g} s")
@@ -148,13 +165,28 @@ class PlayerSocket:
             if message.get("quit"):
                 self.gone = True
                 return None
+            if "control" in message:
+                self._hand_over(str(message["control"]))
+                return None
             return tuple(str(key) for key in message["keys"])
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
+
+    def _hand_over(self, to: str) -> None:
+        # In a game without a policy the person is alone, whatever a client asks.
+        if self._control_at_first == POLICY and to in (PERSON, POLICY):
+            self.control = to
+            # Keys that were held for the other one say nothing about this one.
+            self._held = ()
+            # Said at once: where time waits for a person, no step would say it.
+            self._last = {**self._last, "control": to}
+            self._send(self._last)
 
     def _drop(self) -> None:
         if self._player is not None:
             self._player.close()
         self._player = None
         self._held = ()
+        # A person who has left does not leave the controls to no one.
+        self.control = self._control_at_first
         self._alone_since = time.monotonic()

@@ -1,21 +1,42 @@
 """What can be known to be wrong with a game before it starts."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from human_worker.keys import RESET, KeyScriptError, UnknownKeyError, parse_script
-from mosaic.errors import MosaicError
+from human_worker.keys import POLICY, RESET, KeyScriptError, UnknownKeyError, parse_script
+from mosaic.errors import InvalidConfigError, MosaicError
 from mosaic.workers import Problem, did_you_mean
+from mosaic.workers.algorithms import worker_for
 
 if TYPE_CHECKING:
     from mosaic.config.model import TrainRunConfig
 
-UNREADABLE_SCRIPT, UNKNOWN_ENVIRONMENT = "CFG114", "CFG107"
+UNREADABLE_SCRIPT, UNKNOWN_ENVIRONMENT, BAD_POLICY = "CFG114", "CFG107", "CFG131"
 
 
 def problems(config: "TrainRunConfig") -> list[Problem]:
     """The daemon's hook: the environment has to exist, and a script of keys to be readable."""
+    if config.worker.extras.mode == "take_over":
+        # The environment is the policy's, and may be one that only its worker knows.
+        return [*_script_problems(config), *_policy_problems(config)]
     return [*_script_problems(config), *_environment_problems(config.worker.env_id)]
+
+
+def _policy_problems(config: "TrainRunConfig") -> Iterator[Problem]:
+    """The policy has to be there, and the worker that trained it has to be able to play it."""
+    extras = config.worker.extras
+    where = "/metadata/worker/config/extras"
+    if not extras.policy_path:
+        text = "'policy_path' is required: the policy that plays when you do not"
+        yield Problem(f"{where}/policy_path", BAD_POLICY, text)
+    elif not Path(extras.policy_path).exists():
+        text = f"there is no policy {extras.policy_path}"
+        yield Problem(f"{where}/policy_path", BAD_POLICY, text)
+    try:
+        worker_for("interactive", str(extras.own.get("policy_worker") or ""))
+    except InvalidConfigError as error:
+        yield Problem(f"{where}/policy_worker", BAD_POLICY, str(error))
 
 
 def _script_problems(config: "TrainRunConfig") -> Iterator[Problem]:
@@ -28,11 +49,15 @@ def _script_problems(config: "TrainRunConfig") -> Iterator[Problem]:
     except KeyScriptError as error:
         yield Problem(where, UNREADABLE_SCRIPT, str(error))
         return
-    for sentence in _unknown_keys(config.worker.env_id, presses):
+    shared = config.worker.extras.mode == "take_over"
+    pseudo = (RESET, POLICY) if shared else (RESET,)
+    for sentence in _unknown_keys(config.worker.env_id, presses, pseudo):
         yield Problem(where, UNREADABLE_SCRIPT, sentence)
 
 
-def _unknown_keys(env_id: str, presses: list[tuple[str, ...]]) -> Iterator[str]:
+def _unknown_keys(
+    env_id: str, presses: list[tuple[str, ...]], pseudo: Collection[str]
+) -> Iterator[str]:
     """Each key of a script that does nothing in its environment, once."""
     from human_worker.environment import EnvHost
 
@@ -44,7 +69,7 @@ def _unknown_keys(env_id: str, presses: list[tuple[str, ...]]) -> Iterator[str]:
     try:
         for keys in dict.fromkeys(presses):
             try:
-                game.keys.action(key for key in keys if key != RESET)
+                game.keys.action(key for key in keys if key not in pseudo)
             except UnknownKeyError as error:
                 yield str(error)
     finally:

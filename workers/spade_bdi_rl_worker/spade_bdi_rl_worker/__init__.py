@@ -19,7 +19,7 @@ def get_worker_metadata() -> WorkerCapabilities:
         supports_pause=True,
         requires_live_telemetry=True,
         estimated_memory_mb=200,
-        modes=("train", "resume_training", "policy_eval"),
+        modes=("train", "resume_training", "policy_eval", "bdi"),
         validator="spade_bdi_rl_worker.validation:problems",
         algorithms="spade_bdi_rl_worker:algorithms",
         describe="spade_bdi_rl_worker.catalog:describe",

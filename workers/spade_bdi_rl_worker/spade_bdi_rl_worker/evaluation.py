@@ -25,10 +25,11 @@ def evaluate(process: SpadeProcess, settings: Settings) -> None:
     checkpoints.check_fits(policy, path, env_id=settings.env_id)
     frames = settings.frames and process.telemetry is not None
     kwargs = settings.env_kwargs or policy["env_kwargs"]
+    each = settings.eval_each_seed
     # MiniGrid has one layout a seed, and the policy knows only the one it was trained on.
-    seed = policy["seed"] if policy["numbering"] else settings.seed
+    seed = policy["seed"] if policy["numbering"] and not each else settings.seed
     limit = settings.eval_max_steps or settings.max_steps
-    world = World(settings.env_id, seed, limit, kwargs, frames)
+    world = World(settings.env_id, seed, limit, kwargs, frames, each)
     try:
         if world.actions != policy["actions"]:
             raise CheckpointError(f"{path} was made for {policy['actions']} actions")
@@ -55,10 +56,11 @@ def _play(
     process: SpadeProcess, settings: Settings, world: World, table: list[list[float]]
 ) -> list[tuple[float, int, bool]]:
     results: list[tuple[float, int, bool]] = []
+    first = 0 if settings.eval_each_seed else FIRST_EPISODE
     for number in range(settings.eval_episodes):
         if not process.safe_point():
             break
-        results.append(_episode(process, world, table, number))
+        results.append(_episode(process, world, table, number, first + number))
         done = len(results)
         process.emit.metrics(
             done,
@@ -76,9 +78,9 @@ def _play(
 
 
 def _episode(
-    process: SpadeProcess, world: World, table: list[list[float]], number: int
+    process: SpadeProcess, world: World, table: list[list[float]], number: int, counted: int
 ) -> tuple[float, int, bool]:
-    state = world.reset(FIRST_EPISODE + number)
+    state = world.reset(counted)
     total, length, ended = 0.0, 0, False
     while not ended:
         row = table[state] if state < len(table) else [0.0]
@@ -88,5 +90,5 @@ def _episode(
         length += 1
         state, ended = move.state, move.ended
     won = world.won(move)
-    process.tell_episode(number, length, total, won, world.seed_of(FIRST_EPISODE + number))
+    process.tell_episode(number, length, total, won, world.seed_of(counted))
     return total, length, won

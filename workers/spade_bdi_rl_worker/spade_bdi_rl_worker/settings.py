@@ -70,6 +70,7 @@ class Settings:
     policy_path: str = _option("", "the policy to evaluate, or its folder")
     eval_episodes: int = _option(100, "episodes of an evaluation", 1)
     eval_max_steps: int = _option(0, "longest episode of an evaluation; 0: as in training", 0)
+    eval_each_seed: bool = _option(False, "begin episode n of an evaluation with seed + n")
 
     @property
     def plans(self) -> list[tuple[str, str, tuple[tuple[str, str, int], ...]]]:

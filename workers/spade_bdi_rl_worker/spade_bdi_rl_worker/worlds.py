@@ -44,6 +44,7 @@ class World:
 
     Every episode is seeded by its own number, so an episode can be repeated, and a resumed run
     needs nothing of the environment's past. MiniGrid keeps one layout (that of the run's seed).
+    With `each_seed` episode n begins with seed + n, as other agents that play the same seeds do.
     """
 
     def __init__(
@@ -53,9 +54,11 @@ class World:
         max_steps: int | None = None,
         kwargs: EnvOptions | None = None,
         frames: bool = False,
+        each_seed: bool = False,
     ) -> None:
         self.env_id = env_id
         self._seed = seed
+        self._each_seed = each_seed
         if frames:
             # Pictures are drawn in memory: there may be no display, and none is wanted.
             os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
@@ -72,6 +75,8 @@ class World:
 
     def seed_of(self, episode: int) -> int:
         """The seed with which the environment begins an episode."""
+        if self._each_seed:
+            return self._seed + episode
         return self._seed if self._grid else (self._seed * 1_000_003 + episode) % _MANY_SEEDS
 
     def reset(self, episode: int) -> int:

@@ -12,7 +12,9 @@ from cleanrl_worker.kit import observations
 from cleanrl_worker.kit.envs import make_env
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.types import Array, Batch, Space
+from cleanrl_worker.programs.encoding import encode_value
 from mosaic.fastlane.cameras import photograph, prepare_rendering
+from mosaic.workers.keyboard import proposed_keys
 
 # Observation and action are of the environment's own kind.
 Observation: TypeAlias = Any
@@ -26,6 +28,7 @@ class _Place(Protocol):
 
     action_space: Space
     encoded: Array
+    environment: gym.Env[Any, Any] | None
 
     def like_envs(self) -> Batch: ...
 
@@ -77,6 +80,8 @@ class Player:
             "env_id": self.env_id,
             "action_space": str(self.action_space),
             "has_policy": self.has_policy,
+            "actions": _actions(self.action_space),
+            **_proposals(self._place.environment),
         }
 
     def reset(self, seed: int | None) -> tuple[Observation, Info]:
@@ -136,6 +141,7 @@ class _Single:
 
     def __init__(self, env_id: str) -> None:
         self._env = make_env(env_id)
+        self.environment: gym.Env[Any, Any] | None = self._env
         self.action_space = self._env.action_space
         self._space, self._encode = observations.encoder(self._env.observation_space)
         self.encoded: Array = np.zeros(self._space.shape, self._space.dtype)
@@ -173,6 +179,8 @@ class _BatchOfOne:
 
     def __init__(self, envs: Any) -> None:
         self._envs = envs
+        # Some batches, EnvPool's for one, are not made of environments that could be asked.
+        self.environment = next(iter(getattr(envs, "envs", ())), None)
         self.action_space = envs.single_action_space
         self.encoded: Array = np.zeros(envs.single_observation_space.shape or ())
 
@@ -199,3 +207,24 @@ class _BatchOfOne:
 
     def close(self) -> None:
         self._envs.close()
+
+
+def _actions(space: Space) -> dict[str, object]:
+    """The actions as plain data: how many choices, or the bounds of a vector."""
+    if isinstance(space, gym.spaces.Discrete):
+        return {"n": int(space.n)}
+    if isinstance(space, gym.spaces.Box) and len(space.shape) == 1:
+        return {"low": encode_value(space.low), "high": encode_value(space.high)}
+    return {}
+
+
+def _proposals(environment: gym.Env[Any, Any] | None) -> dict[str, object]:
+    """What the environment itself says about being played by a person."""
+    if environment is None:
+        return {"fps": None, "keys": []}
+    rate = environment.metadata.get("render_fps")
+    keys = proposed_keys(environment)
+    return {
+        "fps": float(rate) if isinstance(rate, int | float) and rate > 0 else None,
+        "keys": [[sorted(names), action] for names, action in keys.items()],
+    }

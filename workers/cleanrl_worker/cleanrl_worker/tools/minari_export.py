@@ -28,7 +28,8 @@ def write_recorded(
 
     Args:
         source: One JSON object a line: `observations` (one more than actions), `actions`,
-            `rewards`, `terminated`, `truncated` and `seed` of an episode.
+            `rewards`, `terminated`, `truncated` and `seed` of an episode, and where it is known
+            `person`: for each step whether a person took it.
         env_id: The environment, whose spaces give the values their types.
         dataset_id: Minari's name for the data set.
         about: `algorithm`, `run_id` and the like, for the data set's metadata.
@@ -179,7 +180,18 @@ def _buffer(minari: Any, number: int, episode: Mapping[str, Any]) -> Any:
         rewards=episode["rewards"],
         terminations=episode["terminated"],
         truncations=truncated,
+        infos=_infos(episode),
     )
+
+
+def _infos(episode: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Who acted, where Minari keeps what is said about steps.
+
+    The first entry of an `infos` belongs to the reset, so the one of action `n` is at `n + 1`.
+    """
+    if "person" not in episode:
+        return None
+    return {"person": np.asarray([False, *episode["person"]])}
 
 
 def _minari() -> Any:

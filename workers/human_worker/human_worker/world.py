@@ -1,0 +1,53 @@
+"""What a game is played in, whoever acts: an environment here, or one with a policy elsewhere."""
+
+from typing import Any, NamedTuple, Protocol
+
+from human_worker.keys import KeyMap
+
+
+class Moved(NamedTuple):
+    """One step: the action that was taken, and what came of it."""
+
+    action: Any
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
+
+
+class World(Protocol):
+    """An environment that is stepped and seen.
+
+    Attributes:
+        keys: What each key does.
+        fps: How often a world that does not wait steps in a second.
+        observation: What the next action is chosen by.
+    """
+
+    keys: KeyMap
+    fps: float
+    observation: Any
+
+    def reset(self, seed: int) -> bytes:
+        """Begin an episode; returns the first frame."""
+        ...
+
+    def step(self, action: Any) -> Moved:
+        """Act."""
+        ...
+
+    def frame(self) -> bytes:
+        """What the player sees now, as PNG."""
+        ...
+
+    def close(self) -> None:
+        """Close the environment."""
+        ...
+
+
+class SharedWorld(World, Protocol):
+    """A world in which a policy can act too."""
+
+    def follow(self) -> Moved:
+        """Let the policy take one step."""
+        ...
