@@ -46,7 +46,9 @@ class Progress(Record):
 
     step: Annotated[int, "Environment steps done."] = 0
     total: Annotated[int, "Environment steps asked for; 0 if unknown."] = 0
-    fraction: Annotated[float, "Share done, 0 to 1; exactly 1 once completed."] = 0.0
+    fraction: Annotated[
+        float, "Share done, 0 to 1; exactly 1 once completed, unless it was to stop before."
+    ] = 0.0
     sps: Annotated[float, "Steps per second."] = 0.0
     eta_s: Annotated[float, "Seconds left; 0 if unknown or not running."] = 0.0
 

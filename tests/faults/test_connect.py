@@ -62,7 +62,7 @@ JOBS = {
 
 
 @pytest.mark.parametrize("worker", JOBS)
-def test_workers_join_and_report_over_tls(
+def test_f08_workers_join_and_report_over_tls(
     make_trainer: MakeTrainer, tls: tuple[str, ...], worker: str
 ) -> None:
     """Under a daemon with a certificate a worker shakes hands, reports live and completes."""
@@ -77,7 +77,7 @@ def test_workers_join_and_report_over_tls(
         assert told, "telemetry arrives over TLS"
 
 
-def test_a_worker_follows_its_daemon_to_another_certificate(
+def test_f08_a_worker_follows_its_daemon_to_another_certificate(
     make_trainer: MakeTrainer, tls: tuple[str, ...], tmp_path: Path
 ) -> None:
     """A daemon that comes back with a renewed certificate gets its worker back."""
@@ -94,7 +94,7 @@ def test_a_worker_follows_its_daemon_to_another_certificate(
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "::1", "localhost", "127.0.0.3"])
-def test_every_listen_address_can_be_reached(
+def test_f23_every_listen_address_can_be_reached(
     make_trainer: MakeTrainer, tls: tuple[str, ...], address: str
 ) -> None:
     """Clients and workers reach a daemon on any address, also one that its certificate lacks."""
@@ -105,7 +105,7 @@ def test_every_listen_address_can_be_reached(
     assert ended.outcome == "completed", ended.reason
 
 
-def test_a_certificate_of_an_authority_is_trusted_by_itself(
+def test_f08_a_certificate_of_an_authority_is_trusted_by_itself(
     make_trainer: MakeTrainer, tmp_path: Path
 ) -> None:
     """A certificate that an authority signed works without the authority's own certificate."""
@@ -121,7 +121,7 @@ def test_a_certificate_of_an_authority_is_trusted_by_itself(
     assert trainer.ended(trainer.client.submit(JOBS["example"]).run_id).outcome == "completed"
 
 
-def test_relative_paths_mean_the_callers_folder(
+def test_f08_relative_paths_mean_the_callers_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`mosaic up --tls-cert cert.pem` finds the file where the command was given."""
@@ -138,7 +138,7 @@ def test_relative_paths_mean_the_callers_folder(
         until(lambda: not home.endpoint.exists(), "the daemon leaves")
 
 
-def test_unusable_certificates_are_refused_in_a_sentence(
+def test_f08_unusable_certificates_are_refused_in_a_sentence(
     make_trainer: MakeTrainer, tmp_path: Path
 ) -> None:
     """Missing, broken, expired or mismatched files are named, with what is wrong about them."""
@@ -166,7 +166,7 @@ def test_unusable_certificates_are_refused_in_a_sentence(
         assert "\n" not in str(refused.value)
 
 
-def test_a_damaged_announcement_is_named(trainer: Trainer) -> None:
+def test_f27_a_damaged_announcement_is_named(trainer: Trainer) -> None:
     """A `daemon.json` without its fields is an error in words, for every command."""
     announced = trainer.home.endpoint.read_text()
     for text in ("{}", '{"pid": 1e400}', '{"pid": [], "start_time": 1, "boot_id": ""}'):
@@ -214,7 +214,7 @@ def proxy() -> Iterator[_Proxy]:
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-def test_environment_proxies_never_carry_our_calls(
+def test_f06_environment_proxies_never_carry_our_calls(
     make_trainer: MakeTrainer,
     proxy: _Proxy,
     tls: tuple[str, ...],

@@ -17,8 +17,9 @@ from mosaic.errors import RunNotFoundError
 from mosaic.runs.directory import RunDirectory
 from mosaic.system.processes import ProcessKey, boot_id, start_time
 from mosaic.trainer.core.decisions import Now
-from mosaic.trainer.core.states import Run, State
-from mosaic.trainer.core.stimuli import DeadlinePassed
+from mosaic.trainer.core.events import StoodStill
+from mosaic.trainer.core.states import Event, Run, State, evolve
+from mosaic.trainer.core.stimuli import DeadlinePassed, FreezeEnded
 from mosaic.trainer.launch.executor import LocalExecutor
 from mosaic.trainer.loop.clock import Believed, believe
 from mosaic.trainer.loop.observer import Watch, observe
@@ -134,9 +135,13 @@ def test_f18_a_restart_of_the_machine_counts_a_day_at_most() -> None:
 
 
 def test_f31_a_freeze_is_not_part_of_the_grace_period(make_trainer: MakeTrainer) -> None:
-    """A worker that was asked to stop and then frozen still saves what it has."""
+    """A worker that was asked to stop and then frozen still saves what it has.
+
+    So it does under the next daemon, which was not there when everything stood still.
+    """
     trainer = make_trainer(grace_s="8").start()
-    run = trainer.stepping("slow_save", extras={"seconds": 1.0})
+    # Saving takes longer than a daemon's start: the new one finds the worker at it.
+    run = trainer.stepping("slow_save", extras={"seconds": 3.0})
     trainer.client.cancel(run.run_id)
     until(lambda: trainer.client.get(run.run_id).stopping, "it is being stopped")
     frozen = (run.pid, trainer.pid)
@@ -148,10 +153,23 @@ def test_f31_a_freeze_is_not_part_of_the_grace_period(make_trainer: MakeTrainer)
     for pid in frozen[::-1]:
         assert pid is not None
         os.kill(pid, signal.SIGCONT)
+    until(lambda: "stood_still" in trainer.kinds(run.run_id), "the freeze is on record")
+    trainer.restart()
     ended = trainer.ended(run.run_id)
     assert ended.outcome == "cancelled"
     assert ended.exit_code == 143, "it ended by itself, not by SIGKILL"
     assert [item.path for item in ended.checkpoints] == ["checkpoints/final.json"]
+
+
+def _watched(directory: Path, now: float) -> Watch:
+    """A watch over a worker that lives, which is this process."""
+    pid = os.getpid()
+    started = start_time(pid)
+    assert started is not None
+    watch = Watch.of(RunDirectory(directory), Vitals())
+    watch.forgive(now)
+    watch.keys = [ProcessKey(pid, started, boot_id())]
+    return watch
 
 
 @pytest.mark.parametrize(("frozen", "limits"), [(0.0, 1), (950.0, 0), (940.0, 1)])
@@ -159,18 +177,29 @@ def test_f31_a_freeze_is_not_part_of_the_wall_clock_limit(
     tmp_path: Path, frozen: float, limits: int
 ) -> None:
     """A run may work for as long as it was given; a gap extends that by its own length at most."""
-    pid = os.getpid()
-    run = Run(
-        "01ARZ3NDEKTSV4RRFFQ69G5FAV", State.EXEC, launched_mono=1.0, wallclock_s=100.0, pid=pid
-    )
-    watch = Watch.of(RunDirectory(tmp_path), Vitals())
-    watch.forgive(1050.0)
-    started = start_time(pid)
-    assert started is not None
-    watch.keys = [ProcessKey(pid, started, boot_id())]
-    if frozen:
-        watch.thaw(run, frozen, 1050.0)
-        watch.thaw(replace(run, state=State.PAUSE), 500.0, 1050.0)
+    run = Run("01ARZ3NDEKTSV4RRFFQ69G5FAV", State.EXEC, launched_mono=1.0, wallclock_s=100.0)
+    run = evolve(run, Event(1, 1050.0, 1050.0, StoodStill(frozen)))
+    # In a pause no limit counts anyway.
+    paused = evolve(replace(run, state=State.PAUSE), Event(2, 1050.0, 1050.0, StoodStill(500.0)))
+    run = replace(paused, state=State.EXEC, pid=os.getpid())
+    watch = _watched(tmp_path, 1050.0)
     seen = list(observe(run, watch, Settings(), Now(1050.0, 1050.0), HERE))
     assert [item for item in seen if isinstance(item, DeadlinePassed)] == seen
     assert len(seen) == limits
+
+
+def test_f31_a_freeze_is_on_record_before_any_limit_is_judged(tmp_path: Path) -> None:
+    """A disk that refuses the record costs no run its life: the record is tried again first."""
+    run = Run(
+        "01ARZ3NDEKTSV4RRFFQ69G5FAV", State.EXEC, launched_mono=1.0, wallclock_s=1.0, stopping="x"
+    )
+    run, now = replace(run, pid=os.getpid(), kill_at_mono=2.0), Now(1050.0, 1050.0)
+    watch = _watched(tmp_path, now.mono)
+    watch.thaw(950.0, now.mono)
+    for _ in range(2):
+        refused = observe(run, watch, Settings(), now, HERE)
+        assert next(refused) == FreezeEnded(950.0)
+        # Nothing follows what could not be stored.
+        refused.close()
+    assert list(observe(run, watch, Settings(), now, HERE)) == [FreezeEnded(950.0)]
+    assert list(observe(run, watch, Settings(), now, HERE)) == [DeadlinePassed("grace")]

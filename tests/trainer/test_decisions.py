@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from mosaic.errors import InvalidTransitionError
+from mosaic.trainer.api.messages import run_record
 from mosaic.trainer.core.decisions import Decision, Now, decide
 from mosaic.trainer.core.events import Started, Submitted, WorkerSpawned
 from mosaic.trainer.core.instructions import (
@@ -32,6 +33,7 @@ from mosaic.trainer.core.stimuli import (
     WorkerResumed,
     WorkerSaid,
 )
+from mosaic.trainer.storage.registry import StoredRun, Vitals
 
 RUN_ID = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 NOW = Now(wall=1000.0, mono=50.0)
@@ -266,3 +268,26 @@ def test_a_row_survives_being_stored() -> None:
 
 
 _CHECKPOINT = {"path": "checkpoints/a", "step": 5, "sha256": "0" * 64, "kind": "full"}
+
+
+def test_a_run_from_a_file_learns_what_the_file_is_of() -> None:
+    """The worker says algorithm and environment; what the configuration says stays as it is."""
+    said = WorkerSaid("run_started", {"algo": "ppo", "env_id": "Acrobot-v1", "total": 5})
+    unknown = replace(make(State.RDY), algo="", env_id="")
+    started = take(unknown, decide(unknown, said, NOW))
+    assert (started.state, started.algo, started.env_id) == (State.EXEC, "ppo", "Acrobot-v1")
+    known = replace(unknown, algo="dqn", env_id="CartPole-v1")
+    started = take(known, decide(known, said, NOW))
+    assert (started.algo, started.env_id) == ("dqn", "CartPole-v1")
+    odd = WorkerSaid("run_started", {"algo": 5, "env_id": ["x"]})
+    assert take(unknown, decide(unknown, odd, NOW)).algo == ""
+
+
+@pytest.mark.parametrize(("stop_at", "share"), [(None, 1.0), (50, 0.5), (100, 1.0)])
+def test_a_run_that_was_to_stop_before_the_end_is_not_done(
+    stop_at: int | None, share: float
+) -> None:
+    """A completed run is at 100 %, also without its last batch; half a schedule is half."""
+    run = replace(make(State.TERM), outcome="completed", total_timesteps=100, stop_at=stop_at)
+    stored = StoredRun(run, Vitals(step=stop_at or 96, total=100), 1)
+    assert run_record(stored, "/runs/x").progress.fraction == share

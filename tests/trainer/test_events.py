@@ -131,6 +131,7 @@ def test_a_log_of_an_earlier_version_is_read_whole(tmp_path: Path) -> None:
         "requeued",
         "contact_lost",
         "contact_regained",
+        "stood_still",
     } == {kind.kind for kind in KINDS}
 
 

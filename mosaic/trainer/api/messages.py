@@ -74,10 +74,11 @@ def _progress(stored: StoredRun) -> Progress:
 
 
 def _fraction(stored: StoredRun, total: int) -> float:
-    """The share that is done. A completed run has done everything it was asked to do.
+    """The share that is done. A completed run has done everything, unless it was to stop before.
 
     Its last step may be below the total, which need not be a multiple of the batch.
     """
-    if stored.run.outcome == Outcome.COMPLETED:
+    stops_before = stored.run.stop_at is not None and stored.run.stop_at < total
+    if stored.run.outcome == Outcome.COMPLETED and not stops_before:
         return 1.0
     return min(1.0, stored.vitals.step / total) if total else 0.0

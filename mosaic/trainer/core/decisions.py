@@ -38,6 +38,7 @@ from mosaic.trainer.core.events import (
     SlotsReserved,
     Stalled,
     Started,
+    StoodStill,
     StopAsked,
     WorkerNoted,
     WorkerRestarted,
@@ -65,6 +66,7 @@ from mosaic.trainer.core.stimuli import (
     CheckpointRequested,
     DeadlinePassed,
     DeleteRequested,
+    FreezeEnded,
     HandshakeRefused,
     HeardAgain,
     ImportedAsCopy,
@@ -93,6 +95,7 @@ from mosaic.trainer.core.value import value
 from mosaic.trainer.core.verdict import verdict
 
 _Events = tuple[RunEvent, ...]
+_LONGEST_NAME = 200
 # What a worker's line means for its run; any other line is a note.
 _SAID = {
     "checkpoint_saved": "checkpoint_saved",
@@ -184,6 +187,8 @@ def decide(run: Run, stimulus: Stimulus, now: Now) -> Decision:
             return _deadline(run, stimulus, now)
         case SignOfLife():
             return Decision((Recovered(),)) if run.stalled else NOTHING
+        case FreezeEnded():
+            return Decision((StoodStill(stimulus.seconds),))
         case AlarmRaised():
             return _alarm(run, stimulus)
         case Adopted():
@@ -293,10 +298,19 @@ def _spawned(run: Run, stimulus: Spawned) -> Decision:
 def _worker_said(run: Run, stimulus: WorkerSaid) -> Decision:
     if stimulus.event == "run_started":
         # A worker says it again when it joins late; only the first one after the handshake counts.
-        return Decision((Started(),)) if run.state is State.RDY else NOTHING
+        return Decision((_started(run, stimulus),)) if run.state is State.RDY else NOTHING
     if stimulus.event in _SAID:
         return Decision((decode(_SAID[stimulus.event], dict(stimulus.data)),))
     return Decision((WorkerNoted(stimulus.event, stimulus.data),))
+
+
+def _started(run: Run, stimulus: WorkerSaid) -> Started:
+    """A run that was begun from a file alone learns from its worker what the file is of."""
+    algo, env_id = stimulus.data.get("algo"), stimulus.data.get("env_id")
+    return Started(
+        algo[:_LONGEST_NAME] if isinstance(algo, str) and algo and not run.algo else None,
+        env_id[:_LONGEST_NAME] if isinstance(env_id, str) and env_id and not run.env_id else None,
+    )
 
 
 def _alarm(run: Run, stimulus: AlarmRaised) -> Decision:

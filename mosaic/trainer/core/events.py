@@ -27,7 +27,11 @@ class Request:
 
 @value
 class Submitted:
-    """The run was created."""
+    """The run was created.
+
+    Attributes:
+        stop_at: The step at which it ends, where that is before its last.
+    """
 
     kind: ClassVar = "submitted"
     run_name: str = ""
@@ -38,6 +42,7 @@ class Submitted:
     seed: int | None = None
     mode: str = "train"
     total_timesteps: int = 0
+    stop_at: int | None = None
     priority: int = 0
     parent_run_id: str = ""
     parent_step: int | None = None
@@ -112,9 +117,16 @@ class Registered:
 
 @value
 class Started:
-    """The worker began its work."""
+    """The worker began its work.
+
+    Attributes:
+        algo: Its algorithm, where the configuration left that to the worker.
+        env_id: Its environment, likewise.
+    """
 
     kind: ClassVar = "run_started"
+    algo: str | None = None
+    env_id: str | None = None
 
 
 @value
@@ -202,6 +214,14 @@ class Recovered:
     """A stalled run showed a sign of life."""
 
     kind: ClassVar = "recovered"
+
+
+@value
+class StoodStill:
+    """Nothing ran for a while, as on a paused container; no limit of the run counts it."""
+
+    kind: ClassVar = "stood_still"
+    seconds: float
 
 
 @value
@@ -367,6 +387,7 @@ RunEvent = (
     | CheckpointSaved
     | Stalled
     | Recovered
+    | StoodStill
     | ContactLost
     | ContactRegained
     | Alarmed

@@ -45,6 +45,7 @@ from mosaic.trainer.core.events import (
     SlotsReserved,
     Stalled,
     Started,
+    StoodStill,
     StopAsked,
     Submitted,
     WorkerNoted,
@@ -135,6 +136,7 @@ class Run:
     seed: int | None = None
     mode: str = "train"
     total_timesteps: int = 0
+    stop_at: int | None = None
     priority: int = 0
     parent_run_id: str = ""
     parent_step: int | None = None
@@ -156,6 +158,7 @@ class Run:
     started_mono: float = 0.0
     paused_mono: float = 0.0
     paused_total_s: float = 0.0
+    frozen_total_s: float = 0.0
     boot_id: str = ""
     epoch: int = 0
     slots: tuple[str, ...] = ()
@@ -276,9 +279,10 @@ def _fold(run: Run, event: Event) -> Run:
             # A worker that registers again, with a restarted daemon, keeps its state.
             state = State.RDY if run.state is State.HSHK else run.state
             return replace(run, state=state, capabilities=what.capabilities)
-        case Started():
+        case Started() as what:
             # The first time counts: a run that was preempted has not begun today.
             began = run.started_at if run.attempt > 1 else event.at
+            run = replace(run, algo=what.algo or run.algo, env_id=what.env_id or run.env_id)
             return replace(run, state=State.EXEC, started_at=began, started_mono=event.mono)
         case Paused() | PauseAsked() | ResumeAsked() | Resumed() | SlotsRegained() as what:
             return _pause_and_resume(run, what, event.mono)
@@ -301,6 +305,8 @@ def _fold(run: Run, event: Event) -> Run:
             return replace(run, stalled=True, reason=what.detail)
         case Recovered():
             return replace(run, stalled=False, unreachable=False, reason="")
+        case StoodStill() as what:
+            return _stood_still(run, what.seconds)
         case Alarmed() as what:
             return _alarmed(run, what, event.at)
         case AdoptedByDaemon() as what:
@@ -341,6 +347,7 @@ def _submitted(run: Run, what: Submitted, at: float) -> Run:
         seed=what.seed,
         mode=what.mode,
         total_timesteps=what.total_timesteps,
+        stop_at=what.stop_at,
         priority=what.priority,
         parent_run_id=what.parent_run_id,
         parent_step=what.parent_step,
@@ -365,6 +372,7 @@ def _spawned(run: Run, what: WorkerSpawned, mono: float) -> Run:
         # Set again: the launch deadline counts from the reservation, the handshake deadline and
         # the wall-clock limit from here.
         launched_mono=mono,
+        frozen_total_s=0.0,
     )
 
 
@@ -385,6 +393,7 @@ def _requeued(run: Run) -> Run:
         capabilities={},
         launched_mono=0.0,
         paused_total_s=0.0,
+        frozen_total_s=0.0,
         pausing=False,
         resuming=False,
         pause_by_signal=False,
@@ -431,6 +440,19 @@ def _pause_and_resume(
                 release_on_pause=False,
                 paused_total_s=run.paused_total_s + idle,
             )
+
+
+def _stood_still(run: Run, seconds: float) -> Run:
+    """The row with its limits moved by a time in which nothing could be done, never by more."""
+    # Time in a pause is left out of the wall-clock limit already.
+    worked = 0.0 if run.state is State.PAUSE else seconds
+    # Nor could a worker that was asked to stop use its grace period.
+    patience = seconds if run.stopping else 0.0
+    return replace(
+        run,
+        frozen_total_s=run.frozen_total_s + worked,
+        kill_at_mono=run.kill_at_mono + patience,
+    )
 
 
 def _checkpoint_saved(run: Run, what: CheckpointSaved, at: float) -> Run:

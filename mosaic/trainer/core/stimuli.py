@@ -151,6 +151,13 @@ class SignOfLife:
 
 
 @value
+class FreezeEnded:
+    """The daemon, and so most likely the worker beside it, stood still for a while."""
+
+    seconds: float
+
+
+@value
 class AlarmRaised:
     """A health rule, or the worker itself, found something wrong.
 
@@ -241,6 +248,7 @@ Stimulus = (
     | WorkerRefused
     | DeadlinePassed
     | SignOfLife
+    | FreezeEnded
     | AlarmRaised
     | Adopted
     | StragglersFound

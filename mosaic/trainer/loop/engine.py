@@ -295,13 +295,14 @@ class Engine:
         """After a time in which this process stood still, hold no silence against any run.
 
         A suspended machine or a paused container stops the workers too, and what they have sent
-        since has not been read yet. Nor could one that was asked to stop use its grace period.
+        since has not been read yet.
         """
         gap = now - self._turned
         if gap > _FROZEN_S:
             log.warning("nothing ran here for %.0f s; all waits begin again", gap)
             for run, watch in self.live.watches():
-                watch.thaw(run, gap, now)
+                # A run that waits in the queue has no limit that could be moved.
+                watch.thaw(gap if _has_begun(run) else 0.0, now)
         self._turned = now
 
     def _pause_s(self) -> float:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from mosaic.config.model import TrainRunConfig
+from mosaic.config.model import TrainRunConfig, WorkerRunConfig
 from mosaic.config.paths import Home
 from mosaic.config.secrets import SecretStore, extract, referenced
 from mosaic.config.sites import LOCAL
@@ -239,6 +239,7 @@ def first_event(
         seed=worker.config.seed,
         mode=worker.config.extras.mode,
         total_timesteps=worker.config.total_timesteps or 0,
+        stop_at=_stop_at(worker.config),
         priority=submission.priority,
         parent_run_id=submission.parent_run_id,
         parent_step=submission.parent_step,
@@ -250,6 +251,13 @@ def first_event(
         tags=tuple(config.metadata.tags),
         notes=worker.config.extras.notes,
     )
+
+
+def _stop_at(config: WorkerRunConfig) -> int | None:
+    """Where a run is told to stop, among the algorithm's arguments or the worker's own extras."""
+    extras = config.extras.model_dump(exclude_unset=True)
+    asked = config.extras.algo_params.get("stop_at", extras.get("stop_at"))
+    return asked if isinstance(asked, int) and not isinstance(asked, bool) else None
 
 
 def _variable_problems(

@@ -25,6 +25,7 @@ from mosaic.trainer.core.states import Run, State
 from mosaic.trainer.core.stimuli import (
     CancelRequested,
     DeadlinePassed,
+    FreezeEnded,
     HeardAgain,
     JobPlaced,
     LaunchFailed,
@@ -83,8 +84,8 @@ class Watch:
         curves: Its headline numbers on disk, where the worker does not store them itself.
         health: What the rules make of its headline numbers.
         persisted_mono: When the vital signs were last stored.
-        frozen_s: How long nothing ran here while the run was alive; no limit counts it.
-        grace_frozen_s: The part of it since the run was asked to stop.
+        frozen_s: How long nothing ran here while the run was alive, as far as that is not in its
+            event log yet.
         host: The machine of its worker, as the supervisor wrote it down; empty on this one.
         job: The job there that the supervisor belongs to.
         lease: What the supervisor's lease held when it last changed.
@@ -101,7 +102,6 @@ class Watch:
     vitals_dirty: bool = False
     persisted_mono: float = 0.0
     frozen_s: float = 0.0
-    grace_frozen_s: float = 0.0
     keys: list[ProcessKey] = field(default_factory=list)
     host: str = ""
     job: str = ""
@@ -126,17 +126,10 @@ class Watch:
         """Begin all waits again: nothing could be heard until now."""
         self.watched_mono = self.heartbeat_mono = self.movement.since = now
 
-    def thaw(self, run: Run, gap_s: float, now: float) -> None:
-        """Hold a time in which this process stood still against no limit of the run.
-
-        What a limit is extended by is never more than the gap itself.
-        """
+    def thaw(self, gap_s: float, now: float) -> None:
+        """Remember a time in which this process stood still until it is in the run's log."""
         self.forgive(now)
-        # Time in a pause is left out of the wall-clock limit already.
-        if run.state is not State.PAUSE:
-            self.frozen_s += gap_s
-        if run.stopping:
-            self.grace_frozen_s += gap_s
+        self.frozen_s += gap_s
 
     def begin_attempt(self, number: int) -> None:
         """Look at the records of another attempt, whose worker numbers its lines afresh."""
@@ -218,6 +211,12 @@ def observe(run: Run, watch: Watch, settings: Settings, now: Now, site: Site) ->
     A generator: the caller applies each stimulus before the next is looked for. So `run` is a
     snapshot and may be stale; `watch` is updated in place.
     """
+    if watch.frozen_s:
+        # First of all and alone: no limit may be judged by a row that does not know of it. The next
+        # daemon knows it from the log. A disk that refuses the event brings us here again.
+        yield FreezeEnded(watch.frozen_s)
+        watch.frozen_s = 0.0
+        return
     # Before the log: what a worker said before its end is then read before its end is reported.
     news = site.news(run, watch, now)
     if isinstance(news, Waiting):
@@ -414,12 +413,10 @@ def _deadlines(run: Run, watch: Watch, settings: Settings, now: Now) -> Iterator
     if run.state is State.HSHK and waited > settings.handshake_timeout_s:
         limit = settings.handshake_timeout_s
         yield DeadlinePassed("handshake", f"the worker did not register within {limit:g} s")
-    active = _active_s(run, now) - watch.frozen_s
-    if run.wallclock_s is not None and not run.stopping and active > run.wallclock_s:
+    if run.wallclock_s is not None and not run.stopping and _active_s(run, now) > run.wallclock_s:
         detail = f"the wall-clock limit of {run.wallclock_s / 60:g} min was reached"
         yield DeadlinePassed("wallclock", detail, settings.grace_s)
-    kill_at = run.kill_at_mono + watch.grace_frozen_s
-    if (run.stopping and now.mono > kill_at) or run.state is State.FAULT:
+    if (run.stopping and now.mono > run.kill_at_mono) or run.state is State.FAULT:
         yield DeadlinePassed("grace")
     silent = now.mono - watch.heartbeat_mono
     working = run.state in (State.RDY, State.EXEC) and not run.stalled
@@ -439,8 +436,8 @@ def _no_progress(run: Run, watch: Watch, limit_s: float, now: Now) -> Iterator[S
 
 
 def _active_s(run: Run, now: Now) -> float:
-    """Time since the start, pauses left out."""
+    """Time since the start, pauses and freezes left out."""
     if not run.launched_mono:
         return 0.0
     pausing = now.mono - run.paused_mono if run.state is State.PAUSE else 0.0
-    return now.mono - run.launched_mono - run.paused_total_s - pausing
+    return now.mono - run.launched_mono - run.paused_total_s - run.frozen_total_s - pausing
