@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import grpc
 
@@ -58,14 +58,27 @@ def stored_so_far(run_dir: Path, kind: Kind) -> int:
         reader.close()
 
 
-def follow_daemon(target: str, token: Callable[[], str]) -> WhereTo:
+class Session(Protocol):
+    """A worker's connection to its daemon: `WorkerProcess.session`."""
+
+    @property
+    def address(self) -> Address:
+        """Where the daemon was last."""
+
+    @property
+    def token(self) -> str:
+        """The session token; empty until the handshake has succeeded."""
+
+
+def follow_daemon(session: Session | None) -> WhereTo | None:
     """Where the home's current daemon is, with the session token of this worker.
 
     Args:
-        target: The address that this worker was started with, for a process without a home.
-        token: Gives the session token; empty until the handshake has succeeded.
+        session: The worker's; None for one that runs without a daemon.
     """
-    return lambda: (current_address(Address(target)), token())
+    if session is None:
+        return None
+    return lambda: (current_address(session.address), session.token)
 
 
 class _Line(threading.Thread):
@@ -145,7 +158,7 @@ class TelemetryEmitter:
         run_id: The run the records belong to.
         run_dir: The run's directory (`MOSAIC_RUN_DIR`).
         where_to: Gives the daemon's current address and the session token; asked at every
-            connection.
+            connection. With None there is no daemon: everything goes to the spool at once.
         policy: What happens when the hub gives no credit: `slow`, `sample` or `spool`.
         minimal: Send only a summary every `summary_every_s` seconds instead of each record.
         patience_s: The longest that policy `slow` holds the learning up at a stretch.
@@ -155,7 +168,7 @@ class TelemetryEmitter:
         self,
         run_id: str,
         run_dir: Path,
-        where_to: WhereTo,
+        where_to: WhereTo | None,
         policy: Policy | str = Policy.SPOOL,
         minimal: bool = False,
         summary_every_s: float = 5.0,
@@ -170,13 +183,17 @@ class TelemetryEmitter:
                 run_dir,
                 kind,
                 # Episodes are few and are what people count: they are never dropped to save time.
-                Policy(policy) if kind is Kind.STEPS else Policy.SPOOL,
+                Policy(policy) if kind is Kind.STEPS and where_to else Policy.SPOOL,
                 stored_so_far(run_dir, kind),
                 patience_s,
             )
             for kind in Kind
         }
-        self._lines = [_Line(run_id, k, where_to, box) for k, box in self._outboxes.items()]
+        self._lines = (
+            [_Line(run_id, kind, where_to, box) for kind, box in self._outboxes.items()]
+            if where_to
+            else []
+        )
         for line in self._lines:
             line.start()
         deadline = time.monotonic() + FIRST_CONTACT_S
@@ -278,7 +295,8 @@ class TelemetryEmitter:
         """Deliver what is left within `timeout`; the rest stays in the spool (its count)."""
         if self._minimal:
             self.summarise(self._newest_episode, force=True)
-        deadline = time.monotonic() + timeout
+        # Without a line there is no one to wait for.
+        deadline = time.monotonic() + (timeout if self._lines else 0.0)
         for outbox in self._outboxes.values():
             outbox.drain(max(0.0, deadline - time.monotonic()))
         for line in self._lines:

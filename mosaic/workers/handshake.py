@@ -98,6 +98,11 @@ class WorkerSession:
         """The session token, needed on every later call."""
         return self._session
 
+    @property
+    def address(self) -> Address:
+        """Where the daemon was when this worker last talked to it."""
+        return self._address
+
     def close(self) -> None:
         """End the conversation."""
         # First: every thread looks at it when its call or its wait ends.

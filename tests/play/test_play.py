@@ -1,6 +1,9 @@
 """Human play: keys, scripts, live games, and that a recorded game is replayed exactly."""
 
 import io
+import json
+import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ from PIL import Image
 from support.trainer import Trainer, until
 
 from human_worker.keys import KeyScriptError, UnknownKeyError, key_map, parse_script
+from human_worker.player_socket import PlayerSocket
 from mosaic.client.play import PlayClient
 from mosaic.config import build
 from mosaic.errors import InvalidConfigError, MosaicError, NotRecordedError
@@ -103,6 +107,22 @@ def test_a_real_time_game_goes_on_while_a_key_is_held(trainer: Trainer) -> None:
     trainer.ended(record.run_id)
     actions = [s.action for s in fetch_episode(trainer.client, record.run_id, 0)]
     assert actions[-5:] == [1] * 5
+
+
+def test_a_player_whose_terminal_did_not_keep_up_can_leave(tmp_path: Path) -> None:
+    """Pictures that no one has read do not swallow the wish to leave."""
+    with PlayerSocket(tmp_path) as game:
+        terminal = socket.socket(socket.AF_UNIX)
+        terminal.connect(json.loads((tmp_path / "play.json").read_text())["socket"])
+        until(lambda: game.next_keys(0.01) is not None, "the player is there")
+        # More than a socket takes: the game stands still in the middle of it.
+        playing = threading.Thread(target=game.tell, args=({}, bytes(4 * 1024 * 1024)))
+        playing.start()
+        terminal.sendall(b'{"keys": ["left"]}\n{"quit": true}\n')
+        terminal.close()
+        playing.join(60.0)
+        assert not playing.is_alive()
+        assert game.gone
 
 
 def test_an_environment_that_cannot_be_played_says_why(trainer: Trainer) -> None:

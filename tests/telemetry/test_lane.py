@@ -1,6 +1,7 @@
 """The whole lane over a real socket: emitter, service, hub, store, viewers, kills."""
 
 import sqlite3
+import threading
 import time
 from typing import Any
 
@@ -9,7 +10,7 @@ import psutil
 import pytest
 from support.lane import AUTH, RUN, LaneServer, make_steps, wait_until
 
-from mosaic.telemetry.emitter import TelemetryEmitter
+from mosaic.telemetry.emitter import TelemetryEmitter, follow_daemon
 from mosaic.telemetry.records import Kind
 from mosaic.telemetry.ring import RING_RECORDS
 from mosaic.telemetry.schema import store_path
@@ -101,6 +102,20 @@ def test_records_of_a_worker_that_ended_without_a_daemon_are_delivered_by_the_ne
     assert steps == list(range(700))
     assert not spool_path(lane.run_dir(RUN), Kind.STEPS).exists()
     wait_until(lambda: any(n["event"] == "telemetry_spool_delivered" for n in lane.notices()))
+
+
+def test_a_worker_that_is_started_by_hand_keeps_its_records(lane: LaneServer) -> None:
+    """Without a daemon nothing is sent and nothing fails; the next daemon stores what is left."""
+    threads = threading.active_count()
+    emitter = TelemetryEmitter(RUN, lane.run_dir(RUN), follow_daemon(None), policy="slow")
+    assert threading.active_count() == threads, "no daemon is looked for"
+    for n in range(50):
+        assert emitter.step(episode=0, step=n, observation=[n], action=0, reward=1.0)
+    # An hour of patience is not used: there is nothing to wait for.
+    assert emitter.close(3600.0) == 50
+    with lane.channel() as channel:
+        steps = [s.step for b in read(rpc.TrainerStub(channel)) for s in b.steps]
+    assert steps == list(range(50))
 
 
 def test_a_resumed_worker_goes_on_with_the_numbers(lane: LaneServer) -> None:

@@ -82,7 +82,7 @@ class CleanRLWorkerRuntime:
         child.send("go")
         # While T imports its libraries: listing the installed packages takes a moment.
         self._save_provenance()
-        summaries = open_summaries(self.config, self.run_dir, self.target, self._session)
+        summaries = open_summaries(self.config, self.run_dir, self._session)
         relay = Relay(emitter, self._report, self._note_facts, summaries)
         status = self._follow(child, emitter, relay)
         child.close()

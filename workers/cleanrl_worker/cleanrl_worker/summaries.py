@@ -16,11 +16,10 @@ from mosaic.workers import WorkerSession
 class Summaries:
     """Folds the episodes that the training process reports into records of the daemon's store."""
 
-    def __init__(self, run_id: str, run_dir: Path, target: str, session: WorkerSession) -> None:
+    def __init__(self, run_id: str, run_dir: Path, session: WorkerSession) -> None:
         from mosaic.telemetry.emitter import TelemetryEmitter, follow_daemon
 
-        endpoint = follow_daemon(target, lambda: session.token)
-        self._emitter = TelemetryEmitter(run_id, run_dir, endpoint, minimal=True)
+        self._emitter = TelemetryEmitter(run_id, run_dir, follow_daemon(session), minimal=True)
         self._episodes = 0
 
     def note(self, ended: EndedEpisodes) -> None:
@@ -36,9 +35,9 @@ class Summaries:
 
 
 def open_summaries(
-    config: CleanRLWorkerConfig, run_dir: Path, target: str | None, session: WorkerSession | None
+    config: CleanRLWorkerConfig, run_dir: Path, session: WorkerSession | None
 ) -> Summaries | None:
     """What `minimal_telemetry` asks for; nothing without it or without a daemon."""
-    if not config.extras.minimal_telemetry or session is None or target is None:
+    if not config.extras.minimal_telemetry or session is None:
         return None
-    return Summaries(config.run_id, run_dir, target, session)
+    return Summaries(config.run_id, run_dir, session)

@@ -13,7 +13,6 @@ from human_worker.world import World
 from mosaic.errors import MosaicError
 from mosaic.telemetry.emitter import TelemetryEmitter, follow_daemon
 from mosaic.workers import WorkerProcess
-from mosaic.workers.process import parse_arguments
 
 
 def main() -> None:
@@ -44,13 +43,9 @@ def _world(env_id: str, extras: Mapping[str, Any]) -> World:
 
 
 def _recorder(worker: WorkerProcess) -> TelemetryEmitter | None:
-    session = worker.session
-    if session is None:
+    if worker.session is None:
         return None
-    target = parse_arguments(WORKER, None).grpc_target
-    return TelemetryEmitter(
-        worker.run_id, Path(worker.run_dir), follow_daemon(target, lambda: session.token)
-    )
+    return TelemetryEmitter(worker.run_id, Path(worker.run_dir), follow_daemon(worker.session))
 
 
 if __name__ == "__main__":

@@ -137,7 +137,25 @@ class PlayerSocket:
         try:
             self._player.sendall(json.dumps(document).encode() + b"\n")
         except OSError:
+            self._hear_last_words()
             self._drop()
+
+    def _hear_last_words(self) -> None:
+        """Read what a player said before hanging up, perhaps in the middle of our sentence.
+
+        One whose terminal did not keep up leaves with pictures unread, so sending to them fails
+        first; that they wanted to leave is in the other direction.
+        """
+        assert self._player is not None
+        said = self._unread
+        self._player.setblocking(False)
+        try:
+            while len(said) <= MAX_LINE and (data := self._player.recv(4096)):
+                said += data
+        except OSError:
+            pass  # nothing more is there
+        for line in said.split(b"\n"):
+            self._understand(line)
 
     def _read(self, wait_s: float) -> tuple[str, ...] | None:
         if self._player is None:

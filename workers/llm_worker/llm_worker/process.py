@@ -37,19 +37,15 @@ class LlmProcess(WorkerProcess):
             self._connect(
                 target, WORKER, {**facts, "supports_pause": True, "supports_checkpoint": True}
             )
-            self.telemetry = self._open_telemetry(target)
+            self.telemetry = self._open_telemetry()
         self._announce()
         self._beat = threading.Thread(target=self._beat_forever, daemon=True)
         self._beat.start()
 
-    def _open_telemetry(self, target: str) -> TelemetryEmitter:
+    def _open_telemetry(self) -> TelemetryEmitter:
         from mosaic.telemetry.emitter import TelemetryEmitter, follow_daemon
 
-        session = self.session
-        assert session is not None
-        return TelemetryEmitter(
-            self.run_id, self.run_dir, follow_daemon(target, lambda: session.token)
-        )
+        return TelemetryEmitter(self.run_id, self.run_dir, follow_daemon(self.session))
 
     def _report_end(self, error: BaseException | None) -> int:
         # Telemetry first: the last line ends the run, and what comes after it is not read.

@@ -51,7 +51,7 @@ class SpadeProcess(WorkerProcess):
         }
         if target:
             self._connect(target, WORKER, capabilities)
-            self.telemetry = self._open_telemetry(settings, target)
+            self.telemetry = self._open_telemetry(settings)
         self._announce()
         self._beat = threading.Thread(target=self._beat_forever, daemon=True)
         self._beat.start()
@@ -128,15 +128,13 @@ class SpadeProcess(WorkerProcess):
                 "note", {"text": f"telemetry: {left} records spooled, {dropped} dropped"}
             )
 
-    def _open_telemetry(self, settings: Settings, target: str) -> TelemetryEmitter:
+    def _open_telemetry(self, settings: Settings) -> TelemetryEmitter:
         from mosaic.telemetry.emitter import TelemetryEmitter, follow_daemon
 
-        session = self.session
-        assert session is not None
         return TelemetryEmitter(
             self.run_id,
             self.run_dir,
-            follow_daemon(target, lambda: session.token),
+            follow_daemon(self.session),
             policy=settings.telemetry_policy,
             minimal=settings.minimal_telemetry or settings.headless,
         )
