@@ -1,8 +1,12 @@
 """Starting, stopping and asking after the daemon from the command line."""
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 from cli.conftest import Command
+from mosaic.connect.endpoint import Address
+from mosaic.connect.invitation import Invitation
 
 
 def test_up_status_down(make_command: Callable[..., Command]) -> None:
@@ -24,6 +28,33 @@ def test_every_command_says_that_no_daemon_runs(make_command: Callable[..., Comm
     mosaic = make_command()
     for words in (("runs",), ("show", "last"), ("train", "ppo"), ("down",), ("cancel", "last")):
         assert "mosaic up" in mosaic(*words, code=3)
+
+
+def test_a_home_may_ask_for_its_daemon_to_start_when_needed(
+    make_command: Callable[..., Command], tmp_path: Path
+) -> None:
+    """With `auto_start` in its settings `mosaic train` starts the daemon of a home, and no other's.
+
+    Commands that only look start nothing.
+    """
+    mosaic = make_command(port="0")
+    train = ("train", "example", "--total-timesteps", "20")
+    assert "or use --start" in mosaic(*train, code=3)
+    home = Path(mosaic.environment["MOSAIC_HOME"])
+    home.mkdir(mode=0o700, exist_ok=True)
+    (home / "settings.json").write_text(json.dumps({"auto_start": True}))
+    (home / "settings.json").chmod(0o600)
+    invitation = tmp_path / "gone.json"
+    Invitation(Address("127.0.0.1:1"), b"token").save(invitation)
+    elsewhere = Command({**mosaic.environment, "MOSAIC_CONNECT": str(invitation)})
+    elsewhere(*train, code=3)
+    mosaic("runs", code=3)
+    assert not mosaic.json("status", code=3)["running"]
+    try:
+        assert mosaic.json(*train)["outcome"] == "completed"
+        assert mosaic.json("status")["running"]
+    finally:
+        mosaic("down", "--stop-runs")
 
 
 def test_an_asked_port_that_is_taken_is_refused(make_command: Callable[..., Command]) -> None:

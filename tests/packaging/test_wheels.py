@@ -101,39 +101,90 @@ def test_an_installed_mosaic_trains_and_has_all_its_parts(installed: Installed) 
     assert next(installed.site.glob("mosaic_rl-*.dist-info")).name == "mosaic_rl-0.1.0.dist-info"
 
 
-@pytest.mark.prove
-def test_the_wheels_bring_what_they_need(installed: Installed, tmp_path: Path) -> None:
-    """As the installation page says: a new environment, one `pip install`, and it trains."""
-    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "own")], check=True)
-    programs = tmp_path / "own" / "bin"
-    wheels = str(installed.site.parent / "built")
-    pip = [str(programs / "pip"), "-q", "--disable-pip-version-check", "install"]
-    subprocess.run([*pip, "--find-links", wheels, "mosaic-rl[cleanrl,human]"], check=True)
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("MOSAIC_")}
-    environment = {
-        **{key: value for key, value in kept.items() if key != "PYTHONPATH"},
-        "XDG_DATA_HOME": str(tmp_path / "data"),
-        "MOSAIC_SETTING_PORT": "0",
-    }
+@dataclass
+class Own:
+    """An environment of one's own, made by `python -m venv` and one `pip install`."""
 
-    def mosaic(*words: str) -> str:
+    folder: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("MOSAIC_")}
+        return {
+            **{key: value for key, value in kept.items() if key != "PYTHONPATH"},
+            "XDG_DATA_HOME": str(self.folder / "data"),
+            "MOSAIC_SETTING_PORT": "0",
+        }
+
+    def __call__(self, program: str, *words: str) -> str:
+        """What a program of the environment prints; it must succeed."""
         done = subprocess.run(
-            [str(programs / "mosaic"), *words],
-            cwd=tmp_path,
-            env=environment,
+            [str(self.folder / "own" / "bin" / program), *words],
+            cwd=self.folder,
+            env=self.environment,
             capture_output=True,
             text=True,
-            timeout=600,
+            timeout=900,
             check=False,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.returncode == 0, f"{program} {' '.join(words)}\n{done.stdout}{done.stderr}"
         return done.stdout
 
-    try:
-        words = ("--total-timesteps", "512", "--num-envs", "2", "--num-steps", "64", "--json")
-        assert json.loads(mosaic("train", "ppo", "--start", *words))["outcome"] == "completed"
-        assert "3 episodes: return" in mosaic("eval", "last", "--episodes", "3")
-        said = mosaic("doctor")
-        assert 'pip install "mosaic-rl[gui]"' in said, "what is left out can be added the same way"
-    finally:
-        mosaic("down", "--stop-runs")
+    def run(self, *words: str) -> dict[str, str]:
+        """The run that a command of `mosaic` made and followed to its end."""
+        record: dict[str, str] = json.loads(self("mosaic", *words, "--json"))
+        assert record["outcome"] == "completed", record["reason"]
+        return record
+
+
+@pytest.fixture
+def own(installed: Installed, tmp_path: Path) -> Iterator[Own]:
+    """As the installation page says."""
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "own")], check=True)
+    made = Own(tmp_path)
+    wheels = str(installed.site.parent / "built")
+    pip = ("-q", "--disable-pip-version-check", "install", "--find-links", wheels)
+    made("pip", *pip, "mosaic-rl[cleanrl,human,gui,optuna]")
+    yield made
+    made("mosaic", "down", "--stop-runs")
+
+
+@pytest.mark.prove
+def test_the_wheels_bring_what_they_need(own: Own) -> None:
+    """A new environment and one `pip install`: it trains, and a worker of one's own is at home.
+
+    What `mosaic worker new` writes is trained, resumed, evaluated, swept, exported and shown in
+    the window, in which no line knows it.
+    """
+    short = ("--total-timesteps", "512", "--num-envs", "2", "--num-steps", "64")
+    own.run("train", "ppo", "--start", *short)
+    assert "3 episodes: return" in own("mosaic", "eval", "last", "--episodes", "3")
+    said = own("mosaic", "doctor")
+    assert 'pip install "mosaic-rl[wandb]"' in said, "what is left out can be added the same way"
+
+    own("mosaic", "worker", "new", "arms")
+    own("pip", "-q", "install", "./arms")
+    train = ("train", "bandit", "--worker", "arms", "--epsilon", "0.3")
+    whole = own.run(*train, "--total-timesteps", "400")
+    own.run(*train, "--total-timesteps", "200")
+    resumed = own.run("train", "bandit", "--resume", "last", "--additional-timesteps", "200")
+    assert _learned(resumed) == _learned(whole), "continuing equals not stopping"
+    assert "5 episodes: return" in own("mosaic", "eval", "last", "--episodes", "5")
+    ways = ("--param", "epsilon=0.1,0.5", "--sampler", "grid", "--pruner", "none")
+    words = ("sweep", *train[1:-2], "--total-timesteps", "300", *ways, "--json")
+    found = json.loads(own("mosaic", *words))
+    assert [trial["state"] for trial in found["trials"]] == ["complete", "complete"]
+    own("mosaic", "export", whole["run_id"], resumed["run_id"], "--output", "both.mosaic")
+    assert (own.folder / "both.mosaic").exists()
+
+    script = str(Path(__file__).with_name("look_at_runs.py"))
+    seen = json.loads(own("python", script, whole["run_id"], resumed["run_id"]))
+    assert seen[whole["run_id"]] == ["train", "completed"]
+    assert seen[resumed["run_id"]] == ["resume_training", "completed"]
+    described, environments, problem = seen["form"]
+    assert (described, environments) == ("bandit", ["TenArms-v0"])
+    assert "at most 1" in problem
+
+
+def _learned(record: dict[str, str]) -> object:
+    return json.loads((Path(record["run_dir"]) / "checkpoints" / "step-400.json").read_text())
