@@ -4,7 +4,14 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from gym_gui.models.artifacts import MANIFEST, WANDB_ADDRESS, Artifacts, Manifest, find_artifacts
+from gym_gui.models.artifacts import (
+    MANIFEST,
+    WANDB_ADDRESS,
+    Artifacts,
+    Manifest,
+    event_folders,
+    find_artifacts,
+)
 from gym_gui.models.failure import Failure, explain
 from gym_gui.models.wandb_local import WandbSummary, summarise
 from mosaic.client import TrainerClient
@@ -27,8 +34,8 @@ def read_artifacts(client: TrainerClient, run_id: str) -> Artifacts:
     if not manifest.wandb:
         # The manifest comes at the end; where W&B shows the run is known once it tracks it.
         manifest = replace(manifest, wandb=_document(client, run_id, WANDB_ADDRESS))
-    folders = dict.fromkeys((manifest.tensorboard, "videos", "wandb"))
     files = list(client.files(run_id))
+    folders = dict.fromkeys((*event_folders(manifest, files), "videos", "wandb"))
     for folder in folders:
         files += _files(client, run_id, folder)
     # A manifest may name a file that is in none of the usual folders.

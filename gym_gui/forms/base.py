@@ -1,6 +1,6 @@
 """What all forms have in common."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from qtpy.QtCore import Signal
@@ -11,6 +11,8 @@ from gym_gui.widgets.controls import restyle
 from gym_gui.widgets.labels import label
 from mosaic.errors import Problem
 
+# The name that the design documents give to a refusal in the window; people search for it.
+INVALID_CONFIG = "LOG_UI_MAINWINDOW_INVALID_CONFIG"
 _SCALES = {"k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
 
 
@@ -45,6 +47,11 @@ class WorkerForm(QWidget):
 
     def restore(self, content: Mapping[str, Any]) -> None:
         """Put back what `content` gave."""
+
+
+def refusal(lines: Iterable[object]) -> str:
+    """A run's refusal as forms show it, with a line for each problem."""
+    return "\n".join((f"This run was refused [{INVALID_CONFIG}]:", *map(str, lines)))
 
 
 def texts_of(*lines: QLineEdit) -> dict[str, str]:

@@ -5,7 +5,14 @@ from typing import Any
 
 from qtpy.QtWidgets import QCheckBox, QLineEdit
 
-from gym_gui.forms.base import NumberLine, WorkerForm, form_layout, texts_of, type_texts
+from gym_gui.forms.base import (
+    NumberLine,
+    WorkerForm,
+    form_layout,
+    refusal,
+    texts_of,
+    type_texts,
+)
 from gym_gui.forms.run_source import RunSource
 from gym_gui.models.actors import Actor
 from gym_gui.models.evaluation import evaluation_name
@@ -113,10 +120,13 @@ class EvaluateForm(WorkerForm):
         found = [line.problem for line in (self.episodes, self.seed, self.gamma) if line.problem]
         if self.several.isChecked():
             return found
-        own_file = bool(self.source.file.text().strip())
         if not self.source.path():
             found.append("choose a run, or a policy file")
-        if own_file and self.source.run is None and not (self.algo.text() and self.env.text()):
+        if (
+            self.source.own_file
+            and self.source.run is None
+            and not (self.algo.text() and self.env.text())
+        ):
             found.append("a file of your own needs its algorithm and environment")
         return found
 
@@ -134,7 +144,7 @@ class EvaluateForm(WorkerForm):
         self.submitted.emit(launches)
 
     def show_refusal(self, problems: list[Problem]) -> None:
-        self.banner.say("danger", "\n".join(map(str, problems)))
+        self.banner.say("danger", refusal(problems))
 
     def _offer_several(self, run_ids: tuple[str, ...]) -> None:
         """Offer to evaluate all of the runs that were selected together."""
@@ -155,8 +165,7 @@ class EvaluateForm(WorkerForm):
     def _launches(self) -> list[Launch]:
         if not self.several.isChecked():
             # An evaluation of a file has no parent, even if a run is still chosen above it.
-            own_file = bool(self.source.file.text().strip())
-            parent = "" if own_file else self.source.run_id
+            parent = "" if self.source.own_file else self.source.run_id
             return [Launch(self._config(self.source.run, self.source.path()), parent)]
         known = [self._services.store.get(run_id) for run_id in self._several]
         runs = [run for run in known if run is not None]

@@ -5,7 +5,14 @@ from typing import Any
 
 from qtpy.QtWidgets import QLineEdit
 
-from gym_gui.forms.base import NumberLine, WorkerForm, form_layout, texts_of, type_texts
+from gym_gui.forms.base import (
+    NumberLine,
+    WorkerForm,
+    form_layout,
+    refusal,
+    texts_of,
+    type_texts,
+)
 from gym_gui.forms.run_source import RunSource
 from gym_gui.models.actors import Actor
 from gym_gui.models.launch import Launch
@@ -18,6 +25,11 @@ from mosaic.config import build
 from mosaic.errors import InvalidConfigError, Problem
 from mosaic.records import RunRecord
 
+_FILE_FACTS = (
+    "The file says which algorithm, environment and settings it was trained with. "
+    "A policy alone (*.cleanrl_model) gives its weights; all else starts fresh."
+)
+
 
 class ResumeForm(WorkerForm):
     """Continues a run with its earlier settings, except for those that are changed here."""
@@ -25,7 +37,8 @@ class ResumeForm(WorkerForm):
     def __init__(self, services: Services) -> None:
         super().__init__()
         self._services = services
-        self.source = RunSource(services, "full", "Full-state checkpoints (*.state)")
+        self._worker = ""
+        self.source = RunSource(services, "full", "Checkpoints (*.state *.cleanrl_model)")
         self.steps = NumberLine("Total timesteps", None, optional=True, placeholder="as before")
         self.name = QLineEdit()
         self.name.setPlaceholderText("as before")
@@ -63,6 +76,7 @@ class ResumeForm(WorkerForm):
         self.steps.textChanged.connect(lambda _text: self._check())
 
     def set_actor(self, actor: Actor) -> None:
+        self._worker = actor.worker_type
         self.source.set_worker(actor.worker_type)
         self._on_source()
 
@@ -81,18 +95,38 @@ class ResumeForm(WorkerForm):
 
     def submit(self) -> None:
         run, problem = self.source.run, self._problem()
-        if run is None or problem:
+        if problem:
             self.banner.say("danger", problem)
-            return
-        # Asked now, not when the run was chosen: the form should not wait for each choice.
-        self._services.link.ask(
-            lambda client: client.config(run.run_id),
-            lambda before: self._send(before, run),
-            lambda error: self.banner.say("danger", f"The run's config cannot be read: {error}"),
-        )
+        elif self.source.own_file:
+            self._send_file()
+        elif run is not None:
+            # Asked now, not when the run was chosen: the form should not wait for each choice.
+            self._services.link.ask(
+                lambda client: client.config(run.run_id),
+                lambda before: self._send(before, run),
+                lambda error: self.banner.say(
+                    "danger", f"The run's config cannot be read: {error}"
+                ),
+            )
 
     def show_refusal(self, problems: list[Problem]) -> None:
-        self.banner.say("danger", "\n".join(map(str, problems)))
+        self.banner.say("danger", refusal(problems))
+
+    def _send_file(self) -> None:
+        """Continue from a file alone, whatever run is still chosen above it."""
+        steps = self.steps.value()
+        try:
+            config = build.resume_file(
+                build.Worker(self._worker),
+                self.source.path(),
+                total_timesteps=None if steps is None else int(steps),
+                wishes=build.Wishes(name=self.name.text().strip()),
+            )
+        except InvalidConfigError as error:
+            self.show_refusal(list(error.problems))
+            return
+        self.banner.say("info", "")
+        self.submitted.emit([Launch(config, "")])
 
     def _send(self, before: Mapping[str, Any], run: RunRecord) -> None:
         steps = self.steps.value()
@@ -112,7 +146,9 @@ class ResumeForm(WorkerForm):
 
     def _on_source(self) -> None:
         run = self.source.run
-        if run is None:
+        if self.source.own_file:
+            self._facts.setText(_FILE_FACTS)
+        elif run is None:
             self._facts.setText("")
         else:
             progress = run.progress
@@ -129,10 +165,12 @@ class ResumeForm(WorkerForm):
     def _problem(self) -> str:
         """Why training cannot continue like this; empty if it can."""
         run = self.source.run
-        if run is None:
-            return "Choose a run to continue from."
         if self.steps.problem:
             return self.steps.problem
+        if self.source.own_file:
+            return ""
+        if run is None:
+            return "Choose a run to continue from, or a file of your own."
         total = self.steps.value() or run.progress.total
         if total and run.completed and total <= run.progress.step:
             return f"Step {run.progress.step:,} is done already; give a larger total."
@@ -142,4 +180,5 @@ class ResumeForm(WorkerForm):
         problem = self._problem()
         self.start.setEnabled(not problem)
         self.start.setToolTip(problem)
-        self.banner.say("warning", problem if self.source.run is not None else "")
+        chosen = self.source.run is not None or self.source.own_file
+        self.banner.say("warning", problem if chosen else "")

@@ -97,9 +97,14 @@ class RunSource(QWidget):
         """The chosen run."""
         return self._services.store.get(self.run_id)
 
+    @property
+    def own_file(self) -> bool:
+        """Whether a file of one's own was given; it counts more than the chosen run."""
+        return bool(self.file.text().strip())
+
     def path(self) -> str:
         """The path of the chosen checkpoint; the folder of all when the newest is wanted."""
-        if self.file.text().strip():
+        if self.own_file:
             return str(self.file.text().strip())
         if self.run is None:
             return ""

@@ -8,7 +8,14 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QFontDatabase
 from qtpy.QtWidgets import QFileDialog, QLineEdit, QListWidget, QPlainTextEdit
 
-from gym_gui.forms.base import NumberLine, WorkerForm, form_layout, texts_of, type_texts
+from gym_gui.forms.base import (
+    NumberLine,
+    WorkerForm,
+    form_layout,
+    refusal,
+    texts_of,
+    type_texts,
+)
 from gym_gui.models.actors import Actor
 from gym_gui.models.launch import Launch
 from gym_gui.services import Services
@@ -104,7 +111,7 @@ class ScriptForm(WorkerForm):
         self.submitted.emit([Launch(config)])
 
     def show_refusal(self, problems: list[Problem]) -> None:
-        self.banner.say("danger", "\n".join(map(str, problems)))
+        self.banner.say("danger", refusal(problems))
 
     def _fill(self, paths: list[Path]) -> None:
         self.list.clear()

@@ -8,7 +8,7 @@ from qtpy.QtWidgets import QLineEdit, QTabWidget, QTextBrowser, QWidget
 from gym_gui.algo_docs import library
 from gym_gui.background.daemon_link import Pulse
 from gym_gui.background.wandb_probe import probe_wandb
-from gym_gui.forms.base import NumberLine, WorkerForm, form_layout
+from gym_gui.forms.base import NumberLine, WorkerForm, form_layout, refusal
 from gym_gui.forms.experiment_section import ExperimentSection
 from gym_gui.forms.extras_section import ExtrasSection
 from gym_gui.forms.notes_panel import NotesPanel
@@ -319,7 +319,7 @@ class TrainForm(WorkerForm):
             editor = self.parameters.editor(name)
             if editor is not None:
                 editor.set_visible(True)
-        self.banner.say("danger", "The daemon refused this run:\n" + "\n".join(lines))
+        self.banner.say("danger", refusal(lines))
 
     def _on_dry_run(self, result: tuple[bool, str]) -> None:
         self.bar.dry.setEnabled(True)

@@ -50,7 +50,7 @@ class Actor:
         if self.requires_live_telemetry:
             return "Telemetry lane: every step, live and replayable"
         if self.provides_fast_analytics:
-            return "Analytics lane: charts, TensorBoard, W&B"
+            return "Analytics lane: charts, TensorBoard, W&B; no live telemetry of steps"
         return "Headline numbers and logs"
 
     @property

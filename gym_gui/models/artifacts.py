@@ -13,6 +13,8 @@ MANIFEST = "analytics.json"
 WANDB_ADDRESS = "wandb/address.json"
 _EVENTS = "events.out.tfevents."
 _WANDB_RUNS = ("wandb/run-", "wandb/offline-run-")
+# Folders that every run has, some with many files, and that never hold TensorBoard's.
+_WITHOUT_EVENTS = frozenset({"checkpoints", "logs", "metrics", "telemetry", "videos", "wandb"})
 
 
 @dataclass(frozen=True)
@@ -61,13 +63,13 @@ class Manifest:
     """The parts of `analytics.json` that the window reads.
 
     Attributes:
-        tensorboard: The folder of event files.
+        tensorboard: The folder of event files; empty when they may be anywhere in the run.
         optuna: The study's file.
         videos: Captured videos.
         wandb: What it says about W&B.
     """
 
-    tensorboard: str = "tensorboard"
+    tensorboard: str = ""
     optuna: str = "optuna.db"
     videos: tuple[str, ...] = ()
     wandb: Mapping[str, object] = field(default_factory=dict)
@@ -83,12 +85,30 @@ class Manifest:
         optuna = _object(artifacts.get("optuna")).get("db")
         run_id = _text(document.get("wandb_run_id"))
         wandb = _object(artifacts.get("wandb")) or ({"run_id": run_id} if run_id else {})
+        folder = _text(tensorboard or document.get("tensorboard_dir"))
         return cls(
-            tensorboard=_text(tensorboard or document.get("tensorboard_dir")) or cls.tensorboard,
+            # Phases of a script have a folder each; their manifest names the run itself.
+            tensorboard="" if folder == "." else folder,
             optuna=_text(optuna or document.get("optuna_db_path")) or cls.optuna,
             videos=tuple(name for name in named if isinstance(name, str)),
             wandb=wandb,
         )
+
+
+def event_folders(manifest: Manifest, top: Iterable[RunFile]) -> tuple[str, ...]:
+    """The folders in which event files may be.
+
+    The manifest comes at the end of a run. Until then any folder may be the one that its
+    configuration, or an upstream script, has chosen.
+
+    Args:
+        manifest: What the manifest says.
+        top: What the run directory itself holds.
+    """
+    if manifest.tensorboard:
+        return (manifest.tensorboard,)
+    folders = (file.path for file in top if file.kind == "folder")
+    return tuple(path for path in folders if path not in _WITHOUT_EVENTS)
 
 
 def find_artifacts(manifest: Manifest, files: Iterable[RunFile], problem: str = "") -> Artifacts:
@@ -96,14 +116,17 @@ def find_artifacts(manifest: Manifest, files: Iterable[RunFile], problem: str = 
     listed = list(files)
     sizes = {file.path: file.size for file in listed if file.kind == "file"}
     folders = {file.path for file in listed if file.kind == "folder"}
-    below = manifest.tensorboard.rstrip("/") + "/"
+    below = f"{manifest.tensorboard.rstrip('/')}/" if manifest.tensorboard else ""
     captured = [path for path in sizes if path.startswith("videos/") and path.endswith(".mp4")]
     videos = dict.fromkeys((*manifest.videos, *sorted(captured)))
     return Artifacts(
         events=tuple(
             path
             for path in sorted(sizes)
-            if path.startswith(below) and path.rpartition("/")[2].startswith(_EVENTS)
+            if path.startswith(below)
+            and path.rpartition("/")[2].startswith(_EVENTS)
+            # W&B keeps copies of its own.
+            and path.partition("/")[0] not in _WITHOUT_EVENTS
         ),
         wandb=_wandb(manifest.wandb, sizes, folders),
         optuna=manifest.optuna if manifest.optuna in sizes else "",

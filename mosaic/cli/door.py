@@ -22,6 +22,7 @@ _FLAGS = {
     "/metadata/worker/config/extras/track_wandb": "--wandb",
 }
 _OWN = re.compile(r"/metadata/worker/config/(?:extras/(?:algo_params/)?)?(\w+)\Z")
+_POINTED = re.compile(r"^( *)(/[\w/]+)(?=: )", re.MULTILINE)
 _NAMED = re.compile(r"(?:\S+ has no flag )?(--[\w-]+)")
 
 
@@ -43,6 +44,15 @@ def in_flags(
         key = (where, problem.code) if where else (problem.pointer, problem.message)
         said.setdefault(key, Problem(where or problem.pointer, problem.code, text))
     return InvalidConfigError(list(said.values()))
+
+
+def report_in_flags(report: str) -> str:
+    """A worker's report with flags in place of the pointers that its lines begin with."""
+
+    def flag(found: re.Match[str]) -> str:
+        return found[1] + (_flag(Problem(found[2], "", "")) or found[2])
+
+    return _POINTED.sub(flag, report)
 
 
 def _flag(problem: Problem) -> str:

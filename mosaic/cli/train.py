@@ -9,7 +9,7 @@ import click
 from mosaic.cli import output
 from mosaic.cli.algorithm_help import AlgorithmCommand
 from mosaic.cli.building import TrainOptions, fresh_config, judged_flags
-from mosaic.cli.door import in_flags
+from mosaic.cli.door import in_flags, report_in_flags
 from mosaic.cli.follow import follow
 from mosaic.cli.options import (
     STEPS,
@@ -22,7 +22,7 @@ from mosaic.cli.options import (
     run_argument,
 )
 from mosaic.client import TrainerClient
-from mosaic.client.training import with_run_directories
+from mosaic.client.training import file_config, with_run_directories
 from mosaic.config import build
 from mosaic.config.model import Parameters, TrainRunConfig
 from mosaic.config.sites import KNOWN
@@ -85,7 +85,8 @@ from mosaic.workers.capabilities import WorkerCapabilities
 @click.option(
     "--resume",
     "parent",
-    help="Continue from the newest checkpoint of this run.",
+    metavar="RUN|FILE",
+    help="Continue from the newest checkpoint of this run, or from a file.",
     shell_complete=complete_runs,
 )
 @click.option(
@@ -134,22 +135,28 @@ def train(
             raise click.UsageError(
                 "--additional-timesteps is for --resume, in place of --total-timesteps"
             )
+        file = _checkpoint_file(parent)
+        if additional_timesteps and file:
+            raise click.UsageError(
+                "--additional-timesteps counts from a run's checkpoint; "
+                "with a file, give --total-timesteps"
+            )
         flags, problems = judged_flags(ctx.args, algorithm, algo)
-        # A dry run of a fresh configuration needs no daemon; continuing a run asks one about it.
-        if dry_run and not parent:
-            config = fresh_config(algorithm, options, flags)
+        # Only continuing a run asks a daemon, about that run.
+        if dry_run and (file or not parent):
+            config = _begun(algorithm, options, flags, file)
             return _dry_run(algorithm.worker, config, problems, as_json)
         done: int | None = None
         with connected(start) as trainer:
             flags = with_run_directories(algorithm, flags, trainer.get)
-            if parent:
+            if parent and not file:
                 base = trainer.get(parent)
                 parent, done = base.run_id, _done(base)
                 if additional_timesteps:
                     options = replace(options, total_timesteps=done + additional_timesteps)
                 config = _continued(trainer, base, algorithm, options, flags)
             else:
-                config = fresh_config(algorithm, options, flags)
+                parent, config = "", _begun(algorithm, options, flags, file)
             if dry_run:
                 return _dry_run(algorithm.worker, config, problems, as_json)
             if problems:
@@ -174,6 +181,21 @@ def _refuse_games(worker: WorkerCapabilities) -> None:
     if "train" not in worker.modes and "play" in worker.modes:
         text = f"{worker.worker_type} does not train, a person plays; use: mosaic play ENV_ID"
         raise InvalidConfigError([Problem("", NO_SUCH_MODE, text)])
+
+
+def _checkpoint_file(parent: str | None) -> Path | None:
+    """What `--resume` names, if that is a file or folder; an id has neither a `/` nor a suffix."""
+    path = Path(parent or "")
+    return path if parent and (path.suffix or len(path.parts) > 1) else None
+
+
+def _begun(
+    algorithm: Algorithm, options: TrainOptions, flags: Parameters, file: Path | None
+) -> TrainRunConfig:
+    """A run that continues no other."""
+    if file is not None:
+        return file_config(algorithm, options, flags, file)
+    return fresh_config(algorithm, options, flags)
 
 
 def _done(base: RunRecord) -> int:
@@ -328,7 +350,8 @@ def _dry_run(
         )
     fits, text = hooks.dry_run(worker, config.document())
     fits = fits and not problems
-    report = "\n".join([*(str(item) for item in in_flags(problems).problems), text.rstrip()])
+    said = report_in_flags(text.rstrip())
+    report = "\n".join([*(str(item) for item in in_flags(problems).problems), said])
     if as_json:
         output.print_json({"fits": fits, "report": report})
     else:

@@ -91,18 +91,45 @@ def fresh_config(algorithm: Algorithm, options: TrainOptions, flags: Parameters)
         total_timesteps=steps if isinstance(steps, int) and steps else None,
         parameters=given,
         extras=extras,
-        wishes=build.Wishes(
-            name=options.name,
-            tags=options.tags,
-            cpus=options.cpus,
-            gpus=options.gpus,
-            memory_mb=options.memory_mb,
-            max_minutes=options.max_minutes,
-            site=options.site,
-            keep_checkpoints=options.keep,
-            wandb=options.wandb,
-            environment=facts.get("environment", {}),
-        ),
+        wishes=_wishes(options, facts),
+    )
+
+
+def file_config(
+    algorithm: Algorithm, options: TrainOptions, flags: Parameters, checkpoint: Path
+) -> TrainRunConfig:
+    """The configuration of a run that continues from a checkpoint file of one's own.
+
+    Raises:
+        InvalidConfigError: With every problem.
+    """
+    facts = algorithm.facts or {}
+    return build.resume_file(
+        build.Worker(algorithm.worker.worker_type, algorithm.worker.module),
+        # The worker's folder is another than the user's.
+        str(checkpoint.expanduser().absolute()),
+        algo=algorithm.name,
+        env_id=options.env_id,
+        seed=options.seed,
+        total_timesteps=options.steps,
+        parameters={**flags, **options.schedule},
+        notes=options.notes,
+        wishes=_wishes(options, facts),
+    )
+
+
+def _wishes(options: TrainOptions, facts: AlgorithmFacts) -> build.Wishes:
+    return build.Wishes(
+        name=options.name,
+        tags=options.tags,
+        cpus=options.cpus,
+        gpus=options.gpus,
+        memory_mb=options.memory_mb,
+        max_minutes=options.max_minutes,
+        site=options.site,
+        keep_checkpoints=options.keep,
+        wandb=options.wandb,
+        environment=facts.get("environment", {}),
     )
 
 

@@ -44,6 +44,7 @@ __all__ = [
     "play",
     "read_config",
     "resume",
+    "resume_file",
     "retry",
     "script",
     "train",
@@ -158,7 +159,8 @@ def resume(
     if worker and base.worker != worker:
         message = (
             f"run {base.run_id} was trained by the worker {base.worker}, not by {worker}; "
-            f"continue it with: mosaic train {base.algo or base.worker} --worker {base.worker}"
+            f"continue it with: mosaic train {base.algo or base.worker} --worker {base.worker} "
+            f"--resume {base.run_id}"
         )
         raise _refusal(OTHER_ALGORITHM, message)
     if algo and base.algo and base.algo != algo:
@@ -177,6 +179,50 @@ def resume(
         changes["notes"] = notes
     fields: Parameters = {"env_id": env_id, "seed": seed, "total_timesteps": total_timesteps}
     return _changed(before, fields, changes, name=name, keep=keep, site=site)
+
+
+def resume_file(
+    worker: Worker,
+    checkpoint: str,
+    *,
+    algo: str = "",
+    env_id: str | None = None,
+    seed: int | None = None,
+    total_timesteps: int | None = None,
+    parameters: Mapping[str, JsonValue] | None = None,
+    notes: str = "",
+    wishes: Wishes | None = None,
+) -> TrainRunConfig:
+    """Continue from a checkpoint file of one's own; what is not given, the worker finds in it.
+
+    Args:
+        worker: Who continues it.
+        checkpoint: The file's path.
+        algo: The algorithm that is expected; any when empty.
+        env_id: The environment that is expected; any when it is None.
+        seed: Random seed.
+        total_timesteps: Steps in all, counted from the beginning of the earlier run.
+        parameters: Arguments of the algorithm that change.
+        notes: Notes.
+        wishes: Name, resources, limits and artifacts.
+
+    Raises:
+        InvalidConfigError: With every problem.
+    """
+    given: Parameters = {"seed": seed, "total_timesteps": total_timesteps, "env_id": env_id}
+    fields: Parameters = {
+        "run_id": "${RUN_ID}",
+        "algo": algo,
+        "extras": {
+            "mode": "resume_training",
+            "checkpoint_path": checkpoint,
+            "algo_params": dict(parameters or {}),
+            "notes": notes,
+        },
+        **{name: value for name, value in given.items() if value is not None},
+    }
+    name = f"from {Path(checkpoint).name}"[:LONGEST_NAME]
+    return _build(worker, fields, wishes or Wishes(), default_name=name)
 
 
 def evaluate(

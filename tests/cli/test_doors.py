@@ -43,6 +43,13 @@ def test_problems_are_told_at_once_in_the_words_of_the_command_line(mosaic: Comm
     assert mosaic.json("runs")["total"] == 0, "nothing was created"
 
 
+def test_a_dry_run_speaks_of_flags_too(shared_command: Command) -> None:
+    """What was typed is named as it was typed, whichever way it is checked."""
+    said = shared_command(*TRAIN, "--num-minibatches", "7", "--dry-run", code=2)
+    assert "  --num-minibatches: num_minibatches 7 does not divide" in said
+    assert "/metadata" not in said
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -1,5 +1,7 @@
 """Time travel by command: keep checkpoints, fork from one, see the tree."""
 
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,26 @@ def test_a_fork_without_changes_trains_to_the_same_bits(
     assert left["step"] == right["step"] == 2048
     for part in ("policy", "objects", "random"):
         assert harness.equal(left[part], right[part]), part
+
+
+def test_a_file_of_ones_own_is_continued_without_a_run(
+    typed: Command, trained: RunRecord, tmp_path: Path
+) -> None:
+    """`--resume FILE`: the file says what it is of; a path is the user's, not the worker's."""
+    for suffix in ("state", "state.sha256"):
+        saved = Path(trained.run_dir, "checkpoints", f"step-1024.{suffix}")
+        shutil.copy(saved, tmp_path / saved.name)
+    own = os.path.relpath(tmp_path / "step-1024.state")
+    again = typed.json("train", "ppo", "--resume", own)
+    assert (again["algo"], again["env_id"]) == (trained.algo, trained.env_id)
+    assert (again["mode"], again["parent_run_id"]) == ("resume_training", "")
+    state = harness.newest_state(Path(again["run_dir"]))
+    assert harness.equal(state["policy"], _state(trained)["policy"]), "as if it had never stopped"
+    said = typed("train", "dqn", "--resume", own, code=2)
+    assert "is a checkpoint of the algorithm 'ppo'" in said
+    assert "no file" in typed("train", "ppo", "--resume", "none/step-1.state", code=2)
+    more = ("train", "ppo", "--resume", own, "--additional-timesteps", "512")
+    assert "give --total-timesteps" in typed(*more, code=2)
 
 
 def test_a_fork_learns_with_what_was_set_and_the_tree_says_so(

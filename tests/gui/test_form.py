@@ -190,6 +190,7 @@ def test_the_form_offers_only_what_the_worker_acts_on(driver: Driver) -> None:
     assert not form.wandb.isHidden()
     form.show_refusal([Problem("/artifacts/notes", "LOG705", "'notes' is not known here")])
     assert "[LOG705]" in str(form.banner.text)
+    assert "[LOG_UI_MAINWINDOW_INVALID_CONFIG]" in str(form.banner.text)
     form.banner.say("info", "")
     form.load(TrainDraft())
 

@@ -12,7 +12,7 @@ from cleanrl_worker.kit.schema import script_names
 from gym_gui.algo_docs import library
 from gym_gui.models import series
 from gym_gui.models.actors import roster
-from gym_gui.models.artifacts import Manifest, find_artifacts
+from gym_gui.models.artifacts import Manifest, event_folders, find_artifacts
 from gym_gui.models.config_diff import diff
 from gym_gui.models.dock_layouts import WindowState, decode_state, encode_state
 from gym_gui.models.draft_export import as_command, as_json, as_python
@@ -282,6 +282,20 @@ def test_a_manifest_with_the_names_of_the_design_documents_is_read() -> None:
     document = {"tensorboard_dir": "tb", "optuna_db_path": "study.db", "wandb_run_id": "abc"}
     read = Manifest.from_document(document)
     assert (read.tensorboard, read.optuna, read.wandb) == ("tb", "study.db", {"run_id": "abc"})
+
+
+def test_event_files_are_found_wherever_a_run_writes_them() -> None:
+    """A folder of one's own shows while the run trains; the manifest comes at its end."""
+    top = [RunFile(name, "folder", 0, 1.0) for name in ("checkpoints", "tb", "main", "wandb")]
+    below = _listed("tb/events.out.tfevents.1", "main/tensorboard/events.out.tfevents.2")
+    copies = _listed("wandb/run-1/files/events.out.tfevents.1")
+    assert event_folders(Manifest(), top) == ("tb", "main")
+    found = find_artifacts(Manifest(), [*top, *below, *copies])
+    assert found.events == ("main/tensorboard/events.out.tfevents.2", "tb/events.out.tfevents.1")
+    for folder, events in ((".", found.events), ("tb", ("tb/events.out.tfevents.1",))):
+        document = {"artifacts": {"tensorboard": {"dir": folder}}}
+        read = Manifest.from_document(document)
+        assert find_artifacts(read, [*top, *below, *copies]).events == events
 
 
 def test_artifacts_are_what_the_run_really_has() -> None:

@@ -205,6 +205,32 @@ def test_training_goes_on_from_a_checkpoint(driver: Driver, trained: list[str]) 
     assert ended.progress.step > 4096
 
 
+def test_a_file_of_ones_own_is_continued_without_a_run(
+    driver: Driver, trained: list[str], tmp_path: Path
+) -> None:
+    """A policy from elsewhere needs no run: the file says what it is of, and the run shows it."""
+    run_dir = Path(driver.run(trained[0]).run_dir)
+    own = tmp_path / "mine.cleanrl_model"
+    own.write_bytes(next(run_dir.glob("checkpoints/*.cleanrl_model")).read_bytes())
+    form = driver.window.launch.show_form("resume", "cleanrl")
+    form.restore({"file": str(own)})
+    form.steps.set_value(512)
+    assert form.start.isEnabled()
+    form.submit()
+
+    def continued() -> Any:
+        runs = driver.services.store.runs.values()
+        return next((r for r in runs if r.run_name == f"from {own.name}" and r.version), None)
+
+    run = driver.until(continued, "the new run")
+    ended = driver.reaches(run.run_id, "TERM")
+    assert ended.outcome == "completed", ended.reason
+    assert (ended.algo, ended.env_id, ended.parent_run_id) == ("ppo", "CartPole-v1", "")
+    assert ended.progress.step == 512
+    form.restore({})
+    driver.window.launch.show_form("train", "cleanrl")
+
+
 def test_script_runs_as_one_run(driver: Driver, tmp_path: Path) -> None:
     """A shell script says what it is and runs as one run."""
     path = tmp_path / "phases.sh"
