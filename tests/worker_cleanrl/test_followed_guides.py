@@ -22,6 +22,8 @@ from support.upstream import write_script
 
 from mosaic.trainer.launch import hardware
 
+pytestmark = pytest.mark.prove
+
 ROOT = Path(__file__).parents[2]
 GUIDES = ROOT / "docs" / "guides"
 FOLLOWED = (
@@ -39,6 +41,7 @@ ELSEWHERE = {
     "remote": "tests/client/test_ssh.py",
     "report": "tests/reports/test_command.py",
     "slurm": "tests/sites/test_slurm.py",
+    "ssh": "tests/sites/test_ssh_site.py",
     "telemetry-worker": "tests/docs/test_python_examples.py",
     "web": "tests/web",
     "workbench": "tests/gui",
@@ -174,7 +177,6 @@ def test_every_guide_is_followed() -> None:
     assert [test for test in ELSEWHERE.values() if not (ROOT / test).exists()] == []
 
 
-@pytest.mark.prove
 @pytest.mark.parametrize("guide", FOLLOWED)
 def test_a_guide_can_be_followed(guide: str, reader: Reader) -> None:
     """Every command of the page works in the order in which it stands there."""

@@ -130,9 +130,8 @@ def test_the_command_line_understands_what_is_shown(
     name, *arguments = words
     if name == "…":
         return  # any command may follow
-    assert name in COMMANDS, f"{shown}: there is no such command"
     command = cli.get_command(click.Context(cli), name)
-    assert command is not None
+    assert command is not None, f"{shown}: there is no such command"
     if arguments:  # a bare name is talked about, not called
         # `--help` is printed while the words are read.
         with suppress(click.exceptions.Exit):
