@@ -20,7 +20,7 @@ import pytest
 from support import harness
 from support.upstream import write_script
 
-from mosaic.cli.main import COMMANDS, cli, main
+from mosaic.cli.main import cli, main
 from mosaic.workers.algorithms import find_algorithm
 
 ROOT = Path(__file__).parents[2]
