@@ -1,7 +1,9 @@
 """The main window: docks around the run table, and the wiring between them."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from qtpy.QtCore import QByteArray, Qt, QTimer
 from qtpy.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent
@@ -283,7 +285,7 @@ class MainWindow(QMainWindow):
     def toggle_lock(self) -> None:
         """Lock or free the docks."""
         settings = self.services.settings
-        self._store(settings.model_copy(update={"lock_docks": not settings.lock_docks}))
+        self._store(replace(settings, lock_docks=not settings.lock_docks))
         self._apply_lock()
 
     def switch_theme(self) -> None:
@@ -307,9 +309,9 @@ class MainWindow(QMainWindow):
         self.binder.actions["view.lock"].setChecked(locked)
         self.docks.lock(locked)
 
-    def change_settings(self, **changes: object) -> None:
+    def change_settings(self, **changes: Any) -> None:
         """Put some settings into effect and keep them."""
-        self._store(self.services.settings.model_copy(update=changes))
+        self._store(replace(self.services.settings, **changes))
         self.apply_settings(self.services.settings)
 
     def _store(self, settings: WindowSettings) -> None:

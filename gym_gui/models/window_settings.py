@@ -1,67 +1,59 @@
-"""The window's own settings: one schema from which the settings dialog is made."""
+"""The window's own settings: one declaration, from which the settings dialog is made."""
 
-from typing import Annotated, Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from dataclasses import dataclass
+from typing import Any
 
 from gym_gui.background.storage import read_json, window_folder, write_json
+from mosaic.config.declaring import changed, fit, setting
 from mosaic.config.paths import Home
 
 
-class WindowSettings(BaseModel):
+@dataclass(frozen=True)
+class WindowSettings:
     """What a person may change about the window."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
     schema_version: int = 1
-    theme: Annotated[
-        Literal["system", "light", "dark"],
-        Field(title="Theme", description="follow the system, or always light or dark"),
-    ] = "system"
-    font_points: Annotated[float, Field(ge=7, le=20, title="Font size", description="points")] = 10
-    smoothing: Annotated[
-        float, Field(ge=0, le=0.999, title="Smoothing", description="of new charts; 0 is none")
-    ] = 0.6
-    chart_hz: Annotated[
-        int, Field(ge=1, le=60, title="Chart refresh", description="most repaints per second")
-    ] = 30
-    frame_hz: Annotated[
-        int, Field(ge=1, le=60, title="Live view refresh", description="most frames per second")
-    ] = 30
-    frame_source: Annotated[
-        Literal["automatic", "shared memory", "network"],
-        Field(
-            title="Live view source",
-            description="automatic: shared memory, or the network for a daemon elsewhere",
-        ),
-    ] = "automatic"
-    notify_system: Annotated[
-        bool,
-        Field(
-            title="System notifications",
-            description="when a run ends and the window is in the background",
-        ),
-    ] = True
-    notify_command: Annotated[
-        str,
-        Field(
-            title="Command when a run ends",
-            description="run with the run's id, name and outcome as arguments; empty: none",
-        ),
-    ] = ""
-    tensorboard_idle_minutes: Annotated[
-        float, Field(gt=0, title="Stop TensorBoard after", description="minutes unused")
-    ] = 10.0
-    lock_docks: Annotated[bool, Field(title="Lock panels in place")] = False
+    theme: str = setting(
+        "system",
+        "Theme",
+        "follow the system, or always light or dark",
+        choices=("system", "light", "dark"),
+    )
+    font_points: float = setting(10.0, "Font size", "points", least=7, most=20)
+    smoothing: float = setting(0.6, "Smoothing", "of new charts; 0 is none", least=0, most=0.999)
+    chart_hz: int = setting(30, "Chart refresh", "most repaints per second", least=1, most=60)
+    frame_hz: int = setting(30, "Live view refresh", "most frames per second", least=1, most=60)
+    frame_source: str = setting(
+        "automatic",
+        "Live view source",
+        "automatic: shared memory, or the network for a daemon elsewhere",
+        choices=("automatic", "shared memory", "network"),
+    )
+    notify_system: bool = setting(
+        True, "System notifications", "when a run ends and the window is in the background"
+    )
+    notify_command: str = setting(
+        "",
+        "Command when a run ends",
+        "run with the run's id, name and outcome as arguments; empty: none",
+    )
+    tensorboard_idle_minutes: float = setting(
+        10.0, "Stop TensorBoard after", "minutes unused", above=0
+    )
+    lock_docks: bool = setting(False, "Lock panels in place")
 
 
 def load_window_settings(home: Home) -> tuple[WindowSettings, str]:
     """The settings, and a notice when the stored ones could not be used."""
     path = window_folder(home) / "settings.json"
     try:
-        stored: Any = read_json(path)
-        return WindowSettings.model_validate(stored or {}), ""
-    except (ValueError, ValidationError, OSError) as error:
+        stored: Any = read_json(path) or {}
+        # Names of another release are left alone: a window must open whatever wrote the file.
+        values, wrong = fit(WindowSettings, stored)
+        if wrong:
+            raise ValueError(f"{wrong[0].name} {wrong[0].why}")
+        return WindowSettings(**values), ""
+    except (ValueError, TypeError, OSError) as error:
         reason = str(error).splitlines()[0]
         return (
             WindowSettings(),
@@ -71,4 +63,4 @@ def load_window_settings(home: Home) -> tuple[WindowSettings, str]:
 
 def save_window_settings(home: Home, settings: WindowSettings) -> None:
     """Store the settings."""
-    write_json(window_folder(home) / "settings.json", settings.model_dump(exclude_defaults=True))
+    write_json(window_folder(home) / "settings.json", changed(settings))

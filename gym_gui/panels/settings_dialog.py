@@ -1,8 +1,7 @@
-"""Settings, made from their schemas: the window's own, and the daemon's."""
+"""Settings, made from their declarations: the window's own, and the daemon's."""
 
-from typing import Any
+from typing import Generic, TypeVar
 
-from pydantic import BaseModel, ValidationError
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import (
     QCheckBox,
@@ -20,40 +19,40 @@ from gym_gui.services import Services
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column, scrolled
 from gym_gui.widgets.messages import Banner
+from mosaic.config.declaring import SettingField, fit, settings_of
 from mosaic.config.settings import Settings, save_settings
 
+_S = TypeVar("_S", Settings, WindowSettings)
 
-class SchemaPage(QWidget):
-    """One settings model as a form."""
 
-    def __init__(self, current: BaseModel) -> None:
+class SettingsPage(QWidget, Generic[_S]):
+    """One settings class as a form."""
+
+    def __init__(self, current: _S) -> None:
         super().__init__()
-        self._current = current
+        self._kind: type[_S] = type(current)
         self._editors: dict[str, QWidget] = {}
-        schema = type(current).model_json_schema()["properties"]
         form = form_layout()
-        for name, field in schema.items():
+        for name, known in settings_of(self._kind).items():
             if name == "schema_version":
                 continue
-            editor = _editor(field, getattr(current, name))
-            editor.setAccessibleName(field.get("title", name))
+            editor = _editor(known, getattr(current, name))
+            editor.setAccessibleName(known.shown.title)
             self._editors[name] = editor
-            text = field.get("description", "")
+            text = known.shown.description
             below = column(editor, label(text, "muted", wrap=True), spacing=2) if text else editor
-            form.addRow(field.get("title", name), below)
+            form.addRow(known.shown.title, below)
         host = QWidget()
         host.setLayout(column(form, 1, margin=14))
         self.setLayout(column(scrolled(host)))
 
-    def value(self) -> BaseModel:
-        """The settings as edited.
-
-        Raises:
-            ValidationError: Something typed is not allowed.
-        """
+    def read(self) -> tuple[_S, list[str]]:
+        """The settings as edited, and what is wrong with them."""
         texts = {name: _read(editor) for name, editor in self._editors.items()}
-        document = {"schema_version": 1, **texts}
-        return type(self._current).model_validate(document)
+        values, wrong = fit(self._kind, texts)
+        titles = settings_of(self._kind)
+        problems = [f"{titles[item.name].shown.title}: {item.why}" for item in wrong]
+        return self._kind(**values), problems
 
 
 class SettingsDialog(QDialog):
@@ -77,13 +76,13 @@ class SettingsDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle("Settings")
         self._services = services
-        self._window_page = SchemaPage(services.settings)
+        self._window_page = SettingsPage(services.settings)
         self._banner = Banner()
         self._tabs = QTabWidget()
         self._tabs.addTab(self._window_page, "Window")
-        self._daemon_page: SchemaPage | None = None
+        self._daemon_page: SettingsPage[Settings] | None = None
         if daemon is not None:
-            self._daemon_page = SchemaPage(daemon)
+            self._daemon_page = SettingsPage(daemon)
             self._tabs.addTab(self._daemon_page, "Trainer daemon")
         else:
             self._banner.say("info" if not services.link.local else "danger", problem)
@@ -97,18 +96,18 @@ class SettingsDialog(QDialog):
 
     def _save(self) -> None:
         home = self._services.link.home
-        try:
-            settings = self._window_page.value()
-            daemon = self._daemon_page.value() if self._daemon_page else None
-        except ValidationError as error:
-            lines = [f"{'/'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
-            self._banner.say("danger", "\n".join(lines))
+        settings, problems = self._window_page.read()
+        daemon: Settings | None = None
+        if self._daemon_page is not None:
+            daemon, more = self._daemon_page.read()
+            problems += more
+        if problems:
+            self._banner.say("danger", "\n".join(problems))
             return
-        assert isinstance(settings, WindowSettings)
 
         def store() -> None:
             save_window_settings(home, settings)
-            if isinstance(daemon, Settings):
+            if daemon is not None:
                 save_settings(home, daemon)
 
         failed = self._services.notices.error
@@ -117,20 +116,20 @@ class SettingsDialog(QDialog):
         self.accept()
 
 
-def _editor(field: dict[str, Any], value: object) -> QWidget:
-    if field.get("enum"):
+def _editor(known: SettingField, value: object) -> QWidget:
+    if known.shown.choices:
         combo = QComboBox()
-        combo.addItems(field["enum"])
+        combo.addItems(known.shown.choices)
         combo.setCurrentText(str(value))
         return combo
-    if field.get("type") == "boolean":
+    if known.kind == "bool":
         box = QCheckBox()
         box.setChecked(bool(value))
         return box
     line = QLineEdit(
         "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
     )
-    line.setPlaceholderText("none" if "anyOf" in field else "")
+    line.setPlaceholderText("none" if known.optional else "")
     return line
 
 
@@ -141,5 +140,5 @@ def _read(editor: QWidget) -> object:
         return editor.currentText()
     assert isinstance(editor, QLineEdit)
     text = editor.text().strip()
-    # An empty line means "no value" only where the schema allows that, which the hint marks.
+    # An empty line means "no value" only where the setting allows that, which the hint marks.
     return None if not text and editor.placeholderText() == "none" else text

@@ -13,8 +13,8 @@ from pydantic import JsonValue
 from mosaic.config import build
 from mosaic.config.flags import BAD_VALUE, UNKNOWN_FLAG
 from mosaic.config.model import Parameters, TrainRunConfig
+from mosaic.config.problems import NOT_JSON
 from mosaic.config.suggest import allowed_names, did_you_mean
-from mosaic.config.validation import NOT_JSON
 from mosaic.errors import InvalidConfigError, InvalidRunIdError, Problem, RunNotFoundError
 from mosaic.records import RunRecord
 from mosaic.workers import parameters

@@ -10,6 +10,21 @@ from pydantic_core import ErrorDetails
 
 from mosaic.config.credentials import holds_credential
 from mosaic.config.model import TrainRunConfig, WorkerRunConfig
+from mosaic.config.problems import (
+    DENIED_VARIABLE,
+    DUPLICATE_KEY,
+    MISPLACED_CREDENTIAL,
+    MISSING,
+    NOT_JSON,
+    OUT_OF_RANGE,
+    PATH_ESCAPES,
+    TOO_LARGE,
+    UNKNOWN_KEY,
+    UNKNOWN_PLACEHOLDER,
+    UNKNOWN_WORKER,
+    WRONG_TYPE,
+    pointer,
+)
 from mosaic.config.secrets import looks_secret, misplaced
 from mosaic.config.suggest import allowed_names, did_you_mean
 from mosaic.errors import InvalidConfigError, Problem
@@ -20,10 +35,6 @@ MAX_CONFIG_BYTES = 1_000_000
 _DEEPEST, _MOST_KEYS, _MOST_PROBLEMS = 50, 1000, 1000
 PLACEHOLDERS = ("RUN_ID", "RUN_DIR", "VAR_TENSORBOARD_DIR")
 
-NOT_JSON, MISSING, UNKNOWN_KEY, WRONG_TYPE = "CFG100", "CFG101", "CFG102", "CFG103"
-OUT_OF_RANGE, UNKNOWN_WORKER, DENIED_VARIABLE = "CFG104", "CFG105", "CFG108"
-PATH_ESCAPES, UNKNOWN_PLACEHOLDER, DUPLICATE_KEY, TOO_LARGE = "CFG109", "CFG110", "CFG111", "CFG112"
-MISPLACED_CREDENTIAL = "CFG122"
 STRAY_ARTIFACT_KEY = "LOG705"
 
 WorkerFinder = Callable[[str], str]
@@ -166,22 +177,6 @@ def nest(
         key: value for key, value in document.items() if key not in flat_fields and key != "worker"
     }
     return {"artifacts": {}, **top, "metadata": {"worker": request}}
-
-
-def substitute(value: JsonValue, names: Mapping[str, str]) -> JsonValue:
-    """Replace `${RUN_ID}` and its kind everywhere in a document."""
-    if isinstance(value, str):
-        return re.sub(r"\$\{(\w+)\}", lambda m: names.get(m[1], m[0]), value)
-    if isinstance(value, dict):
-        return {key: substitute(item, names) for key, item in value.items()}
-    if isinstance(value, list):
-        return [substitute(item, names) for item in value]
-    return value
-
-
-def pointer(parts: Sequence[str | int]) -> str:
-    """A JSON pointer of `parts`."""
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
 
 
 def _parse(

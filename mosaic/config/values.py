@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+from collections.abc import Mapping
 
 from mosaic.config.json_types import JsonValue
 
@@ -64,3 +66,14 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError(text)
     return number
+
+
+def substitute(value: JsonValue, names: Mapping[str, str]) -> JsonValue:
+    """Replace `${RUN_ID}` and its kind everywhere in a document."""
+    if isinstance(value, str):
+        return re.sub(r"\$\{(\w+)\}", lambda m: names.get(m[1], m[0]), value)
+    if isinstance(value, dict):
+        return {key: substitute(item, names) for key, item in value.items()}
+    if isinstance(value, list):
+        return [substitute(item, names) for item in value]
+    return value

@@ -5,21 +5,24 @@ is declared is also enforced, and for settings that a worker would silently igno
 """
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from mosaic.config.flags import BAD_VALUE, UNKNOWN_FLAG
-from mosaic.config.model import TrainRunConfig
 from mosaic.config.suggest import allowed_names, did_you_mean
 from mosaic.errors import Problem
 from mosaic.workers import parameters
 from mosaic.workers.capabilities import WorkerCapabilities
 from mosaic.workers.facts import AlgorithmFacts
 
+if TYPE_CHECKING:
+    from mosaic.config.model import TrainRunConfig
+
 NO_SUCH_MODE, IGNORED_OPTION = "CFG123", "CFG124"
 _CONFIG = "/metadata/worker/config"
 
 
 def problems(
-    worker: WorkerCapabilities, config: TrainRunConfig, described: AlgorithmFacts | None
+    worker: WorkerCapabilities, config: "TrainRunConfig", described: AlgorithmFacts | None
 ) -> Iterator[Problem]:
     """Every problem that follows from the descriptor and from `describe`."""
     mode = config.worker.extras.mode
@@ -33,7 +36,7 @@ def problems(
 
 
 def _ignored(
-    worker: WorkerCapabilities, config: TrainRunConfig, described: AlgorithmFacts | None
+    worker: WorkerCapabilities, config: "TrainRunConfig", described: AlgorithmFacts | None
 ) -> Iterator[Problem]:
     """Settings that this worker does nothing with."""
     extras = config.worker.extras
@@ -54,7 +57,7 @@ def _ignored(
 
 
 def _parameters(
-    worker: WorkerCapabilities, config: TrainRunConfig, described: AlgorithmFacts
+    worker: WorkerCapabilities, config: "TrainRunConfig", described: AlgorithmFacts
 ) -> Iterator[Problem]:
     declared = {item["name"]: item for item in described.get("arguments", ())}
     subject = config.worker.algo or worker.worker_type

@@ -8,12 +8,12 @@ is replaced, and only the submissions for that worker notice.
 
 import asyncio
 import concurrent.futures
+import importlib
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from mosaic.config.model import TrainRunConfig
 from mosaic.errors import FenceError, HookError, Problem, StorageError
 from mosaic.system import fenced
 from mosaic.workers import acceptance, fitting, hooks, strangers
@@ -23,6 +23,7 @@ from mosaic.workers.facts import AlgorithmFacts
 
 if TYPE_CHECKING:
     from mosaic.config.json_types import JsonValue
+    from mosaic.config.model import TrainRunConfig
 
 SPACES_DO_NOT_FIT = "CFG115"
 # For a person and a gRPC message; a worker that says more has lost its way.
@@ -52,7 +53,7 @@ class WorkerChecks:
         self._limits = fenced.Limits(_CHECK_CPU_S, wall_s, _CHECK_MEMORY_MB)
         self._helpers: dict[str, _Helper] = {}
 
-    async def objections(self, worker: WorkerCapabilities, config: TrainRunConfig) -> Objections:
+    async def objections(self, worker: WorkerCapabilities, config: "TrainRunConfig") -> Objections:
         """What a worker has against a configuration.
 
         Raises:
@@ -142,6 +143,7 @@ class _Helper:
 
 def load_check(validator: "JsonValue") -> "JsonValue":
     """Behind the fence: import what a check needs."""
+    importlib.import_module("mosaic.config.model")
     strangers.load(str(validator))
     return None
 
@@ -150,6 +152,9 @@ def check(question: "JsonValue") -> "JsonValue":
     """Behind the fence: the two lists of `Objections`."""
     assert isinstance(question, dict)
     worker = WorkerCapabilities.from_json(str(question["worker"]))
+    # Here, because the daemon imports this module too, and pydantic is a quarter of its start.
+    from mosaic.config.model import TrainRunConfig
+
     config = TrainRunConfig.model_validate(question["document"])
     try:
         own = hooks.problems(worker, config)
@@ -182,7 +187,7 @@ def _described(worker: WorkerCapabilities, algo: str) -> AlgorithmFacts | None:
 
 
 def _misfits(
-    worker: WorkerCapabilities, config: TrainRunConfig, described: AlgorithmFacts | None
+    worker: WorkerCapabilities, config: "TrainRunConfig", described: AlgorithmFacts | None
 ) -> Iterator[Problem]:
     """Whether the environment is one that the worker says it can handle.
 

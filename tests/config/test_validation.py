@@ -1,6 +1,8 @@
 """A configuration is taken whole or refused with everything that is wrong, in words that help."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,8 @@ from mosaic.config.paths import Home, project_root
 from mosaic.config.publish import PUBLISHED, schema_text
 from mosaic.config.secrets import REFERENCE_PREFIX, SecretStore, extract, referenced, resolve
 from mosaic.config.settings import Settings, load_settings, save_settings
-from mosaic.config.validation import nest, substitute, validate_train_run_config
+from mosaic.config.validation import nest, validate_train_run_config
+from mosaic.config.values import substitute
 from mosaic.errors import InvalidConfigError, Problem, SecretError
 from mosaic.runs.ids import new_run_id
 
@@ -269,6 +272,33 @@ def test_settings_come_from_file_and_environment(
     home.settings.write_text("{")
     with pytest.raises(InvalidConfigError, match="not valid JSON"):
         load_settings(home)
+
+
+def test_settings_of_the_wrong_type_are_refused(tmp_path: Path) -> None:
+    """A number is not a switch, half a slot is no slot, and the file itself must be an object."""
+    home = Home(tmp_path)
+    home.settings.write_text(
+        '{"warm_start": 1, "cpu_slots": 1.5, "port": true, "site": "slrm", "slurm_options": "x"}'
+    )
+    with pytest.raises(InvalidConfigError) as refused:
+        load_settings(home)
+    said = {problem.pointer: problem.message for problem in refused.value.problems}
+    assert set(said) == {"/warm_start", "/cpu_slots", "/port", "/site", "/slurm_options"}
+    assert said["/cpu_slots"].endswith("must be a whole number or null")
+    assert "did you mean 'slurm'" in said["/site"]
+    assert "write --name=value" in said["/slurm_options"]
+    home.settings.write_text("[1]")
+    with pytest.raises(InvalidConfigError, match="not an object"):
+        load_settings(home)
+    home.settings.write_text('{"cpu_slots": null, "grace_s": 3}')
+    assert load_settings(home) == Settings(grace_s=3.0)
+
+
+def test_nothing_before_a_submission_loads_pydantic() -> None:
+    """A daemon starts without what only submissions need: it was a quarter of the time."""
+    code = "import sys, mosaic.trainer.serving; print('pydantic' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_nest_leaves_a_full_job_alone() -> None:

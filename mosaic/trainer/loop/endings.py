@@ -4,7 +4,6 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 
-from mosaic.config import build
 from mosaic.config.paths import Home
 from mosaic.config.settings import Settings
 from mosaic.config.sites import LOCAL
@@ -50,6 +49,9 @@ class Retries:
         self._tasks.start(self._submit(run, document))
 
     async def _submit(self, run: Run, document: Mapping[str, object]) -> None:
+        # Here: few runs are lost, and it needs pydantic.
+        from mosaic.config import build
+
         try:
             config = build.retry(build.read_config(document), [*run.tags, _RETRY_TAG])
             await self._submissions.submit(

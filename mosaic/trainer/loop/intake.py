@@ -6,19 +6,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mosaic.config.model import TrainRunConfig, WorkerRunConfig
 from mosaic.config.paths import Home
+from mosaic.config.problems import DENIED_VARIABLE, OUT_OF_RANGE, pointer
 from mosaic.config.secrets import SecretStore, extract, referenced
 from mosaic.config.sites import LOCAL
-from mosaic.config.validation import (
-    DENIED_VARIABLE,
-    OUT_OF_RANGE,
-    examine,
-    pointer,
-    substitute,
-)
+from mosaic.config.values import substitute
 from mosaic.errors import InvalidConfigError, Problem
 from mosaic.runs.directory import RunDirectory
 from mosaic.runs.ids import is_run_id, new_run_id
@@ -34,6 +28,9 @@ from mosaic.workers.algorithms import worker_of
 from mosaic.workers.asking import WorkerChecks
 from mosaic.workers.capabilities import WorkerCapabilities
 from mosaic.workers.discovery import DiscoveredWorker, own_variables
+
+if TYPE_CHECKING:
+    from mosaic.config.model import TrainRunConfig, WorkerRunConfig
 
 _STAGING = ".new-"
 
@@ -83,13 +80,16 @@ async def validate(
     checks: WorkerChecks,
     capacity: Capacity,
     site: str = LOCAL,
-) -> TrainRunConfig:
+) -> "TrainRunConfig":
     """Check a submission against the model, the worker and the machine.
 
     Raises:
         InvalidConfigError: With every problem.
         StorageError: The worker cannot be asked now.
     """
+    # Here: pydantic was a quarter of each start, and nothing before a submission needs it.
+    from mosaic.config.validation import examine
+
     usable = {name: found.capabilities for name, found in workers.items() if found.capabilities}
     # On a thread: a document of a megabyte takes a while.
     config, problems = await asyncio.to_thread(
@@ -120,7 +120,7 @@ def names_run(idempotency_key: str) -> bool:
 def create_run(
     home: Home,
     submission: Submission,
-    config: TrainRunConfig,
+    config: "TrainRunConfig",
     workers: dict[str, DiscoveredWorker],
     site: str = LOCAL,
 ) -> CreatedRun:
@@ -163,7 +163,7 @@ def _write_config(
     run_id: str,
     directory: RunDirectory,
     submission: Submission,
-    config: TrainRunConfig,
+    config: "TrainRunConfig",
 ) -> dict[str, Any]:
     """Write the configuration where people, clients and the worker look for it.
 
@@ -212,7 +212,7 @@ def _give_both_names(stored: Path, beside_run: Path, document: dict[str, Any]) -
 
 def first_event(
     submission: Submission,
-    config: TrainRunConfig,
+    config: "TrainRunConfig",
     workers: dict[str, DiscoveredWorker],
     site: str,
 ) -> Submitted:
@@ -253,7 +253,7 @@ def first_event(
     )
 
 
-def _stop_at(config: WorkerRunConfig) -> int | None:
+def _stop_at(config: "WorkerRunConfig") -> int | None:
     """Where a run is told to stop, among the algorithm's arguments or the worker's own extras."""
     extras = config.extras.model_dump(exclude_unset=True)
     asked = config.extras.algo_params.get("stop_at", extras.get("stop_at"))
@@ -261,7 +261,7 @@ def _stop_at(config: WorkerRunConfig) -> int | None:
 
 
 def _variable_problems(
-    config: TrainRunConfig, workers: dict[str, DiscoveredWorker]
+    config: "TrainRunConfig", workers: dict[str, DiscoveredWorker]
 ) -> Iterator[Problem]:
     for name in fitting.denied_variables(config.environment, own_variables(workers.values())):
         text = f"{name} may not be set by a run: a worker keeps it for its own processes"
@@ -269,7 +269,7 @@ def _variable_problems(
 
 
 def _capacity_problems(
-    config: TrainRunConfig, worker: WorkerCapabilities, capacity: Capacity
+    config: "TrainRunConfig", worker: WorkerCapabilities, capacity: Capacity
 ) -> list[Problem]:
     problems = []
     if worker.requires_gpu and not capacity.gpus:

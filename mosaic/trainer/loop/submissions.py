@@ -4,9 +4,9 @@ import asyncio
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from mosaic.config.model import TrainRunConfig
 from mosaic.config.paths import Home
 from mosaic.errors import StorageError
 from mosaic.runs.opening import is_regular
@@ -22,6 +22,9 @@ from mosaic.workers import discovery
 from mosaic.workers.asking import WorkerChecks
 from mosaic.workers.discovery import DiscoveredWorker
 from mosaic.workers.listing import discover_fenced
+
+if TYPE_CHECKING:
+    from mosaic.config.model import TrainRunConfig
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +84,7 @@ class Submissions:
                 return self._live.stored(known), False
             return await self._create(submission), True
 
-    async def validate(self, config_json: str) -> TrainRunConfig:
+    async def validate(self, config_json: str) -> "TrainRunConfig":
         """Check a configuration against the model, the worker and the machine.
 
         Raises:
@@ -106,7 +109,7 @@ class Submissions:
         self._workers.clear()
         self._workers.update(found)
 
-    def _pin_source(self, parent_run_id: str, config: TrainRunConfig) -> None:
+    def _pin_source(self, parent_run_id: str, config: "TrainRunConfig") -> None:
         """Keep the checkpoint that a run is to start from, however long it waits for slots."""
         given = config.worker.extras.checkpoint_path
         if not parent_run_id or not given:
