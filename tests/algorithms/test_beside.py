@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from cleanrl_worker.kit import checkpoints
+from cleanrl_worker.kit import checkpoint_files, checkpoints
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.beside import SideEvaluator, first_held_out
 from cleanrl_worker.kit.evaluation import Episode, evaluate
@@ -108,6 +108,44 @@ def test_the_recorded_episodes_say_what_happened_inside(judged: Path) -> None:
         likeliest = [row.index(max(row)) for row in one["scores"]]
         assert likeliest == one["actions"]
         assert all(sum(row) == pytest.approx(1, abs=1e-4) for row in one["scores"])
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize(
+    ("algorithm", "flags"),
+    [
+        ("ppo_atari", ("--env-id", "mosaic/Catch-v0")),
+        ("dqn_atari", ("--env-id", "mosaic/Catch-v0")),
+        ("ppo_atari_lstm", ("--env-id", "mosaic/Catch-v0")),
+        ("sac_atari", ("--env-id", "mosaic/Catch-v0")),
+        ("dqn_jax", ()),
+        ("td3_continuous_action_jax", ()),
+        ("ppo_atari_envpool", ()),
+        ("ppo_atari_envpool_xla_jax", ()),
+        ("pqn_atari_envpool_lstm", ()),
+        ("ppo_rnd_envpool", ()),
+        ("ppo_procgen", ()),
+        ("ppo_ondevice", ()),
+        ("sac_ondevice", ()),
+        ("ppo_rnn_ondevice", ()),
+        ("ppo_atari_multigpu", ("--env-id", "mosaic/Catch-v0")),
+    ],
+)
+def test_every_family_can_be_judged_beside_training(
+    tmp_path: Path, algorithm: str, flags: tuple[str, ...]
+) -> None:
+    """Pixels, JAX, EnvPool and environments on the device: judged, filmed, and told the same by
+    an evaluation that is made afterwards."""
+    judged = ("--eval-every", "1", "--eval-episodes", "1", "--smoke")
+    train(algorithm, tmp_path / "run", *judged, *flags)
+    final = checkpoint_files.find(tmp_path / "run", checkpoint_files.POLICY_SUFFIX)[0]
+    step = checkpoints.load(final)["step"]
+    numbers = summary(tmp_path / "run", step)
+    assert (tmp_path / "run" / "evaluations" / "best.json").exists()
+    assert all(one["repeated"] for one in numbers["recorded"])
+    [seed] = numbers["seeds"]
+    [again] = evaluate(final, episodes=1, seed=seed, max_steps=27_000)
+    assert numbers["deterministic"]["returns"] == [again.episodic_return]
 
 
 def test_best_median_and_worst_are_chosen_by_return() -> None:

@@ -62,7 +62,7 @@ class DeviceTrial(Trial):
         super().__init__(args, {})
         self.total = args.total_timesteps
 
-    def turns_left(self, stride: int) -> int:
+    def turns_until_due(self, stride: int) -> int:
         """One turn at a time, so that every state is seen."""
         return 1
 

@@ -95,7 +95,8 @@ class Trial:
 
     def remember(self, policy: dict[str, Any], **objects: Any) -> None:
         """Take note of everything that changes, and watch the environments and memories."""
-        self.remembered = {**policy, **objects, "rng": self.rng}
+        judges = objects.pop("judges", None) or {}
+        self.remembered = {**policy, **judges, **objects, "rng": self.rng}
         for item in objects.values():
             if hasattr(item, "sample"):
                 self._watch_memory(item)

@@ -6,9 +6,11 @@ import json
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from support import harness
 from support.trainer import Trainer, until
@@ -202,6 +204,48 @@ def test_a_script_is_paused_and_cancelled_as_a_whole(
     trainer.client.cancel(run_id)
     assert trainer.wait_for(run_id, "TERM").outcome == "cancelled"
     assert harness.newest_state(trainer.home.run_dir(run_id) / "one")["step"] > 0
+
+
+def _judge_of(trainer: Trainer, run_id: str) -> psutil.Process:
+    """The process that evaluates beside a run's training, once it is there."""
+    worker = psutil.Process(trainer.client.get(run_id).pid)
+
+    def found() -> psutil.Process | None:
+        for process in worker.children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                if "cleanrl_worker.programs.evaluate_beside" in process.cmdline():
+                    return process
+        return None
+
+    judge = until(found, "the evaluation beside training")
+    assert isinstance(judge, psutil.Process)
+    return judge
+
+
+def test_pausing_a_run_holds_its_evaluation_too(make_trainer: Callable[..., Trainer]) -> None:
+    """A paused run uses no processor at all, a resumed one is judged again, a cancelled one
+    leaves no evaluation behind."""
+    trainer = make_trainer(warm_start="true", grace_s="20").start()
+    # So many episodes that the first evaluation lasts as long as the test.
+    judged = {"eval_every": 2048, "eval_episodes": 100_000, "eval_videos": False}
+    run_id = _submit(trainer, extras={"minimal_telemetry": True, "algo_params": judged})
+    _progress(trainer, run_id)
+    judge = _judge_of(trainer, run_id)
+    trainer.client.pause(run_id)
+    trainer.wait_for(run_id, "PAUSE")
+    assert judge.status() == psutil.STATUS_STOPPED
+    used = sum(judge.cpu_times()[:2])
+    time.sleep(0.3)
+    assert sum(judge.cpu_times()[:2]) == used
+    trainer.client.resume(run_id)
+    trainer.wait_for(run_id, "EXEC")
+    until(lambda: sum(judge.cpu_times()[:2]) > used, "the evaluation continues")
+    trainer.client.pause(run_id)
+    trainer.wait_for(run_id, "PAUSE")
+    # Cancelled out of a pause, where a process that is held could not hear it.
+    trainer.client.cancel(run_id)
+    assert trainer.ended(run_id).outcome == "cancelled"
+    assert not judge.is_running()
 
 
 def test_an_interactive_session_is_refused_by_the_queue(trainer: Trainer) -> None:

@@ -92,6 +92,26 @@ def test_every_mode_is_checked(tmp_path: Path, extras: dict[str, object], senten
     assert sentence in harness.refuse(tmp_path / "run", *arguments)
 
 
+@pytest.mark.parametrize(
+    ("algo", "env_id", "settings", "sentence"),
+    [
+        ("ppo_pettingzoo_ma_atari", "pong_v3", {}, "several players"),
+        ("ppo_ondevice", "CartPole-v1", {"num_seeds": 4}, "judges one"),
+    ],
+)
+def test_evaluation_beside_training_is_refused_where_it_has_nothing_to_judge(
+    tmp_path: Path, algo: str, env_id: str, settings: dict[str, object], sentence: str
+) -> None:
+    """At the submit, with what to do instead, and not as a note of a run that has begun."""
+    extras = {"algo_params": {"eval_every": 1000, **settings}}
+    document = {"algo": algo, "env_id": env_id, "total_timesteps": 100_000, "extras": extras}
+    code, summary = _dry(tmp_path, document)
+    assert code == 2
+    told = {item["pointer"].rpartition("/")[2]: item["message"] for item in summary["problems"]}
+    assert sentence in told["eval_every"]
+    assert "evaluate the policy afterwards" in told["eval_every"]
+
+
 @pytest.mark.skipif(os.path.exists("/proc/driver/nvidia/version"), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_refused(tmp_path: Path) -> None:
     """Before the training process would find out."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cleanrl_worker import older_gym
 from cleanrl_worker.config import CleanRLWorkerConfig, problem
+from cleanrl_worker.ondevice import registry
 from cleanrl_worker.resolution import Script
 from mosaic.config.json_types import JsonValue
 from mosaic.workers import Problem
@@ -39,6 +40,7 @@ def problems(config: CleanRLWorkerConfig, script: Script) -> Iterator[Problem]:
     if config.mode == "train":
         yield from _length_problems(values)
         yield from _late_learning(config, values)
+    yield from _judging_problems(config, script, values)
     yield from _teacher_problems(script.name, values)
     if "dataset" in values and not values["dataset"]:
         text = (
@@ -88,6 +90,27 @@ def _batch_problems(name: str, values: dict[str, JsonValue]) -> Iterator[Problem
             f"try {_divisor(whole, parts)}"
         )
         yield problem("extras/algo_params/num_minibatches", BAD_COMBINATION, text)
+
+
+def _judging_problems(
+    config: CleanRLWorkerConfig, script: Script, values: dict[str, JsonValue]
+) -> Iterator[Problem]:
+    """Where evaluation beside training has nothing that it could judge."""
+    if not values.get("eval_every"):
+        return
+    algorithm, seeds = script.schema.algorithm, values.get("num_seeds")
+    text = ""
+    if "pettingzoo" in algorithm.get("requires", ()):
+        text = f"{script.name} trains several players, whose game is not judged by one return"
+    elif isinstance(seeds, int) and seeds > 1:
+        text = (
+            f"num_seeds {seeds} trains {seeds} policies, and evaluation beside training judges one"
+        )
+    elif algorithm.get("on_device") and config.env_id not in registry.TWINS:
+        text = f"{config.env_id} exists on the device only, where policies are not judged"
+    if text:
+        hint = "leave eval_every out and evaluate the policy afterwards"
+        yield problem("extras/algo_params/eval_every", BAD_COMBINATION, f"{text}; {hint}")
 
 
 def _divisor(whole: int, near: int) -> int:

@@ -22,7 +22,7 @@ from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.inference import Policy, categorical_policy
 from cleanrl_worker.kit.optim import Adam
-from cleanrl_worker.kit.recurrent import Recurrent, RecurrentPolicy
+from cleanrl_worker.kit.recurrent import Recurrent, RecurrentPolicy, actor_and_critic
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
 from cleanrl_worker.kit.types import Batch
@@ -142,7 +142,7 @@ def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     agent = Agent(envs)
     agent.load_state_dict(model["agent"])
     memory = Recurrent(agent, HIDDEN, envs.num_envs, torch.device("cpu"))
-    return RecurrentPolicy(memory, categorical_policy(lambda obs: memory(obs)[0]))
+    return RecurrentPolicy(memory, categorical_policy(*actor_and_critic(memory)))
 
 
 def train(args: Args, run: Run) -> None:

@@ -19,7 +19,7 @@ from cleanrl_worker.kit.acceleration import accelerator
 from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.envpool import EnvPoolEnvs
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.inference import Policy, categorical_policy, numpy_forward, on_arrays
+from cleanrl_worker.kit.inference import Policy, categorical_policy, on_arrays
 from cleanrl_worker.kit.normalize import RunningMeanStd
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.run import Run
@@ -246,7 +246,9 @@ def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     agent = Agent(envs)
     agent.load_state_dict(model["agent"])
-    return categorical_policy(numpy_forward(nn.Sequential(agent.network, agent.actor)))
+    act = on_arrays(agent)
+    # The value of the game's own reward: curiosity is a means, not what a return is made of.
+    return categorical_policy(lambda obs: act(obs)[0], lambda obs: act(obs)[1])
 
 
 def train(args: Args, run: Run) -> None:

@@ -21,7 +21,7 @@ from cleanrl_worker.kit.args import DeviceArgs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.inference import Policy, categorical_policy
 from cleanrl_worker.kit.jax_backend import Array, jax, jnp, optax, trained
-from cleanrl_worker.kit.recurrent import ArrayMemory, RecurrentPolicy
+from cleanrl_worker.kit.recurrent import ArrayMemory, RecurrentPolicy, actor_and_critic
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
 from cleanrl_worker.kit.types import Batch
@@ -165,10 +165,10 @@ def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
 
     def step(obs: np.ndarray, begins: np.ndarray, memory: np.ndarray) -> tuple:
         memory = lstm(params, features(params, obs), begins, memory)
-        return linear(params["actor"], memory[0]), memory
+        return linear(params["actor"], memory[0]), critic(params, memory[0]), memory
 
     memory = ArrayMemory(step, np.zeros((2, envs.num_envs, HIDDEN), np.float32))
-    return RecurrentPolicy(memory, categorical_policy(memory))
+    return RecurrentPolicy(memory, categorical_policy(*actor_and_critic(memory)))
 
 
 def gae(args: Args, outcome: Outcome, values: Array, next_values: Array) -> Array:

@@ -19,8 +19,8 @@ from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.inference import Policy, categorical_policy
 from cleanrl_worker.kit.optim import Adam
+from cleanrl_worker.kit.recurrent import RecurrentPolicy, actor_and_critic
 from cleanrl_worker.kit.run import Run
-from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.script import main
 from cleanrl_worker.kit.types import Batch, StateDict
 
@@ -180,10 +180,6 @@ class Memory:
         """Forget the past where an episode ended."""
         self.items[ended], self.unknown[ended] = 0.0, True
 
-    def __call__(self, obs: np.ndarray, rng: Random, deterministic: bool) -> np.ndarray:
-        """Act as a trained policy."""
-        return categorical_policy(lambda rows: self.act(rows)[0])(obs, rng, deterministic)
-
     def state_dict(self) -> StateDict:
         """All that is remembered."""
         return {"items": self.items, "unknown": self.unknown}
@@ -198,7 +194,8 @@ def make_policy(envs: Batch, args: Args, model: StateDict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     agent = Agent(envs, args)
     agent.load_state_dict(model["agent"])
-    return Memory(agent, args, envs.num_envs, torch.device("cpu"))
+    memory = Memory(agent, args, envs.num_envs, torch.device("cpu"))
+    return RecurrentPolicy(memory, categorical_policy(*actor_and_critic(memory.act)))
 
 
 def train(args: Args, run: Run) -> None:

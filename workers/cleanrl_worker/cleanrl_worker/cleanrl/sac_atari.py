@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -21,7 +23,7 @@ from cleanrl_worker.kit.inference import Policy, categorical_policy, numpy_forwa
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
-from cleanrl_worker.kit.weights import load_weights
+from cleanrl_worker.kit.weights import load_weights, trained_critics
 
 ALGORITHM = {
     "title": "Soft Actor-Critic, discrete actions, Atari",
@@ -102,11 +104,21 @@ def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> AtariEnv
     return AtariEnvs(args.env_id, num_envs, learning=False, video_dir=video_dir)
 
 
+@torch.no_grad()
+def state_value(actor: nn.Module, critics: list[nn.Module], obs: np.ndarray) -> np.ndarray:
+    """What the policy earns by the smaller of both values: sum_a pi(a|s) min_i Q_i(s, a)."""
+    rows = torch.from_numpy(obs)
+    values = torch.stack([critic(rows) for critic in critics]).amin(dim=0)
+    return (actor(rows).softmax(dim=1) * values).sum(dim=1).numpy()
+
+
 def make_policy(envs: AtariEnvs, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     actor = network(envs)
     load_weights(actor, model["actor"])
-    return categorical_policy(numpy_forward(actor))
+    critics = trained_critics(lambda: network(envs), model)
+    judge = None if critics is None else partial(state_value, actor, critics)
+    return categorical_policy(numpy_forward(actor), judge)
 
 
 def train(args: Args, run: Run) -> None:
@@ -140,8 +152,7 @@ def train(args: Args, run: Run) -> None:
     envs.reset(seed=args.seed)
     run.remember(
         {"actor": actor},
-        qf1=qf1,
-        qf2=qf2,
+        judges={"qf1": qf1, "qf2": qf2},
         qf1_target=qf1_target,
         qf2_target=qf2_target,
         temperature=temperature,

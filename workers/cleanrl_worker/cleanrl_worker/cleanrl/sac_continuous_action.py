@@ -20,13 +20,13 @@ from cleanrl_worker.kit.actions import action_scale
 from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.fused import Sequential
-from cleanrl_worker.kit.inference import Policy
+from cleanrl_worker.kit.inference import Policy, judged_policy
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.replay import ReplayBuffer
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.script import main
-from cleanrl_worker.kit.weights import load_weights
+from cleanrl_worker.kit.weights import load_weights, trained_critics
 
 ALGORITHM = {
     "title": "Soft Actor-Critic",
@@ -141,11 +141,20 @@ def act(actor: Actor, obs: np.ndarray, rng: Random, deterministic: bool = False)
     return actions.cpu().numpy()
 
 
+@torch.no_grad()
+def smaller_value(critics: list[SoftQNetwork], obs: np.ndarray, actions: np.ndarray) -> np.ndarray:
+    """min_i Q_i(s, a) for arrays of observations and actions."""
+    rows = torch.from_numpy(obs), torch.from_numpy(actions)
+    return torch.stack([critic(*rows) for critic in critics]).amin(dim=0).numpy()
+
+
 def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     actor = Actor(envs)
     load_weights(actor, model["actor"])
-    return partial(act, actor)
+    critics = trained_critics(lambda: SoftQNetwork(envs), model)
+    judge = None if critics is None else partial(smaller_value, critics)
+    return judged_policy(partial(act, actor), judge)
 
 
 def train(args: Args, run: Run) -> None:
@@ -172,8 +181,7 @@ def train(args: Args, run: Run) -> None:
     envs.reset(seed=args.seed)
     run.remember(
         {"actor": actor},
-        qf1=qf1,
-        qf2=qf2,
+        judges={"qf1": qf1, "qf2": qf2},
         qf1_target=qf1_target,
         qf2_target=qf2_target,
         temperature=temperature,

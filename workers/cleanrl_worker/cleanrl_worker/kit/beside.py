@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -90,6 +91,11 @@ class SideEvaluator:
         """Begin to count the steps until the first evaluation."""
         self._mark = (step // self._args.eval_every + 1) * self._args.eval_every
 
+    @property
+    def mark(self) -> int | None:
+        """The next step whose policy is to be judged; None if none will be."""
+        return None if self._given_up else self._mark
+
     def passed_mark(self, step: int) -> bool:
         """Whether a step was reached whose policy is to be judged."""
         if self._given_up or step < self._mark:
@@ -147,6 +153,11 @@ class SideEvaluator:
         yield from self._end()
         if self._done:
             self._tell(self._cost())
+
+    def hold(self, on: bool) -> None:
+        """Stand still while the run is paused; the other process continues where it was."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGSTOP if on else signal.SIGCONT)
 
     def stop(self) -> None:
         """End the other process; what it has not judged stays in its folder."""

@@ -64,19 +64,31 @@ class Checkpointer:
         self._mark: int | None = None
         self._policy: Mapping[str, Stateful] = {}
         self._objects: Mapping[str, Stateful] = {}
+        self._judges: Mapping[str, Stateful] = {}
         self._saved_step = -1
         self._next_save = 0.0
         self._failed = 0
         self._slow = False
 
-    def remember(self, policy: Mapping[str, Stateful], objects: Mapping[str, Stateful]) -> None:
-        """Name what is needed to act, and everything else that changes."""
-        self._policy, self._objects = policy, objects
+    def remember(
+        self,
+        policy: Mapping[str, Stateful],
+        objects: Mapping[str, Stateful],
+        judges: Mapping[str, Stateful] | None = None,
+    ) -> None:
+        """Name what is needed to act, everything else that changes, and what judges actions."""
+        self._judges = dict(judges or {})
+        self._policy, self._objects = policy, {**self._judges, **objects}
 
     def start(self, step: int) -> None:
         """Begin to count the time, and the steps, until the first save."""
         self._next_save = time.monotonic() + self._args.checkpoint_interval_s
         self._mark = self._keep.next_save(step)
+
+    @property
+    def mark(self) -> int | None:
+        """The next step at which `every:N` wants a checkpoint; None without such a wish."""
+        return self._mark
 
     @property
     def due(self) -> bool:
@@ -103,11 +115,12 @@ class Checkpointer:
         state: StateDict = {
             **about,
             "policy": policy,
-            "objects": {name: item.state_dict() for name, item in self._objects.items()},
+            "objects": _states(self._objects),
             "random": checkpoints.random_state(),
         }
         folder = self._run_dir / "checkpoints"
-        for saved in checkpoints.save(folder, step, {**about, "model": policy}, state):
+        shown = {**policy, **_states(self._judges)}
+        for saved in checkpoints.save(folder, step, {**about, "model": shown}, state):
             self._bridge.send(
                 "checkpoint_saved",
                 path=str(saved.path.relative_to(self._run_dir)),
@@ -125,7 +138,8 @@ class Checkpointer:
 
     def policy(self, step: int) -> StateDict:
         """The content of a policy file of this moment."""
-        content = checkpoints.to_plain({**self._about(step), "model": self._weights()})
+        model = {**self._weights(), **_states(self._judges)}
+        content = checkpoints.to_plain({**self._about(step), "model": model})
         assert isinstance(content, dict)
         return {"format": checkpoints.FORMAT, **content}
 
@@ -158,7 +172,7 @@ class Checkpointer:
         }
 
     def _weights(self) -> StateDict:
-        return {name: item.state_dict() for name, item in self._policy.items()}
+        return _states(self._policy)
 
     def _prune(self) -> None:
         folder = self._run_dir / "checkpoints"
@@ -276,6 +290,10 @@ class Checkpointer:
                 f"{asked:g} s, so that saving takes at most {SAVE_SHARE:.0%} of the time"
             )
         self._slow = slow
+
+
+def _states(group: Mapping[str, Stateful]) -> StateDict:
+    return {name: item.state_dict() for name, item in group.items()}
 
 
 def _policy(text: str) -> KeepPolicy:

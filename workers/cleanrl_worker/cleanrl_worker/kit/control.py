@@ -36,6 +36,8 @@ class Control:
             pause, which may never end.
         report: Sends the newest numbers; called before a pause, during which none follow.
         step: The step that has been reached.
+        hold: Holds what runs beside the program, with True before a pause is told and with False
+            when it is over.
     """
 
     def __init__(
@@ -44,11 +46,13 @@ class Control:
         save: Callable[[], str] = lambda: "this program has nothing to save",
         report: Callable[[], None] = lambda: None,
         step: Callable[[], int] = lambda: 0,
+        hold: Callable[[bool], None] = lambda _on: None,
     ) -> None:
         self.bridge = bridge
         self._save = save
         self._report = report
         self._step = step
+        self._hold = hold
         self._signal: int | None = None
         self._stop = False
         self._early: list[str] = []
@@ -128,6 +132,7 @@ class Control:
         # without losing anything.
         self._save()
         self._report()
+        self._hold(True)
         self.bridge.send("paused", step=self._step())
         while not self._stop:
             commands = self.bridge.wait()
@@ -137,6 +142,8 @@ class Control:
                 self._save_as_asked()
             if "resume" in commands:
                 break
+        # Also before a stop: a process that is held cannot end by itself.
+        self._hold(False)
         if not self._stop:
             self.bridge.send("resumed", step=self._step())
         return time.monotonic() - began

@@ -25,6 +25,7 @@ _KNOWN = (nn.Linear, nn.Tanh, nn.ReLU, nn.LayerNorm)
 
 Forward = Callable[[np.ndarray], np.ndarray]
 Outputs = Callable[[np.ndarray], tuple[np.ndarray, ...]]
+ActionValue = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def numpy_forward(network: nn.Module, accelerate: Accelerate | None = None) -> Forward:
@@ -242,6 +243,28 @@ class _Noisy(_Thoughtful):
         return Thought("mean", self._scores, self._value())
 
 
+class _Judged:
+    """See `judged_policy`."""
+
+    def __init__(self, act: Policy, value_of: ActionValue | None) -> None:
+        self._act, self._value_of = act, value_of
+        self._obs = self._actions = np.empty((0, 0), np.float32)
+        self._rng: Random | None = None
+
+    def __call__(self, obs: np.ndarray, rng: Random, deterministic: bool) -> np.ndarray:
+        self._obs, self._rng = obs, rng
+        self._actions = self._act(obs, rng, deterministic)
+        return self._actions
+
+    def thought(self) -> Thought:
+        """The middle of the distribution, and what the critics expect of the action taken."""
+        assert self._rng is not None, "it has acted"
+        # The middle draws nothing, so the next sample is the same with and without this question.
+        middle = self._act(self._obs, self._rng, True)
+        value = None if self._value_of is None else self._value_of(self._obs, self._actions)
+        return Thought("mean", middle, value)
+
+
 class _Prepared:
     """See `prepared`."""
 
@@ -308,6 +331,16 @@ def expected(logits_of: Forward, atoms: Tensor) -> Forward:
         return mean
 
     return values
+
+
+def judged_policy(act: Policy, value_of: ActionValue | None) -> Policy:
+    """A policy of continuous actions whose critics judge the action that it has taken.
+
+    Args:
+        act: from observations to actions; without chance if it is asked to be deterministic.
+        value_of: from observations and actions to the value; None for a file without critics.
+    """
+    return _Judged(act, value_of)
 
 
 def noisy_policy(action: Forward, noise: np.ndarray) -> Policy:

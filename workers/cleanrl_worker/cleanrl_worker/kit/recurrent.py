@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from cleanrl_worker.kit.inference import Policy, Thought, thought_of
+from cleanrl_worker.kit.inference import Forward, Policy, Thought, thought_of
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.types import StateDict
 
@@ -69,28 +69,50 @@ class ArrayMemory:
     """A recurrent function of NumPy arrays that remembers each environment.
 
     Args:
-        forward: from `(observations, begins, state)` to its output and the new state.
+        forward: from `(observations, begins, state)` to its outputs and the new state, which comes
+            last.
         state: the state before anything was seen, `(parts, num_envs, hidden)`.
     """
 
     def __init__(
         self,
-        forward: Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]],
+        forward: Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, ...]],
         state: np.ndarray,
     ) -> None:
         self._forward = forward
         self._state = state
         self._begins = np.ones(state.shape[1], np.float32)
 
-    def __call__(self, obs: np.ndarray) -> np.ndarray:
-        """The output for the next step, which is remembered."""
-        output, self._state = self._forward(obs, self._begins, self._state)
+    def __call__(self, obs: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The outputs for the next step, which is remembered."""
+        *outputs, self._state = self._forward(obs, self._begins, self._state)
         self._begins = np.zeros_like(self._begins)
-        return output
+        return tuple(outputs)
 
     def reset(self, ended: np.ndarray) -> None:
         """Forget the past where an episode ended."""
         self._begins = np.maximum(self._begins, ended.astype(np.float32))
+
+
+def actor_and_critic(
+    memory: Callable[[np.ndarray], tuple[np.ndarray, ...]],
+) -> tuple[Forward, Forward]:
+    """Two functions of one that remembers: its first output, and the second of the same step.
+
+    Asking the memory itself for the value would remember the step twice. So the second function
+    answers for the step that the first one has made.
+
+    Args:
+        memory: from observations to logits and values of the next step.
+    """
+    made: tuple[np.ndarray, ...] = ()
+
+    def actor(obs: np.ndarray) -> np.ndarray:
+        nonlocal made
+        made = memory(obs)
+        return made[0]
+
+    return actor, lambda _obs: made[1]
 
 
 class Forgets(Protocol):

@@ -68,7 +68,8 @@ class Run:
             args, self._env_id, self.name, self.run_dir, self.bridge, self._tell, self._return
         )
         self._beside = SideEvaluator(args, self.run_dir, self._tell) if args.eval_every else None
-        self._control = Control(self.bridge, self._save, self._report, lambda: self.step)
+        hold = self._beside.hold if self._beside is not None else (lambda _on: None)
+        self._control = Control(self.bridge, self._save, self._report, lambda: self.step, hold)
         self._logger: Logger | None = None
         self._newest: NewestEpisodes | EpisodesByMember = NewestEpisodes()
         self._members = 1
@@ -104,15 +105,21 @@ class Run:
             raise UsageError(problem)
         self.bridge.send("facts", environment=environment_facts(self._env_id, envs))
 
-    def remember(self, policy: Mapping[str, Stateful], **objects: Stateful) -> None:
+    def remember(
+        self,
+        policy: Mapping[str, Stateful],
+        judges: Mapping[str, Stateful] | None = None,
+        **objects: Stateful,
+    ) -> None:
         """Name everything that a checkpoint must hold; on `--resume` it is restored here.
 
         Args:
             policy: What is needed to act; it also goes into the policy file.
+            judges: What judges actions; it goes there too, so that people can see its values.
             objects: Everything else: optimisers, environments, memory, statistics.
         """
         kept = {**objects, "rng": self.rng, EPISODES: self._newest}
-        self._checkpointer.remember(policy, kept)
+        self._checkpointer.remember(policy, kept, judges or {})
         if self.args.resume:
             self.step = self._checkpointer.restore(Path(self.args.resume))
 
@@ -182,6 +189,16 @@ class Run:
         stop_at = min(self.total, self.args.stop_at or self.total)
         # The last turn may pass --stop-at, never the end of the schedule.
         return min(-((self.step - stop_at) // stride), (self.total - self.step) // stride)
+
+    def turns_until_due(self, stride: int) -> int:
+        """How many turns may be taken at once before something is due at a step.
+
+        A compiled loop is looked at between its calls only. What is saved or judged at every N-th
+        step would otherwise depend on how many turns the machine manages in one call.
+        """
+        marks = [self._checkpointer.mark, self._beside.mark if self._beside is not None else None]
+        ahead = [-((self.step - mark) // stride) for mark in marks if mark is not None]
+        return min([self.turns_left(stride), *(turns for turns in ahead if turns > 0)])
 
     def took_more(self, steps: int) -> None:
         """Count what this turn of the loop has taken beyond one stride.
@@ -359,7 +376,8 @@ class Run:
         self.bridge.send("note", text=text)
 
     def _tell_stage(self, stage: Mapping[str, object]) -> None:
-        self.bridge.send("curriculum_stage", **stage)
+        # The step of the run, where charts mark it; the stage's own counters are those of episodes.
+        self.bridge.send("curriculum_stage", step=self.step, **stage)
 
 
 def _default_run_dir(args: RunArgs, env_id: str) -> str:

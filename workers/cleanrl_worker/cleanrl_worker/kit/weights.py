@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from torch import Tensor, nn
 
 from cleanrl_worker.kit.errors import UsageError
+from cleanrl_worker.kit.types import StateDict
 
 if TYPE_CHECKING:
     from cleanrl_worker.kit.normalize import RunningMeanStd
+
+Network = TypeVar("Network", bound=nn.Module)
 
 
 def load_weights(network: nn.Module, saved: Mapping[str, Tensor]) -> None:
@@ -35,6 +38,23 @@ def load_weights(network: nn.Module, saved: Mapping[str, Tensor]) -> None:
             tensors = zip(wanted.items(), saved.values(), strict=True)
             saved = {name: other.reshape(own.shape) for (name, own), other in tensors}
     network.load_state_dict(saved)
+
+
+def trained_critics(
+    make: Callable[[], Network], model: Mapping[str, StateDict]
+) -> list[Network] | None:
+    """The two critics of a policy file; None for one of an earlier release, which has none.
+
+    Args:
+        make: An untrained critic.
+        model: What the policy file holds.
+    """
+    if not {"qf1", "qf2"} <= model.keys():
+        return None
+    critics = [make(), make()]
+    for critic, name in zip(critics, ("qf1", "qf2"), strict=True):
+        critic.load_state_dict(model[name])
+    return critics
 
 
 def warm_start(where: str, agent: nn.Module, statistics: RunningMeanStd | None = None) -> None:

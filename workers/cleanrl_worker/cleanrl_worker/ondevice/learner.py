@@ -123,7 +123,7 @@ class Learner(Generic[ArgsType, StateType]):
         tap = frame_tap(self._envs, self._shown)
         began = time.monotonic()
         for step in run.steps(stride):
-            updates = min(pace.updates, run.turns_left(stride))
+            updates = min(pace.updates, run.turns_until_due(stride))
             self.state, rows, ended = self.call(updates)
             run.took_more(stride * (updates - 1))
             # The numbers of the chunk before: fetching those of this one would wait for it, and
