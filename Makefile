@@ -132,6 +132,7 @@ screenshots: $(STAMPS)/gui $(STAMPS)/web $(STAMPS)/spade $(STAMPS)/extras $(STAM
 	@$(BIN)/python scripts/experiment_pictures.py --publish
 	@$(BIN)/python scripts/sweep_pictures.py --publish
 	@$(BIN)/python scripts/take_over_pictures.py --publish
+	@$(BIN)/python scripts/phases_pictures.py --publish
 
 clean:
 	@rm -rf .venv build dist *.egg-info workers/*/*.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -17,6 +17,7 @@ from qtpy.QtWidgets import QApplication
 from gym_gui.background.daemon_link import DaemonLink
 from gym_gui.background.metric_feed import FeedPool
 from gym_gui.background.run_cache import RunCache
+from gym_gui.background.run_phases import RunPhases
 from gym_gui.background.run_settings import RunSettings
 from gym_gui.background.streams import StreamKeeper
 from gym_gui.background.worker_hooks import WorkerHooks
@@ -74,6 +75,7 @@ def make_services(
         hooks=hooks,
         cache=RunCache(),
         run_settings=RunSettings(link, hooks),
+        phases=RunPhases(link, store),
     )
     if notice:
         notices.problem(notice)

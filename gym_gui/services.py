@@ -7,6 +7,7 @@ from qtpy.QtCore import QObject, Signal
 from gym_gui.background.daemon_link import DaemonLink
 from gym_gui.background.metric_feed import FeedPool
 from gym_gui.background.run_cache import RunCache
+from gym_gui.background.run_phases import RunPhases
 from gym_gui.background.run_settings import RunSettings
 from gym_gui.background.streams import StreamKeeper
 from gym_gui.background.worker_hooks import WorkerHooks
@@ -62,6 +63,7 @@ class Services:
     hooks: WorkerHooks
     cache: RunCache
     run_settings: RunSettings
+    phases: RunPhases
 
     def selected_runs(self) -> tuple[RunRecord, ...]:
         """The selected runs that still exist."""

@@ -115,6 +115,8 @@ class ExperimentSection(QObject):
 
     def _misfit(self, draft: TrainDraft) -> str:
         """Why an algorithm cannot be trained in an environment of the form; empty if all can."""
+        if draft.curriculum_schedule and draft.more_envs:
+            return "A curriculum names its environments itself: untick the other environments"
         for algo in (draft.algo, *draft.more_algos):
             for env_id in (draft.env_id, *draft.more_envs):
                 problem = self._choice.misfit(self._description(algo), env_id)

@@ -1,6 +1,6 @@
 """Which algorithm in which environment, and what the worker knows about the two."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from qtpy.QtCore import QObject, Signal
@@ -35,6 +35,7 @@ class ScriptChoice(QObject):
         self.name = ""
         self.description: dict[str, Any] = {}
         self._environments: list[Mapping[str, str]] = []
+        self.env_groups: list[tuple[str, list[str]]] = []
         # While a draft is shown, its environment is not replaced by the algorithm's own.
         self.keep_env = False
         self.algo = Picker("algorithm")
@@ -73,9 +74,25 @@ class ScriptChoice(QObject):
             return ""
         return env_lists.misfit_of(worker, environment, description)
 
-    def requirements(self) -> list[str]:
-        """The requirement sets that the algorithm and the environment need."""
-        return needed(self.description.get("requires") or (), self._family())
+    def requirements(self, stages: Sequence[str] = ()) -> list[str]:
+        """The requirement sets that the algorithm and the environment need.
+
+        Args:
+            stages: The environments of a curriculum, where there is one.
+        """
+        requires = [*(self.description.get("requires") or ()), *(["curriculum"] if stages else [])]
+        families = sorted({self._family(), *self.families(stages)})
+        sets = [name for family in families for name in needed(requires, family)]
+        return list(dict.fromkeys(sets))
+
+    def kind_of(self, env_id: str, noun: str) -> str:
+        """What kind of `actions` or `observations` an environment has; empty if not known."""
+        return next((str(e[noun]) for e in self._environments if e["id"] == env_id), "")
+
+    def families(self, env_ids: Iterable[str]) -> set[str]:
+        """The families of some environments."""
+        wanted = set(env_ids)
+        return {e["family"] for e in self._environments if e["id"] in wanted}
 
     def _family(self) -> str:
         chosen = self.env.text
@@ -112,7 +129,8 @@ class ScriptChoice(QObject):
         if not self._environments or worker is None:
             return
         fitting = env_lists.fitting(worker, self._environments, self.description)
-        self.env.set_choices(env_lists.by_family(fitting))
+        self.env_groups = env_lists.by_family(fitting)
+        self.env.set_choices(self.env_groups)
         self.listed.emit()
         default = str(self.description.get("default_env") or "")
         if self.env.problem and not self.keep_env and default in self.env.names:

@@ -128,7 +128,9 @@ class TrainBar(QWidget):
         draft, home = self._draft(), self._services.link.home
         if what not in _ways_to_copy(draft):
             self._services.notices.problem(
-                "An experiment can be copied as a command or as an experiment file"
+                "An experiment with a curriculum can be started here only"
+                if draft.curriculum_schedule
+                else "An experiment can be copied as a command or as an experiment file"
             )
             return
         place = "" if Home.locate(None).root == home.root else str(home.root)
@@ -164,4 +166,6 @@ class TrainBar(QWidget):
 
 def _ways_to_copy(draft: TrainDraft) -> tuple[str, ...]:
     """A program or a config says one run; an experiment has a file of its own."""
+    if draft.several and draft.curriculum_schedule:
+        return ()  # neither the command nor the file has a word for it
     return ("command", "experiment file") if draft.several else ("command", "Python", "JSON")

@@ -9,6 +9,7 @@ from gym_gui.algo_docs import library
 from gym_gui.background.daemon_link import Pulse
 from gym_gui.background.wandb_probe import probe_wandb
 from gym_gui.forms.base import NumberLine, WorkerForm, form_layout, refusal
+from gym_gui.forms.curriculum_section import CurriculumSection
 from gym_gui.forms.experiment_section import ExperimentSection
 from gym_gui.forms.extras_section import ExtrasSection
 from gym_gui.forms.notes_panel import NotesPanel
@@ -79,6 +80,7 @@ class TrainForm(WorkerForm):
         self.steps = NumberLine("Timesteps", None, optional=True)
         self.seed = NumberLine("Seed", 1, 0, 2**32 - 1)
         self.seeds = NumberLine("Number of seeds", 1, 1, 100)
+        self.curriculum = CurriculumSection(self.choice)
         self.experiment = ExperimentSection(self._services, self.choice)
         self.vary = self.experiment.vary
         self.parameters = ParameterList()
@@ -92,9 +94,10 @@ class TrainForm(WorkerForm):
         self._recommended = label("", "muted", wrap=True)
 
     def _left(self) -> QWidget:
-        form = form_layout()
+        form = self._top = form_layout()
         form.addRow("Algorithm", self.algo)
         form.addRow("Environment", self.env)
+        form.addRow("Curriculum", self.curriculum.field())
         self.usual_steps = quick_values(self.steps, self._usual_steps)
         steps = row(self.steps, self.usual_steps, spacing=2)
         form.addRow("Timesteps", column(steps, self.steps.error, self._recommended, spacing=2))
@@ -122,7 +125,8 @@ class TrainForm(WorkerForm):
 
     def _chain(self) -> None:
         """The Tab key goes as the eye does: down the left column, the tabs, the buttons."""
-        top = (self.algo, self.env, self.steps, self.seed, self.seeds)
+        stages = self.curriculum.tab_stops()
+        top = (self.algo, self.env, *stages, self.steps, self.seed, self.seeds)
         several = self.experiment.tab_stops()
         left = [*top, *several, self.name, self.tags, *self.parameters.tab_stops()]
         tab_chain(*left, sure(self.tabs.tabBar()), self.help)
@@ -135,6 +139,8 @@ class TrainForm(WorkerForm):
         self.choice.described.connect(self._on_description)
         self.choice.env_picked.connect(self._on_env)
         self.choice.edited.connect(self._on_edit)
+        self.curriculum.edited.connect(self._on_curriculum)
+        self.curriculum.stages.rearranged.connect(self._chain)
         self.experiment.edited.connect(self._on_edit)
         for line in (self.name, self.tags, self.steps, self.seed, self.seeds):
             line.textChanged.connect(self._on_edit)
@@ -162,6 +168,11 @@ class TrainForm(WorkerForm):
             part.setVisible(option in options)
             if option not in options:
                 box.setChecked(False)
+        follows = "curriculum" in options
+        self.curriculum.set_offered(follows)
+        field = self.curriculum.field()
+        for shown in (field, sure(self._top.labelForField(field))):
+            shown.setVisible(follows)
 
     @property
     def described(self) -> str:
@@ -182,8 +193,13 @@ class TrainForm(WorkerForm):
         self._type_waiting()
         self._on_edit()
 
+    def _on_curriculum(self) -> None:
+        if not self._filling:
+            self.extras.require(self.choice.requirements(self.curriculum.environments()))
+        self._on_edit()
+
     def _on_env(self) -> None:
-        self.extras.require(self.choice.requirements())
+        self.extras.require(self.choice.requirements(self.curriculum.environments()))
         steps = self.choice.usual_steps()
         self._recommended.setText(f"About {steps:,} usually show a result here." if steps else "")
         self._recommended.setVisible(bool(steps))
@@ -203,6 +219,7 @@ class TrainForm(WorkerForm):
         draft.total_timesteps = steps or None
         draft.seed = int(self.seed.valid(1))
         draft.seeds = int(self.seeds.valid(1))
+        self.curriculum.write(draft)
         self.experiment.write(draft)
         for section in self._sections:
             section.write(draft)
@@ -224,6 +241,7 @@ class TrainForm(WorkerForm):
         self.steps.set_value(draft.total_timesteps)
         self.seed.set_value(draft.seed)
         self.seeds.set_value(draft.seeds)
+        self.curriculum.read(draft)
         self.experiment.read(draft)
         self.notes.notes.setPlainText(draft.notes)
         self.algo.set_text(draft.algo)
@@ -267,6 +285,7 @@ class TrainForm(WorkerForm):
         """Everything that is wrong with the form now."""
         found = [self.algo.problem, self.env.problem]
         found += [line.problem for line in (self.steps, self.seed, self.seeds)]
+        found += self.curriculum.problems
         found.append(self.experiment.problem)
         found += self.parameters.problems
         for section in self._sections:

@@ -90,7 +90,7 @@ def _flags_are_enough(draft: TrainDraft) -> bool:
     """
     usual = TrainDraft()
     same = ("worker", "tensorboard", "keep_checkpoints", "fastlane_video_mode",
-            "wandb_use_vpn_proxy", "other_extras")  # fmt: skip
+            "wandb_use_vpn_proxy", "curriculum_schedule", "other_extras")  # fmt: skip
     public = {key: text for key, text in draft.wandb.items() if text and not is_secret(key, text)}
     return (
         all(getattr(draft, name) == getattr(usual, name) for name in same)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mosaic.curves.members import Member, split_member
-from mosaic.curves.thinning import thin
+from mosaic.curves.thinning import Places, thin
 
 Floats = NDArray[np.float64]
 # More than a zoomed chart can show; without a bound a long run's curve would fill the memory.
@@ -76,6 +76,34 @@ def smooth(values: Floats, weight: float) -> Floats:
         return smoothed
     before = np.searchsorted(known, np.arange(len(values)), side="right") - 1
     return np.where(before >= 0, smoothed[np.maximum(before, 0)], values)
+
+
+def smooth_pieces(values: Floats, weight: float, starts: Sequence[int]) -> Floats:
+    """Smoothing that begins again at some places: what comes after has nothing to do with before.
+
+    Args:
+        values: The whole curve.
+        weight: As `smooth` takes it.
+        starts: The places of the first values of all pieces but the first, in order.
+    """
+    if not len(starts):
+        return smooth(values, weight)
+    return np.concatenate([smooth(piece, weight) for piece in np.split(values, starts)])
+
+
+def parted(x: Floats, y: Floats, places: Places, starts: Sequence[int]) -> tuple[Floats, Floats]:
+    """A curve with a gap between its pieces.
+
+    Args:
+        x: What is drawn.
+        y: Its values.
+        places: Where each of its points is in the whole curve.
+        starts: As `smooth_pieces` takes them.
+    """
+    piece = np.searchsorted(starts, places, side="right")
+    gaps = np.flatnonzero(np.diff(piece)) + 1
+    between = (x[gaps - 1] + x[gaps]) / 2
+    return np.insert(x, gaps, between), np.insert(y, gaps, np.nan)
 
 
 def _smooth_known(values: Floats, weight: float) -> Floats:

@@ -54,6 +54,8 @@ class TrainDraft:
     requirements: list[str] = field(default_factory=lambda: ["base"])
     notes: str = ""
     tags: list[str] = field(default_factory=list)
+    # A preset's name, stages, or nothing for ordinary training.
+    curriculum_schedule: str | list[Parameters] = ""
     other_extras: Parameters = field(default_factory=dict)
 
     @property
@@ -126,6 +128,11 @@ class TrainDraft:
                 extras["wandb_use_vpn_proxy"] = True
         if self.notes:
             extras["notes"] = self.notes
+        if isinstance(self.curriculum_schedule, str):
+            if self.curriculum_schedule:
+                extras["curriculum_schedule"] = self.curriculum_schedule
+        else:
+            extras["curriculum_schedule"] = [dict(stage) for stage in self.curriculum_schedule]
         return extras
 
     # ------------------------------------------------------------ there and back

@@ -122,6 +122,7 @@ class ComparePanel(QWidget):
         self.setLayout(column(self.tabs, margin=6))
         services.selection.changed.connect(self._on_selection)
         services.feeds.grown.connect(self._on_grown)
+        services.phases.known.connect(lambda run_id: self._on_grown(run_id, set()))
         services.store.changed.connect(self._on_store)
         services.run_settings.arrived.connect(self._show)
         self.grid.band.currentIndexChanged.connect(lambda _place: self._show())
@@ -212,13 +213,14 @@ class ComparePanel(QWidget):
             colour = colours.get(group) or self._colour(run_id)
             strong = run_id == self._baseline
             facet = facet_of(asked[run_id], key) if (key := self.facet.currentData()) else ""
+            phases = self._services.phases.of(run_id) if run.mode == "script" else ()
             curves = self._feeds.curves(run_id)
             charts = by_chart({tag: one for tag, one in curves.items() if not is_end(tag, curves)})
             for tag, members in charts.items():
                 for member, series in members.items():
                     line = member_line(series, name, colour, member, strong=strong, group=group)
                     chart = lines.setdefault(facet_tag(tag, facet), {})
-                    chart[member_key(run_id, member)] = drawn_line(line, tag, curves)
+                    chart[member_key(run_id, member)] = drawn_line(line, tag, curves, phases)
         self.grid.show_curves(lines)
 
     def _offer_facets(self, asked: Mapping[str, Asked]) -> None:

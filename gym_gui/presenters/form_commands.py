@@ -6,7 +6,8 @@ from pathlib import Path
 from gym_gui.actions import rules
 from gym_gui.actions.action import Action
 from gym_gui.forms.base import WorkerForm
-from gym_gui.forms.registry import EVALUATE, RESUME, TRAIN, forms_for
+from gym_gui.forms.registry import EVALUATE, RESUME, SCRIPT, TRAIN, forms_for
+from gym_gui.forms.script_form import content_of
 from gym_gui.forms.train_form import TrainForm
 from gym_gui.models.launch import Launch
 from gym_gui.models.palette_items import PaletteItem
@@ -314,4 +315,6 @@ def _made_by(config: TrainRunConfig, parent: str) -> tuple[str, dict[str, object
             source["file"] = str(extras.get("policy_path") or "")
         typed = {"Seed": str(worker.seed), "Episodes": str(extras.get("eval_episodes") or 20)}
         return EVALUATE, {**source, "typed": typed}
+    if extras.get("mode") == "script":
+        return SCRIPT, content_of(config)
     return TRAIN, {}

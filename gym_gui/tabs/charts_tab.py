@@ -35,6 +35,7 @@ class ChartsTab(RunTab):
         self.grid.band.hide()
         self.setLayout(column(self.grid, margin=10))
         services.feeds.grown.connect(self._on_grown)
+        services.phases.known.connect(lambda run_id: self._on_grown(run_id, set()))
 
     def on_open(self) -> None:
         self._feeds.take(self.run_id)
@@ -58,6 +59,7 @@ class ChartsTab(RunTab):
         self.whole.setVisible(self._feeds.continues(self.run_id))
         curves = self._feeds.curves(self.run_id, whole=self.whole.isChecked())
         charts = by_chart({tag: one for tag, one in curves.items() if not is_end(tag, curves)})
+        phases = self.services.phases.of(self.run_id)
         # Only seeds have something in common that a band could show.
         self.grid.band.setVisible(any(None not in members for members in charts.values()))
         colours = member_colours(charts.values(), self.services.themes.theme.series)
@@ -71,6 +73,7 @@ class ChartsTab(RunTab):
                         ),
                         chart,
                         curves,
+                        phases,
                     )
                     for member, series in members.items()
                 }

@@ -92,6 +92,7 @@ class OverviewTab(RunTab):
             )
         )
         services.feeds.grown.connect(self._on_grown)
+        services.phases.known.connect(lambda run_id: self._on_grown(run_id, set()))
         services.run_settings.arrived.connect(self._show_advice)
 
     def on_open(self) -> None:
@@ -211,7 +212,8 @@ class OverviewTab(RunTab):
         self._chart_title.setText(title)
         colour = self.services.themes.theme.series[0]
         began = () if judged or self.run is None else marks(self.run)
-        line = Line(curves[tag], tag, colour, strong=True, dots=judged, marks=began)
+        phases = self.services.phases.of(self.run_id)
+        line = Line(curves[tag], tag, colour, strong=True, dots=judged, marks=began, phases=phases)
         self.chart.set_lines({self.run_id: line}, Look(self.services.settings.smoothing))
 
 

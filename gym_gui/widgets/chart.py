@@ -10,14 +10,14 @@ from qtpy.QtCore import QEvent, QPointF, Signal
 from qtpy.QtGui import QColor, QResizeEvent, QShowEvent
 from qtpy.QtWidgets import QToolButton, QVBoxLayout, QWidget
 
-from gym_gui.models.series import Floats, drawn_value, smooth
+from gym_gui.models.series import Floats, drawn_value, parted, smooth_pieces
 from gym_gui.resources.theming import ThemeManager
 from gym_gui.widgets.axis import ReadableAxis
 from gym_gui.widgets.chart_bands import BandItems, GroupBand
 from gym_gui.widgets.chart_clock import ChartClock
 from gym_gui.widgets.chart_ends import EndItems
 from gym_gui.widgets.chart_lines import Line, Look
-from gym_gui.widgets.chart_marks import MarkItems
+from gym_gui.widgets.chart_marks import Mark, MarkItems
 from mosaic.curves.thinning import thin
 from mosaic.presenting import formatting
 from mosaic.statistics.curves import Curve, band
@@ -31,6 +31,7 @@ _SOFT_POINTS = 500
 _MOST_WITH_RAW = 4
 # How clear single seeds are behind the middle of their group.
 _BEHIND = 0.25
+_MOST_PHASES = 8
 # More lines of text would cover the curves.
 _MOST_READ = 6
 
@@ -65,6 +66,7 @@ class Chart(QWidget):
         self.plot.setAccessibleName(title or "chart")
         self.bands = BandItems(self.plot)
         self.marks = MarkItems(self.plot)
+        self.phases = MarkItems(self.plot)
         self.ends = EndItems(self.plot)
         self._cross = pg.InfiniteLine(angle=90, movable=False)
         self._cross.hide()
@@ -168,6 +170,7 @@ class Chart(QWidget):
         shown = {} if self._look.by_time or self._look.by_episodes else self._lines
         marks = dict.fromkeys(mark for line in shown.values() for mark in line.marks)
         self.marks.show(tuple(marks), self._themes.theme.tone("danger"))
+        self.phases.show(_phases_in_sight(shown), self._themes.theme.muted)
         self._show_readout()
 
     def _draw_raw(self) -> None:
@@ -195,12 +198,14 @@ class Chart(QWidget):
         return "time" if self._look.by_time else self._over
 
     def _shape(self, line: Line, smoothing: float) -> Curve:
-        x = line.across(self._look)
-        y = smooth(line.series.values, smoothing)
+        x, starts = line.across(self._look), line.piece_starts()
+        y = smooth_pieces(line.series.values, smoothing, starts)
         shown = self._in_sight(x)
         x, y = x[shown], y[shown]
         kept = thin(y, _DRAWN_POINTS)
         x, y = x[kept], y[kept]
+        if starts:
+            x, y = parted(x, y, kept + (shown.start or 0), starts)
         if self._look.log_y:
             y = np.where(y > 0, y, np.nan)
         return x, y
@@ -367,6 +372,17 @@ class Chart(QWidget):
             if value is not None and (not self._look.log_y or value > 0):
                 distances[key] = abs(height(value) - point.y())
         return min(distances, key=distances.__getitem__, default="")
+
+
+def _phases_in_sight(lines: Mapping[str, Line]) -> tuple[Mark, ...]:
+    """Where the phases of all curves began, as far as there is something to see of them."""
+    found = dict.fromkeys(mark for line in lines.values() for mark in line.phases)
+    starts = [line.series.steps[0] for line in lines.values() if len(line.series)]
+    # Runs that changed at different steps would fill the chart with lines.
+    if not starts or len(found) > _MOST_PHASES:
+        return ()
+    # The first number comes after the first step; a mark before it would be out of the picture.
+    return tuple((max(at, float(min(starts))), text) for at, text in found)
 
 
 def _has_data(item: pg.PlotDataItem) -> bool:

@@ -30,7 +30,9 @@ class Line:
     Attributes:
         group: What it has in common with other seeds of its configuration; empty if it is alone.
         dots: Single results in no order, such as the episodes of an evaluation: not a curve.
-        marks: Steps of the run where something began, and what.
+        marks: Steps of the run where something went wrong, and what.
+        phases: Steps where a phase of a script or a stage of a curriculum began, and its name. The
+            curve is interrupted there: one phase's values say nothing about the next one's.
         episodes: How many episodes the run had finished at each step; None if that is not known.
         ends: The lower and the upper end of an interval around it.
     """
@@ -42,8 +44,18 @@ class Line:
     group: str = ""
     dots: bool = False
     marks: tuple[Mark, ...] = ()
+    phases: tuple[Mark, ...] = ()
     episodes: Series | None = None
     ends: tuple[Series, Series] | None = None
+
+    def piece_starts(self) -> list[int]:
+        """The places of the first values of all pieces of the curve but the first."""
+        if self.dots or len(self.phases) < 2:
+            return []
+        # A phase begins after the last step of the one before, whose value is at that step.
+        begins = np.asarray([at for at, _ in self.phases[1:]])
+        places = np.searchsorted(self.series.steps, begins, side="right")
+        return sorted({int(place) for place in places})
 
     def has_place(self, look: Look) -> bool:
         """Whether it can be drawn; without a count of episodes its steps would mislead."""
@@ -100,19 +112,23 @@ def member_key(run_id: str, member: Member | None) -> str:
     return run_id if member is None else member.tag(run_id)
 
 
-def drawn_line(line: Line, chart: str, curves: Mapping[str, Series]) -> Line:
+def drawn_line(
+    line: Line, chart: str, curves: Mapping[str, Series], phases: tuple[Mark, ...] = ()
+) -> Line:
     """A line with what the other curves of its run say about it.
 
     Args:
         line: The line.
         chart: The curve's name.
         curves: All curves of the run.
+        phases: Where the run's phases began.
     """
     low, high = (curves.get(end) for end in ends_of(chart))
     return replace(
         line,
         # Episodes of an evaluation have no order: a curve through them would look like learning.
         dots=chart.startswith("eval/"),
+        phases=phases,
         episodes=curves.get(TAGS[EPISODES]),
         ends=None if low is None or high is None else (low, high),
     )

@@ -9,6 +9,7 @@ from qtpy.QtWidgets import QComboBox, QCompleter, QWidget
 from gym_gui.widgets.controls import modest, restyle
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column
+from gym_gui.widgets.qt_types import sure
 from mosaic.config.suggest import did_you_mean
 
 _CHOICE_ROLE = Qt.ItemDataRole.UserRole + 1
@@ -62,6 +63,7 @@ class Picker(QWidget):
         self.combo.blockSignals(True)
         self._items.clear()
         self._names.clear()
+        rows: list[QStandardItem] = []
         for title, names in groups:
             if title:
                 heading = QStandardItem(title)
@@ -69,12 +71,14 @@ class Picker(QWidget):
                 font = heading.font()
                 font.setBold(True)
                 heading.setFont(font)
-                self._items.appendRow(heading)
+                rows.append(heading)
             for name in names:
                 item = QStandardItem(name)
                 item.setData("choice", _CHOICE_ROLE)
-                self._items.appendRow(item)
+                rows.append(item)
                 self._names.add(name)
+        # All at once: whoever shows the list would look at it again for each row.
+        sure(self._items.invisibleRootItem()).appendRows(rows)
         self.combo.blockSignals(False)
         self.set_text(text)
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from mosaic.config.model import Mode, Parameters, TrainRunConfig
+from mosaic.config.model import Mode, Parameters, TrainingPhase, TrainRunConfig
 from mosaic.config.pipeline import PipelineHeader, read_header
 from mosaic.config.secrets import extract
 from mosaic.config.validation import WorkerFinder, validate_train_run_config
@@ -41,6 +41,7 @@ __all__ = [
     "any_worker",
     "clone",
     "evaluate",
+    "phases",
     "play",
     "read_config",
     "resume",
@@ -330,6 +331,36 @@ def script(
     if header.total_timesteps:
         fields["total_timesteps"] = header.total_timesteps
     return _build(Worker(worker), fields, wishes or Wishes(), default_name=file.stem)
+
+
+def phases(
+    worker: str,
+    trained: Sequence[TrainingPhase],
+    *,
+    seed: int = 1,
+    wishes: Wishes | None = None,
+) -> TrainRunConfig:
+    """Train several phases one after the other as one run; the worker makes the script of them.
+
+    Args:
+        worker: Who runs them.
+        trained: The phases, in order.
+        seed: Of every phase.
+        wishes: Name, resources and limits.
+
+    Raises:
+        InvalidConfigError: With every problem.
+    """
+    mode: Mode = "script"
+    made: list[JsonValue] = [phase.model_dump(exclude_unset=True) for phase in trained]
+    fields: Parameters = {
+        "algo": mode,
+        "seed": seed,
+        "total_timesteps": sum(phase.steps for phase in trained) or None,
+        "extras": {"mode": mode, "script_phases": made},
+    }
+    default = " → ".join(phase.name for phase in trained)[:LONGEST_NAME]
+    return _build(Worker(worker), fields, wishes or Wishes(), default_name=default)
 
 
 def play(

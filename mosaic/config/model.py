@@ -85,6 +85,21 @@ class CurriculumStage(_Strict):
     condition: str | None = None
 
 
+class TrainingPhase(_Strict):
+    """One training of a script that is built from its phases; see `mosaic.config.phases`."""
+
+    # Names are written into the script's header, between commas.
+    name: Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[^,\x00-\x1f\x7f]+$")]
+    algo: Annotated[str, Field(min_length=1)]
+    env_id: Annotated[str, Field(min_length=1)]
+    steps: Annotated[int, Field(ge=1, description="steps of this phase alone")]
+    begins: Annotated[
+        Literal["fresh", "continued", "warm"],
+        Field(description="fresh; continued from the phase before; warm: with its policy"),
+    ] = "fresh"
+    parameters: Parameters = Field(default_factory=dict)
+
+
 class SavedState(_Strict):
     """A full checkpoint as its run recorded it when it was written."""
 
@@ -130,6 +145,7 @@ class Extras(BaseModel):
     checkpoint_path: str | None = None
     policy_path: str | None = None
     script_path: str | None = None
+    script_phases: Annotated[list[TrainingPhase] | None, Field(min_length=1)] = None
     fastlane_video_mode: VideoMode = "single"
     fastlane_slot: Annotated[int, Field(ge=0)] = 0
     fastlane_grid_limit: Annotated[int, Field(ge=1, le=64)] = 4

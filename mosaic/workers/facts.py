@@ -38,7 +38,7 @@ class AlgorithmFacts(TypedDict, total=False):
 
     `smoke` are its short settings for a quick proof, `environment` the variables that a run of
     it needs, such as where its script was found. `curricula` are the environments of each preset
-    of a curriculum, in their order.
+    of a curriculum, in their order; an algorithm that follows no curriculum leaves it out.
     """
 
     title: str

@@ -34,6 +34,18 @@ def test_a_sweep_ends_in_a_report_by_mouse(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {f"sweep-{n}.png" for n in names}
 
 
+@pytest.mark.prove
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("screen", [(), ("--size", "1024x700", "--font", "14")])
+def test_a_curriculum_and_phases_are_built_by_mouse(
+    tmp_path: Path, screen: tuple[str, ...]
+) -> None:
+    """Without a file: stages and phases are added, mistakes are named, charts show both."""
+    _go_through("phases_pictures.py", "--out", str(tmp_path), *screen)
+    names = ("curriculum", "stages", "mistake", "form", "script", "charts")
+    assert {path.name for path in tmp_path.iterdir()} == {f"phases-{n}.png" for n in names}
+
+
 def _go_through(script: str, *words: str) -> None:
     done = subprocess.run(
         [sys.executable, str(SCRIPTS / script), *words],

@@ -262,9 +262,10 @@ def test_tab_key_goes_as_the_eye_does(driver: Driver) -> None:
         seen.append(focus.accessibleName() or type(focus).__name__)
         heights.append(focus.mapTo(driver.window, focus.rect().topLeft()).y())
         driver.window.focusNextChild()
-    assert seen[:9] == [
+    assert seen[:10] == [
         "algorithm",
         "environment",
+        "Curriculum",
         "Timesteps",
         "Seed",
         "Number of seeds",

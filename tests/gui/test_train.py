@@ -239,6 +239,7 @@ def test_script_runs_as_one_run(driver: Driver, tmp_path: Path) -> None:
     )
     driver.window.show_layout("train")
     form = driver.window.launch.show_form("script", "cleanrl")
+    form.from_file.setChecked(True)
     form.path.setText(str(path))
     driver.until(lambda: form.start.isEnabled(), "the script was read")
     assert "says hello" in form.facts.text()

@@ -29,6 +29,9 @@ def test_stages_follow_each_other_and_a_resumed_run_goes_on_in_its_stage(tmp_pat
     assert [stage["stage"] for stage in stages] == [0, 1, 2]
     assert [stage["env_id"][-6:] for stage in stages] == ["5x5-v0", "6x6-v0", "8x8-v0"]
     assert stages[1]["episodes"] >= 3
+    # Where the charts mark them.
+    assert stages[0]["step"] == 0
+    assert 0 < stages[1]["step"] < stages[2]["step"] < 1536
     assert stages[2]["steps"] - stages[1]["steps"] >= 400
     harness.run(tmp_path / "half", *TRAIN, *total, *FLAGS, "--stop-at", "768")
     resume = ("--resume", str(tmp_path / "half"), "--curriculum", SMALL)
@@ -61,6 +64,16 @@ def test_a_schedule_that_makes_no_sense_is_refused(
     text = schedule if isinstance(schedule, str) else json.dumps(schedule)
     arguments = ("--algo", "ppo", "--curriculum", text, "--total-timesteps", "1024")
     assert sentence in harness.refuse(tmp_path / "no", *arguments)
+
+
+def test_an_algorithm_that_makes_its_environments_itself_refuses_a_curriculum(
+    tmp_path: Path,
+) -> None:
+    """It would train in one environment only, and say nothing about it."""
+    arguments = ("--algo", "ppo_atari", "--curriculum", SMALL, "--total-timesteps", "1024")
+    said = harness.refuse(tmp_path / "no", *arguments)
+    assert "follows no curriculum" in said
+    assert "ppo_trxl" in said
 
 
 def test_environments_that_one_agent_cannot_act_in_are_refused(tmp_path: Path) -> None:

@@ -102,6 +102,63 @@ def test_a_phase_that_fails_fails_the_run(tmp_path: Path) -> None:
     assert "exit code 7" in worker.events("run_failed")[0]["reason"]
 
 
+def _phases(tmp_path: Path, *phases: dict[str, object]) -> str:
+    """A config whose script is made of phases."""
+    usual = {"algo": "ppo", "env_id": "CartPole-v1", "steps": 512}
+    made = [{**usual, "name": f"phase {n}", **phase} for n, phase in enumerate(phases, start=1)]
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"extras": {"mode": "script", "script_phases": made}}))
+    return str(config)
+
+
+@pytest.mark.prove
+def test_phases_that_are_given_are_trained_without_a_file(tmp_path: Path) -> None:
+    """The worker makes the script: settings change, weights go on into another environment."""
+    small = {"num_envs": 2, "num_steps": 64, "num_minibatches": 2}
+    config = _phases(
+        tmp_path,
+        {"name": "warm up", "parameters": small},
+        {"begins": "continued", "steps": 256, "parameters": {"learning_rate": 1e-5}},
+        {"begins": "warm", "parameters": small},
+    )
+    worker = harness.run(tmp_path / "run", "--config", config)
+    begun = [(event["name"], event["step"]) for event in worker.events("phase_started")]
+    assert begun == [("warm up", 0), ("phase 2", 512), ("phase 3", 768)]
+    assert worker.events("metrics")[-1]["step"] == 1280
+    second = harness.newest_state(tmp_path / "run" / "2-phase-2")
+    assert second["args"]["learning_rate"] == 1e-5
+    assert second["args"]["num_envs"] == 2
+    third = harness.newest_state(tmp_path / "run" / "3-phase-3")
+    assert third["args"]["warm_start"].endswith("2-phase-2")
+
+
+@pytest.mark.parametrize(
+    ("phases", "sentence"),
+    [
+        ([{"algo": "ppoo"}], "script_phases/0/algo"),
+        ([{"env_id": "CartPol-v1"}], "did you mean 'CartPole-v1'"),
+        ([{"parameters": {"learnin_rate": 1}}], "script_phases/0/parameters/learnin_rate"),
+        ([{"steps": 3}], "script_phases/0/steps"),
+        ([{"begins": "continued"}], "no phase before it"),
+        ([{}, {"algo": "dqn", "begins": "warm"}], "has no argument 'warm_start'"),
+        ([{"name": "a, b"}], "script_phases/0/name"),
+    ],
+)
+def test_phases_that_cannot_be_trained_are_refused(
+    tmp_path: Path, phases: list[dict[str, object]], sentence: str
+) -> None:
+    """Before anything starts, with the phase and its field."""
+    assert sentence in harness.refuse(tmp_path / "no", "--config", _phases(tmp_path, *phases))
+
+
+def test_a_dry_run_of_phases_writes_nothing(tmp_path: Path) -> None:
+    """It says what would be run."""
+    config = _phases(tmp_path, {"name": "warm up"}, {"begins": "continued"})
+    worker = harness.run(tmp_path / "dry", "--config", config, "--dry-run", "--emit-summary")
+    assert '"warm up"' in worker.said()
+    assert not list((tmp_path / "dry").glob("*.sh"))
+
+
 @pytest.mark.parametrize(
     ("name", "text", "sentence"),
     [

@@ -49,9 +49,10 @@ def describe(algo: str) -> dict[str, Any]:
     schema = resolve(algo).schema
     arguments = [argument_facts(argument) for argument in schema.arguments.values()]
     facts = {**schema.algorithm, "arguments": arguments, "smoke": schema.smoke}
-    facts["curricula"] = {
-        name: [stage["env_id"] for stage in stages] for name, stages in PRESETS.items()
-    }
+    if schema.asks_for_envs:
+        facts["curricula"] = {
+            name: [stage["env_id"] for stage in stages] for name, stages in PRESETS.items()
+        }
     upstream = os.environ.get(HOME_VARIABLE) if algo.startswith(UPSTREAM_PREFIX) else None
     if upstream:
         # The daemon may have been started with another environment than this process.

@@ -16,11 +16,11 @@ from typing import Any
 from cleanrl_worker import bundles, foresight
 from cleanrl_worker.config import CleanRLWorkerConfig, problem
 from cleanrl_worker.kit.compiler import missing_compiler
+from cleanrl_worker.modes import pipeline
 from cleanrl_worker.resolution import resolve
 from cleanrl_worker.runtime import CleanRLWorkerRuntime
 from cleanrl_worker.validation import find_problems
 from cleanrl_worker.wrappers.curriculum import read_schedule
-from mosaic.config.pipeline import read_header
 from mosaic.workers import Home, Problem
 
 _LIMIT_S = 120.0
@@ -55,8 +55,8 @@ def refusal(problems: Sequence[Problem]) -> dict[str, Any]:
 
 def _about(config: CleanRLWorkerConfig) -> dict[str, Any]:
     if config.mode == "script":
-        notes = read_header(Path(str(config.extras.script_path)).expanduser().absolute())
-        return {"script": str(config.extras.script_path), "notes": asdict(notes)}
+        file = config.extras.script_path or pipeline.BUILT_SCRIPT
+        return {"script": file, "notes": asdict(pipeline.header_for(config))}
     stages = read_schedule(config.extras.curriculum_schedule)
     about: dict[str, Any] = {"requirements": bundles.applied(config)["sets"]}
     if isinstance(stages, list) and stages:

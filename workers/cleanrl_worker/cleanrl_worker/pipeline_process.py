@@ -21,6 +21,7 @@ import psutil
 from cleanrl_worker.modes.plan import Plan
 from cleanrl_worker.relay import Event
 from mosaic.config.pipeline import PipelineHeader, read_header
+from mosaic.system import atomic
 from mosaic.system.processes import process_state
 from mosaic.workers.lifecycle import MARK
 
@@ -49,6 +50,8 @@ class PipelineProcess:
     def start(cls, plan: Plan, environment: Mapping[str, str]) -> PipelineProcess:
         """Start bash on the plan's pipeline."""
         assert plan.pipeline is not None
+        if plan.pipeline_text:
+            atomic.write_text(plan.pipeline, plan.pipeline_text)
         child = subprocess.Popen(
             plan.command(),
             env={**os.environ, **environment},
@@ -162,11 +165,12 @@ class _Phases:
         match event.get("event"):
             case "run_started":
                 self._folder = Path(str(event.get("run_dir") or self._run_dir))
+                name = f"{event.get('algo')} in {event.get('env_id')}"
+                began = [] if self._announced else [self._begin(self._planned_name(name))]
                 if event.get("mode") == "resume_training":
                     # Its steps continue where the phase before it ended.
                     self._done -= self._previous
-                name = f"{event.get('algo')} in {event.get('env_id')}"
-                return [] if self._announced else [self._begin(self._planned_name(name))]
+                return began
             case "metrics":
                 self._step = int(event["step"])
                 total = self._header.total_timesteps
@@ -178,6 +182,8 @@ class _Phases:
                 return []
             case "heartbeat":
                 return []
+            case "curriculum_stage" if "step" in event:
+                return [{**event, "step": self._done + int(event["step"])}]
             case _:
                 return [event]
 
@@ -195,5 +201,11 @@ class _Phases:
 
     def _begin(self, name: str) -> Event:
         number, self._started = self._started, self._started + 1
-        phases = len(self._header.phases)
-        return {"event": "phase_started", "phase": number, "name": name, "phases": phases}
+        return {
+            "event": "phase_started",
+            "phase": number,
+            "name": name,
+            "phases": len(self._header.phases),
+            # Of the whole run: charts begin another curve here.
+            "step": self._done + self._step,
+        }

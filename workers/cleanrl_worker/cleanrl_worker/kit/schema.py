@@ -47,6 +47,7 @@ class ScriptSchema:
         smoke: Its `SMOKE`.
         spells_truth: Whether its switches take a word: `--cuda False` instead of `--no-cuda`.
         imports: The packages it imports at its top level.
+        asks_for_envs: Whether its environments come from `run.make_envs`, as a curriculum needs.
     """
 
     path: Path
@@ -55,6 +56,7 @@ class ScriptSchema:
     smoke: dict[str, Any]
     spells_truth: bool = False
     imports: frozenset[str] = frozenset()
+    asks_for_envs: bool = False
 
 
 def script_names() -> list[str]:
@@ -99,6 +101,9 @@ def _read_schema(path: Path, modified: int) -> ScriptSchema:
         literals.get("SMOKE", {}),
         spells_truth=bool(parsed),
         imports=frozenset(_imports(tree)),
+        asks_for_envs=any(
+            isinstance(node, ast.Attribute) and node.attr == "make_envs" for node in ast.walk(tree)
+        ),
     )
 
 

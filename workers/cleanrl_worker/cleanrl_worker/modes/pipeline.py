@@ -1,8 +1,10 @@
-"""Shell scripts for multi-phase training, described by their header (`mosaic.config.pipeline`).
+"""Training in several phases: a shell script of the user's, or one that is made of phases.
 
-bash runs the file as it is: nothing is ever put into a command line. Settings reach the script as
-environment variables. A line `@phase NAME` on its stdout begins a phase; where the script prints
-none, every run of the worker inside it is a phase of its own.
+A script describes itself by its header (`mosaic.config.pipeline`); `mosaic.config.phases` writes
+the one of given phases. bash runs the file as it is: nothing of the user's script is ever put into
+a command line. Settings reach it as environment variables. A line `@phase NAME` on its stdout
+begins a phase; where the script prints none, every run of the worker inside it is a phase of its
+own.
 """
 
 from __future__ import annotations
@@ -11,23 +13,31 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from cleanrl_worker.config import CleanRLWorkerConfig, problem
 from cleanrl_worker.modes.plan import Plan
-from mosaic.config.pipeline import read_header
+from mosaic.config.json_types import JsonValue
+from mosaic.config.model import TrainingPhase
+from mosaic.config.phases import WARM_START, header_of, phase_problem, script_text
+from mosaic.config.pipeline import PipelineHeader, read_header
 from mosaic.workers import Problem
 
 BAD_SCRIPT = "CFG133"
+# The file that the worker writes into the run directory when the phases are given.
+BUILT_SCRIPT = "phases.sh"
+_MODULE = "cleanrl_worker.cli"
 _FIELD = "extras/script_path"
+_PHASES = "extras/script_phases"
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def complete(config: CleanRLWorkerConfig, run_dir: Path | None) -> CleanRLWorkerConfig:
     """The script says how many steps it takes in all."""
     try:
-        header = read_header(_path(config))
+        header = header_for(config)
     except ValueError:
         return config
     return config.with_overrides(
@@ -40,8 +50,17 @@ def problems(
     config: CleanRLWorkerConfig, run_dir: Path | None, *, thorough: bool
 ) -> Iterator[Problem]:
     """The script must be there, be a shell script, and describe itself sensibly."""
+    phases = config.extras.script_phases
+    if phases and config.extras.script_path:
+        text = "'script_path' and 'script_phases' are two scripts: leave one of them out"
+        yield problem(_PHASES, BAD_SCRIPT, text)
+        return
+    if phases:
+        yield from _phase_problems(config, phases)
+        return
     if not config.extras.script_path:
-        yield problem(_FIELD, BAD_SCRIPT, "'script_path' is required: a *.sh file")
+        text = "'script_path' is required: a *.sh file; or give 'script_phases'"
+        yield problem(_FIELD, BAD_SCRIPT, text)
         return
     path = _path(config)
     if path.suffix != ".sh":
@@ -57,9 +76,61 @@ def problems(
             yield problem(f"extras/{name}", BAD_SCRIPT, text)
 
 
+def header_for(config: CleanRLWorkerConfig) -> PipelineHeader:
+    """What the script of a run says about itself.
+
+    Raises:
+        ValueError: With a sentence, when it cannot be read or says something impossible.
+    """
+    phases = config.extras.script_phases
+    return header_of(phases) if phases else read_header(_path(config))
+
+
 def plan(config: CleanRLWorkerConfig, run_dir: Path) -> Plan:
     """bash on the file, with the settings in its environment."""
-    return Plan(pipeline=_path(config), environment=_variables(config), obeys=False, folder=run_dir)
+    phases = config.extras.script_phases
+    path = run_dir.absolute() / BUILT_SCRIPT if phases else _path(config)
+    return Plan(
+        pipeline=path,
+        pipeline_text=script_text(phases, _MODULE) if phases else "",
+        environment=_variables(config),
+        obeys=False,
+        folder=run_dir,
+    )
+
+
+def _phase_problems(config: CleanRLWorkerConfig, phases: list[TrainingPhase]) -> Iterator[Problem]:
+    """Each phase is judged as the training that it is, at its place among the others."""
+    # Here: the check of every mode begins there.
+    from cleanrl_worker.validation import find_problems
+
+    for place, phase in enumerate(phases):
+        if sentence := phase_problem(phases, place):
+            yield problem(f"{_PHASES}/{place}", BAD_SCRIPT, sentence)
+            continue
+        parameters: dict[str, JsonValue] = dict(phase.parameters)
+        if phase.begins == "warm":
+            # Only its presence matters: what it names is written by the phase before.
+            parameters[WARM_START] = "."
+        alone = CleanRLWorkerConfig.from_document(
+            {
+                "algo": phase.algo,
+                "env_id": phase.env_id,
+                "seed": config.seed,
+                "total_timesteps": phase.steps,
+                "extras": {"algo_params": parameters},
+            }
+        )
+        for found in find_problems(alone):
+            yield replace(found, pointer=_within(found.pointer, place))
+
+
+def _within(pointer: str, place: int) -> str:
+    """Where a phase says what a training of its own would say at `pointer`."""
+    renamed = {"total_timesteps": "steps"}
+    own = pointer.rpartition("/extras/algo_params/")[2] if "algo_params" in pointer else ""
+    field = f"parameters/{own}" if own else pointer.rpartition("/")[2]
+    return problem(f"{_PHASES}/{place}/{renamed.get(field, field)}", "", "").pointer
 
 
 def _variables(config: CleanRLWorkerConfig) -> dict[str, str]:

@@ -25,6 +25,7 @@ class Plan:
             know nothing of us, read flags.
         spells_truth: Whether its switches take a word, as those of `argparse` scripts do.
         pipeline: A shell script that bash runs instead; it has no bridge.
+        pipeline_text: What to write there first; empty for a script that exists.
         environment: Variables beside those of the worker process.
         obeys: Whether it pauses on request; any other is stopped by signal.
         saves: Whether it writes a checkpoint on request.
@@ -37,6 +38,7 @@ class Plan:
     takes_values: bool = False
     spells_truth: bool = False
     pipeline: Path | None = None
+    pipeline_text: str = ""
     environment: dict[str, str] = field(default_factory=dict)
     obeys: bool = True
     saves: bool = False

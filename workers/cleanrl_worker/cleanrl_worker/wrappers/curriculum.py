@@ -119,6 +119,9 @@ def problems(config: CleanRLWorkerConfig, *, thorough: bool) -> Iterator[Problem
         return
     if not stages:
         return
+    if sentence := _deaf(config.algo):
+        yield problem(_FIELD, BAD_CURRICULUM, sentence)
+        return
     python = bundles.interpreter(bundles.wanted_sets(config))
     known = {item["id"] for item in catalog.environments(python)}
     unknown = [(number, stage) for number, stage in enumerate(stages) if stage.env_id not in known]
@@ -129,6 +132,24 @@ def problems(config: CleanRLWorkerConfig, *, thorough: bool) -> Iterator[Problem
         sentence = compare_spaces([stage.env_id for stage in stages], python)
         if sentence:
             yield problem(_FIELD, BAD_CURRICULUM, sentence)
+
+
+def _deaf(algo: str) -> str:
+    """Why a curriculum would change nothing for an algorithm; empty when it is followed."""
+    from cleanrl_worker.kit.schema import SCRIPTS, read_schema, script_names
+    from cleanrl_worker.resolution import UnknownAlgorithmError, resolve
+
+    try:
+        script = resolve(algo)
+    except UnknownAlgorithmError:
+        return ""  # told by the check of the algorithm itself
+    if script.bundled and script.schema.asks_for_envs:
+        return ""
+    able = [name for name in script_names() if read_schema(SCRIPTS / f"{name}.py").asks_for_envs]
+    return (
+        f"{algo} makes its environments itself and follows no curriculum; "
+        f"these do: {', '.join(able)}"
+    )
 
 
 def _stage_problem(number: int, item: Mapping[str, object]) -> str:
