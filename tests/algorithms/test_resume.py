@@ -19,7 +19,15 @@ SLOW = {
     "ppo_atari_envpool_xla_jax_scan",
     "qdagger_dqn_atari_jax_impalacnn",
     "c51_atari_jax",
+    "dqn_atari_jax",
     "ppg_procgen",
+    "ppo_atari_envpool_xla_jax",
+    "ppo_atari_multigpu",
+    "ppo_procgen",
+    "ppo_rnd_envpool",
+    "pqn_atari_envpool_lstm",
+    "qdagger_dqn_atari_impalacnn",
+    "sac_atari",
 }
 RESUMED = [
     pytest.param(name, marks=pytest.mark.prove) if name in ON_DEVICE | SLOW else name
