@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.trainer import Trainer, until
 
-from mosaic.trainer.loop.observer import Movement
+from mosaic.trainer.loop.watch import Movement
 from mosaic.workers.lifecycle import LifecycleLine
 
 MakeTrainer = Callable[..., Trainer]

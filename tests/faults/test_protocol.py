@@ -28,8 +28,9 @@ from mosaic.system.processes import ProcessKey, boot_id, start_time
 from mosaic.trainer.core.decisions import Now
 from mosaic.trainer.core.states import Run, State
 from mosaic.trainer.launch.executor import LocalExecutor
-from mosaic.trainer.loop.observer import Watch, observe
+from mosaic.trainer.loop.observer import observe
 from mosaic.trainer.loop.slots import SlotTable
+from mosaic.trainer.loop.watch import Watch
 from mosaic.trainer.sites.local import LocalSite
 from mosaic.trainer.storage.broadcast import Broadcaster, Missed
 from mosaic.trainer.storage.registry import Vitals

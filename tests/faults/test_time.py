@@ -18,12 +18,14 @@ from mosaic.runs.directory import RunDirectory
 from mosaic.system.processes import ProcessKey, boot_id, start_time
 from mosaic.trainer.core.decisions import Now
 from mosaic.trainer.core.events import StoodStill
-from mosaic.trainer.core.states import Event, Run, State, evolve
+from mosaic.trainer.core.folding import evolve
+from mosaic.trainer.core.states import Event, Run, State
 from mosaic.trainer.core.stimuli import DeadlinePassed, FreezeEnded
 from mosaic.trainer.launch.executor import LocalExecutor
 from mosaic.trainer.loop.clock import Believed, believe
-from mosaic.trainer.loop.observer import Watch, observe
+from mosaic.trainer.loop.observer import observe
 from mosaic.trainer.loop.slots import SlotTable
+from mosaic.trainer.loop.watch import Watch
 from mosaic.trainer.sites.local import LocalSite
 from mosaic.trainer.storage.registry import Vitals
 

@@ -9,6 +9,7 @@ from mosaic.errors import InvalidTransitionError
 from mosaic.trainer.api.messages import run_record
 from mosaic.trainer.core.decisions import Decision, Now, decide
 from mosaic.trainer.core.events import Started, Submitted, WorkerSpawned
+from mosaic.trainer.core.folding import evolve, replay
 from mosaic.trainer.core.instructions import (
     Archive,
     KillEverything,
@@ -16,7 +17,7 @@ from mosaic.trainer.core.instructions import (
     SendControl,
     SignalGroup,
 )
-from mosaic.trainer.core.states import Event, Run, State, evolve, replay, run_from_dict, run_to_dict
+from mosaic.trainer.core.states import Event, Run, State, run_from_dict, run_to_dict
 from mosaic.trainer.core.stimuli import (
     CancelRequested,
     DeadlinePassed,

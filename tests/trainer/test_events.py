@@ -17,7 +17,8 @@ from mosaic.runs.eventlog import LogLine
 from mosaic.trainer.core.decisions import Now, decide
 from mosaic.trainer.core.eventcodec import decode, encode
 from mosaic.trainer.core.events import Annotated, CheckpointSaved, Copied, RunEvent
-from mosaic.trainer.core.states import Run, State, evolve
+from mosaic.trainer.core.folding import evolve
+from mosaic.trainer.core.states import Run, State
 from mosaic.trainer.core.stimuli import AnnotateRequested
 from mosaic.trainer.storage import history
 

@@ -29,8 +29,9 @@ from mosaic.trainer.core.evidence import (
     Waiting,
     weigh,
 )
+from mosaic.trainer.core.folding import evolve
 from mosaic.trainer.core.instructions import Archive, Withdraw
-from mosaic.trainer.core.states import Event, Run, State, evolve
+from mosaic.trainer.core.states import Event, Run, State
 from mosaic.trainer.core.stimuli import CancelRequested, JobPlaced, LaunchUndone, MachineTaken
 from mosaic.trainer.sites.slurm_words import FORMAT, Job, read_line
 

@@ -19,6 +19,7 @@ from hypothesis.stateful import (
 from mosaic.trainer.core.decisions import Now, decide
 from mosaic.trainer.core.eventcodec import decode, encode
 from mosaic.trainer.core.events import Request, RunEvent, Submitted
+from mosaic.trainer.core.folding import evolve, replay
 from mosaic.trainer.core.instructions import (
     Archive,
     KillEverything,
@@ -30,7 +31,7 @@ from mosaic.trainer.core.instructions import (
     SignalGroup,
 )
 from mosaic.trainer.core.scheduler import Claim, Machine, plan
-from mosaic.trainer.core.states import WITH_PROCESS, Event, Run, State, evolve, replay
+from mosaic.trainer.core.states import WITH_PROCESS, Event, Run, State
 from mosaic.trainer.core.stimuli import (
     Adopted,
     AlarmRaised,

@@ -9,7 +9,8 @@ from mosaic.connect.failures import problem_messages
 from mosaic.errors import InvalidArgumentError, InvalidConfigError
 from mosaic.runs import eventlog
 from mosaic.trainer.api.resolve import RunMessages, resolve_run
-from mosaic.trainer.core.states import Run, evolve
+from mosaic.trainer.core.folding import evolve
+from mosaic.trainer.core.states import Run
 from mosaic.trainer.core.stimuli import (
     AnnotateRequested,
     CancelRequested,

@@ -37,9 +37,9 @@ from mosaic.trainer.launch.controls import ControlStreams
 from mosaic.trainer.launch.environments import RunEnvironments
 from mosaic.trainer.loop.background import BackgroundTasks
 from mosaic.trainer.loop.endings import Endings
-from mosaic.trainer.loop.observer import Watch
 from mosaic.trainer.loop.patience import LaunchPatience
 from mosaic.trainer.loop.trash import move
+from mosaic.trainer.loop.watch import Watch
 from mosaic.trainer.sites.choice import Sites
 from mosaic.workers.discovery import DiscoveredWorker, own_variables
 

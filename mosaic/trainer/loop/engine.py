@@ -37,11 +37,12 @@ from mosaic.trainer.loop import damage, housekeeping, intake, recovery
 from mosaic.trainer.loop.background import BackgroundTasks
 from mosaic.trainer.loop.endings import Endings, Retries
 from mosaic.trainer.loop.live import LiveRuns
-from mosaic.trainer.loop.observer import Watch, observe
+from mosaic.trainer.loop.observer import observe
 from mosaic.trainer.loop.patience import LaunchPatience
 from mosaic.trainer.loop.slots import SlotTable
 from mosaic.trainer.loop.submissions import Submissions
 from mosaic.trainer.loop.trash import Trash
+from mosaic.trainer.loop.watch import Watch
 from mosaic.trainer.sites.choice import Sites
 from mosaic.trainer.sites.door import Door
 from mosaic.trainer.sites.local import LocalSite

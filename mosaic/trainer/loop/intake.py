@@ -18,8 +18,9 @@ from mosaic.runs.directory import RunDirectory
 from mosaic.runs.ids import is_run_id, new_run_id
 from mosaic.system import atomic
 from mosaic.trainer.core.events import Request, Submitted
+from mosaic.trainer.core.folding import evolve
 from mosaic.trainer.core.scheduler import Machine
-from mosaic.trainer.core.states import Event, Run, evolve
+from mosaic.trainer.core.states import Event, Run
 from mosaic.trainer.launch import hardware
 from mosaic.trainer.loop.housekeeping import remove_files
 from mosaic.trainer.storage import history

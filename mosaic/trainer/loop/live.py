@@ -4,7 +4,7 @@ from mosaic.config.paths import Home
 from mosaic.errors import RunNotFoundError
 from mosaic.runs.directory import RunDirectory
 from mosaic.trainer.core.states import Run
-from mosaic.trainer.loop.observer import Watch
+from mosaic.trainer.loop.watch import Watch
 from mosaic.trainer.storage.registry import Registry, StoredRun, Vitals
 
 

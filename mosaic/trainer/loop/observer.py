@@ -1,24 +1,19 @@
 """Watching one run from outside: its log lines, its processes, its clocks.
 
 `observe` turns what is seen into stimuli. The run itself changes only by these. What `observe`
-does change is the run's `Watch`: the position in the log, the newest vital signs, and the curves
-that the daemon keeps for workers without any.
+does change is the run's `Watch`.
 """
 
 import logging
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from mosaic.config.settings import Settings
 from mosaic.records.run import Outcome
 from mosaic.runs import opening
-from mosaic.runs.directory import RunDirectory
 from mosaic.runs.opening import read_document
-from mosaic.runs.supervised import process_keys, process_place
-from mosaic.system.processes import ProcessKey, is_alive
 from mosaic.trainer.core.decisions import Now
 from mosaic.trainer.core.evidence import Alive, NeverBegan, Over, Silent, Taken, Waiting
 from mosaic.trainer.core.states import Run, State
@@ -39,11 +34,8 @@ from mosaic.trainer.core.stimuli import (
     StragglersFound,
     WorkerSaid,
 )
-from mosaic.trainer.loop.health import HealthWatch
-from mosaic.trainer.loop.tailer import LineTailer
+from mosaic.trainer.loop.watch import LONGEST_PLACE, Watch
 from mosaic.trainer.sites.interface import Site
-from mosaic.trainer.storage.curves import CurveKeeper
-from mosaic.trainer.storage.registry import Vitals
 from mosaic.workers.lifecycle import (
     VITAL_SIGNS,
     LifecycleLine,
@@ -64,145 +56,9 @@ _NOTES_A_TURN = 50
 # all the notes of a turn cost, so that a flood of them is counted away instead of being stored.
 _COST_OF_A_LINE, _COST_OF_AN_EVENT, _COST_OF_A_TURN = 10, 400, 30_000
 _MAX_METRICS = 200
-_LONGEST_PLACE = 300
 _LONGEST_TEXT = 2000
 
 log = logging.getLogger(__name__)
-
-
-@dataclass
-class Watch:
-    """What the daemon knows about a live run beyond its row.
-
-    Attributes:
-        vitals: Newest vital signs.
-        heartbeat_mono: When the worker was last heard.
-        watched_mono: Since when this daemon watches without a break; no worker could register
-            with it before.
-        wait_reason: Why it is not running yet, or what it does before its first step.
-        vitals_dirty: The vital signs have not been published yet.
-        curves: Its headline numbers on disk, where the worker does not store them itself.
-        health: What the rules make of its headline numbers.
-        persisted_mono: When the vital signs were last stored.
-        frozen_s: How long nothing ran here while the run was alive, as far as that is not in its
-            event log yet.
-        host: The machine of its worker, as the supervisor wrote it down; empty on this one.
-        job: The job there that the supervisor belongs to.
-        lease: What the supervisor's lease held when it last changed.
-        lease_mono: When that was, by our own clock: clocks of other machines may be hours off.
-        looked_mono: When the files of a run that waits elsewhere were last looked at.
-    """
-
-    directory: RunDirectory
-    vitals: Vitals
-    tailer: LineTailer
-    heartbeat_mono: float = field(default_factory=time.monotonic)
-    watched_mono: float = field(default_factory=time.monotonic)
-    wait_reason: str = ""
-    vitals_dirty: bool = False
-    persisted_mono: float = 0.0
-    frozen_s: float = 0.0
-    keys: list[ProcessKey] = field(default_factory=list)
-    host: str = ""
-    job: str = ""
-    lease: bytes = b""
-    lease_mono: float = field(default_factory=time.monotonic)
-    looked_mono: float = 0.0
-    curves: CurveKeeper = field(init=False)
-    health: HealthWatch = field(init=False)
-    rate: "StepRate" = field(default_factory=lambda: StepRate())
-    movement: "Movement" = field(default_factory=lambda: Movement())
-
-    def __post_init__(self) -> None:
-        self.curves = CurveKeeper(self.directory.path)
-        self.health = HealthWatch(self.directory.path)
-
-    @classmethod
-    def of(cls, directory: RunDirectory, vitals: Vitals) -> "Watch":
-        """Begin where the last daemon stopped reading."""
-        return cls(directory, vitals, LineTailer(directory.stdout, offset=vitals.log_offset))
-
-    def forgive(self, now: float) -> None:
-        """Begin all waits again: nothing could be heard until now."""
-        self.watched_mono = self.heartbeat_mono = self.movement.since = now
-
-    def thaw(self, gap_s: float, now: float) -> None:
-        """Remember a time in which this process stood still until it is in the run's log."""
-        self.forgive(now)
-        self.frozen_s += gap_s
-
-    def begin_attempt(self, number: int) -> None:
-        """Look at the records of another attempt, whose worker numbers its lines afresh."""
-        self.directory = replace(self.directory, attempt=number)
-        self.keys, self.host, self.job, self.lease = [], "", "", b""
-        self.vitals = replace(self.vitals, log_seq=0)
-        self.movement, self.rate = Movement(), StepRate()
-
-    def worker_key(self) -> ProcessKey | None:
-        """The worker's process, once the supervisor has written it down."""
-        if not self.keys:
-            self.keys = process_keys(self.directory)
-            self.host, self.job = process_place(self.directory) if self.keys else ("", "")
-        return self.keys[0] if self.keys else None
-
-    def anyone_alive(self) -> bool:
-        """Whether the worker or its supervisor runs."""
-        key = self.worker_key()
-        if key is not None and is_alive(key):
-            return True
-        # A worker that was killed may have been started again by its supervisor.
-        self.keys = process_keys(self.directory) or self.keys
-        return any(is_alive(key) for key in self.keys)
-
-
-@dataclass
-class Movement:
-    """Whether a run moves, and not only its pulse.
-
-    A worker's heartbeat comes from the worker, not from the training process, which may spin for
-    ever behind it. Only the step that the worker tells shows whether anything happens.
-
-    Attributes:
-        counted: The worker tells its step; without that nothing can be said.
-        step: The newest step.
-        since: When the step last changed.
-        where: What the training process does instead, if the worker knows.
-    """
-
-    counted: bool = False
-    step: int = -1
-    since: float = field(default_factory=time.monotonic)
-    where: str = ""
-
-    def hear(self, line: LifecycleLine, now: float) -> None:
-        """Take a vital sign into account."""
-        step = line.fields.get("step")
-        if line.event == "heartbeat" and step is not None:
-            self.counted = True
-            self.where = line.fields.get("where", "")[:_LONGEST_PLACE]
-        if step is not None and step != self.step:
-            self.step, self.since = step, now
-
-    def stuck(self, now: float, limit_s: float) -> bool:
-        """Whether the step has not moved for longer than `limit_s`."""
-        return self.counted and now - self.since > limit_s
-
-
-@dataclass
-class StepRate:
-    """Steps a second, smoothed, for the estimate of the time left."""
-
-    step: int = -1
-    mono: float = 0.0
-    value: float = 0.0
-
-    def update(self, step: int, mono: float) -> float:
-        """The rate after one more observation."""
-        if self.step >= 0 and mono > self.mono and step >= self.step:
-            fresh = (step - self.step) / (mono - self.mono)
-            self.value = fresh if self.value == 0 else 0.7 * self.value + 0.3 * fresh
-        self.step, self.mono = step, mono
-        return self.value
 
 
 def observe(run: Run, watch: Watch, settings: Settings, now: Now, site: Site) -> Iterator[Stimulus]:
@@ -334,7 +190,7 @@ def _lifecycle_line(
     if line.event in VITAL_SIGNS:
         watch.movement.hear(line, now.mono)
         if "doing" in line.fields:
-            _wait_for(watch, line.fields["doing"][:_LONGEST_PLACE])
+            _wait_for(watch, line.fields["doing"][:LONGEST_PLACE])
     # A pulse alone does not free a run that was found not to move.
     if run.stalled and not watch.movement.stuck(now.mono, settings.stall_after_s):
         yield SignOfLife()

@@ -47,7 +47,7 @@ from mosaic.trainer.sites.relay import FrameRelay
 from mosaic.wire import trainer_pb2 as pb
 
 if TYPE_CHECKING:
-    from mosaic.trainer.loop.observer import Watch
+    from mosaic.trainer.loop.watch import Watch
 
 # Twenty turns of an agent. One that is sending a large checkpoint calls all the while.
 HEARD_S = 10.0

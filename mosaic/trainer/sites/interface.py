@@ -11,7 +11,7 @@ from mosaic.trainer.core.states import Run
 from mosaic.trainer.launch.executor import LaunchSpec
 
 if TYPE_CHECKING:
-    from mosaic.trainer.loop.observer import Watch
+    from mosaic.trainer.loop.watch import Watch
 
 
 class Site(Protocol):

@@ -17,8 +17,8 @@ from mosaic.trainer.launch import spec as launch
 from mosaic.trainer.launch.executor import Executor, LaunchSpec
 
 if TYPE_CHECKING:
-    from mosaic.trainer.loop.observer import Watch
     from mosaic.trainer.loop.slots import SlotTable
+    from mosaic.trainer.loop.watch import Watch
 
 log = logging.getLogger(__name__)
 

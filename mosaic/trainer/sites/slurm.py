@@ -47,7 +47,7 @@ from mosaic.trainer.sites.slurm_queue import Opinion, SlurmQueue
 from mosaic.trainer.sites.slurm_words import Job
 
 if TYPE_CHECKING:
-    from mosaic.trainer.loop.observer import Watch
+    from mosaic.trainer.loop.watch import Watch
 
 # How often the files of a job that waits are looked at: there may be thousands of them.
 _LOOK_S = 2.0

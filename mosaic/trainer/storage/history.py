@@ -8,7 +8,8 @@ from mosaic.runs import eventlog
 from mosaic.runs.eventlog import LogLine
 from mosaic.system.shortage import shortage
 from mosaic.trainer.core.eventcodec import decode, encode, number
-from mosaic.trainer.core.states import Event, Run, replay
+from mosaic.trainer.core.folding import replay
+from mosaic.trainer.core.states import Event, Run
 
 # Seconds: in the 23rd century.
 _LATEST = 2**33

@@ -9,7 +9,8 @@ from pathlib import Path
 from mosaic.errors import StorageError
 from mosaic.trainer import failpoints
 from mosaic.trainer.core.events import RunEvent
-from mosaic.trainer.core.states import Event, Run, evolve
+from mosaic.trainer.core.folding import evolve
+from mosaic.trainer.core.states import Event, Run
 from mosaic.trainer.storage import history
 from mosaic.trainer.storage.broadcast import Broadcaster
 from mosaic.trainer.storage.registry import Registry, Vitals
