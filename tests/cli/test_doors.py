@@ -59,6 +59,16 @@ def test_a_dry_run_speaks_of_flags_too(shared_command: Command) -> None:
         (("ppo_continuous_action", "--total-timesteps", "2000"), "use at least 2048"),
         (("qdagger_dqn_atari_impalacnn",), "needs a teacher"),
         (("qdagger_dqn_atari_impalacnn", "--teacher-policy", "x.npz"), "there is no file"),
+        (
+            (
+                "qdagger_dqn_atari_impalacnn",
+                "--total-timesteps",
+                "400",
+                "--teacher-trajectories",
+                "x.npz",
+            ),
+            "ends before the student's first step",
+        ),
         (("ppo", "--curriculum", "none.json"), "cannot read none.json"),
         (("ppo", "--curriculum", "BABYAI_DOOR_CURRICULUM"), "did you mean"),
         (("human",), "mosaic play ENV_ID"),

@@ -127,6 +127,11 @@ def test_a_plain_state_dict_of_upstream_is_evaluated_where_it_fits(
         json.loads((tmp_path / name / "eval_summary.json").read_text()) for name in ("plain", "own")
     )
     assert plain_result["returns"] == own_result["returns"]
+    # As a run of an upstream script names its folder and itself.
+    told = ("--algo", "cleanrl:ppo", "--env-id", "CartPole-v1", "--episodes", "3")
+    harness.run(tmp_path / "upstream", "--policy", str(plain.parent), *told)
+    upstream = json.loads((tmp_path / "upstream" / "eval_summary.json").read_text())
+    assert upstream["returns"] == own_result["returns"]
     assert "give 'algo' and 'env_id'" in harness.refuse(tmp_path / "no", "--policy", str(plain))
     wrong = ("--algo", "dqn", "--env-id", "CartPole-v1")
     worker = harness.start(tmp_path / "dqn", "--policy", str(plain), *wrong)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +34,10 @@ def test_a_script_of_another_folder_trains(home: Path, tmp_path: Path) -> None:
     artifacts = json.loads((run_dir / "analytics.json").read_text())["artifacts"]
     assert artifacts["tensorboard"] == {"dir": "runs", "enabled": True}
     assert artifacts["checkpoints"][0]["path"].endswith("tiny.cleanrl_model")
+    [saved] = worker.events("checkpoint_saved")
+    assert saved["kind"] == "policy", "so that it can be evaluated"
+    content = (run_dir / saved["path"]).read_bytes()
+    assert saved["sha256"] == hashlib.sha256(content).hexdigest()
     assert (run_dir / "metrics" / "charts%2Fepisodic_return.points").stat().st_size > 0
     assert worker.events()[-1]["event"] == "run_completed"
 

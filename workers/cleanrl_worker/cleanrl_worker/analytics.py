@@ -64,6 +64,11 @@ def write_manifest(config: CleanRLWorkerConfig, run_dir: Path) -> Path:
     return path
 
 
+def upstreams_policies(run_dir: Path) -> list[Path]:
+    """What upstream's scripts have saved with `--save-model`."""
+    return sorted((run_dir / _UPSTREAM).glob(f"**/*{POLICY_SUFFIX}"))
+
+
 def _tensorboard(config: CleanRLWorkerConfig, run_dir: Path) -> Document:
     """Where the event files are; upstream's scripts and phases choose their own folders."""
     asked = _inside(config.extras.tensorboard_dir, run_dir)

@@ -39,6 +39,7 @@ def problems(config: CleanRLWorkerConfig, script: Script) -> Iterator[Problem]:
     yield from _batch_problems(script.name, values)
     if config.mode == "train":
         yield from _length_problems(values)
+        yield from _taught_problems(values)
         yield from _late_learning(config, values)
     yield from _judging_problems(config, script, values)
     yield from _teacher_problems(script.name, values)
@@ -125,6 +126,19 @@ def _length_problems(values: dict[str, JsonValue]) -> Iterator[Problem]:
         text = (
             f"total_timesteps {total:,} leaves no room for one turn of {turn:,} steps "
             f"(num_envs times num_steps); use at least {turn}"
+        )
+        yield problem("total_timesteps", BAD_COMBINATION, text)
+
+
+def _taught_problems(values: dict[str, JsonValue]) -> Iterator[Problem]:
+    """A recording stands for the teacher's whole part; the student has to have one too."""
+    first, total = values.get("teacher_steps"), values.get("total_timesteps")
+    recorded = values.get("teacher_trajectories")
+    if recorded and isinstance(first, int) and isinstance(total, int) and total <= first:
+        text = (
+            f"total_timesteps {total:,} ends before the student's first step: the recording "
+            f"stands for {first:,} steps (teacher_steps); use more than {first}, or fewer "
+            "teacher_steps"
         )
         yield problem("total_timesteps", BAD_COMBINATION, text)
 

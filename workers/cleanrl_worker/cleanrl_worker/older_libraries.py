@@ -19,10 +19,16 @@ _CLIP = {"a": "arr", "a_min": "min", "a_max": "max"}
 
 def support() -> None:
     """Adapt the libraries when, and only if, the script imports them."""
+    when_imported(("jax",), _adapt_trees)
     when_imported(("jax.numpy",), _adapt_clip)
     when_imported(("stable_baselines3.common.buffers",), _adapt_replay)
     when_imported(("flax.struct",), _adapt_dataclasses)
     when_imported(("pettingzoo.atari.base_atari_env",), _find_roms)
+
+
+def _adapt_trees(module: ModuleType) -> None:
+    """`jax.tree_map` is called `jax.tree.map` today."""
+    setattr(module, "tree_map", module.tree.map)  # noqa: B010
 
 
 def _adapt_clip(module: ModuleType) -> None:

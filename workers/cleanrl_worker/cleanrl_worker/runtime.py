@@ -7,6 +7,7 @@ itself forked from a warm one), else as a fresh interpreter.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import select
 import signal
@@ -17,12 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cleanrl_worker.analytics import write_manifest
+from cleanrl_worker.analytics import upstreams_policies, write_manifest
 from cleanrl_worker.config import CleanRLWorkerConfig
 from cleanrl_worker.modes import Plan, mode_of
 from cleanrl_worker.pipeline_process import PipelineProcess
 from cleanrl_worker.relay import Relay
-from cleanrl_worker.resolution import DEFAULT_ALGO_REGISTRY
+from cleanrl_worker.resolution import DEFAULT_ALGO_REGISTRY, UPSTREAM_PREFIX
 from cleanrl_worker.summaries import open_summaries
 from cleanrl_worker.training_process import TrainingProcess
 from mosaic.runs.directory import read_json
@@ -87,12 +88,23 @@ class CleanRLWorkerRuntime:
         status = self._follow(child, emitter, relay)
         child.close()
         relay.close()
+        self._name_upstreams_policies(emitter, relay.step)
         # Before the last line, which the contract wants to be the last thing a run says.
         _unless_disk_is_full(lambda: write_manifest(self.config, self.run_dir))
         code = self._last_words(status, emitter, relay)
         if self._session is not None:
             self._session.close()
         return code
+
+    def _name_upstreams_policies(self, emitter: LifecycleEmitter, step: int) -> None:
+        """Tell of what an upstream script has saved, which says nothing about it itself."""
+        if not self.config.algo.startswith(UPSTREAM_PREFIX):
+            return
+        for path in upstreams_policies(self.run_dir):
+            with path.open("rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            name = path.relative_to(self.run_dir).as_posix()
+            emitter.checkpoint_saved(name, step, digest, "policy")
 
     def _start(self) -> Child:
         kind = TrainingProcess if self._plan.pipeline is None else PipelineProcess

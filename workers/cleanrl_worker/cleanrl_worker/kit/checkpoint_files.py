@@ -129,7 +129,9 @@ def find(where: Path, suffix: str = STATE_SUFFIX) -> tuple[Path, list[str]]:
         return where, []
     problems: list[str] = []
     for candidate in _newest_first(where, suffix):
-        problem = checked_files.checksum_problem(candidate)
+        # Only we write checksums; a policy that was not saved by us has none.
+        foreign = step_of(candidate) < 0
+        problem = None if foreign else checked_files.checksum_problem(candidate)
         if problem is None:
             return candidate, problems
         problems.append(problem)
@@ -188,7 +190,11 @@ def _exchanged(path: Path, suffix: str) -> Path:
 
 def _newest_first(where: Path, suffix: str) -> list[Path]:
     folder = where / "checkpoints" if (where / "checkpoints").is_dir() else where
-    return sorted(folder.glob(f"step-*{suffix}"), key=step_of, reverse=True)
+    numbered = sorted(folder.glob(f"step-*{suffix}"), key=step_of, reverse=True)
+    if numbered or suffix != POLICY_SUFFIX:
+        return numbered
+    # Upstream's scripts name the one policy that they save after themselves.
+    return sorted(folder.glob(f"*{suffix}"))
 
 
 def describe(path: Path) -> CheckpointInfo:

@@ -10,6 +10,7 @@ from cleanrl_worker.config import CleanRLWorkerConfig, problem
 from cleanrl_worker.kit.checkpoint_files import POLICY_SUFFIX, CheckpointInfo, describe, locate
 from cleanrl_worker.kit.errors import CheckpointError
 from cleanrl_worker.modes.plan import Plan
+from cleanrl_worker.resolution import UPSTREAM_PREFIX
 from cleanrl_worker.wrappers.curriculum import compare_spaces
 from mosaic.config.json_types import JsonValue
 from mosaic.workers import Problem
@@ -25,7 +26,9 @@ def complete(config: CleanRLWorkerConfig, run_dir: Path | None) -> CleanRLWorker
     except CheckpointError:
         return config
     known = "" if info.foreign_module else info.env_id
-    return config.with_overrides(algo=config.algo or info.algorithm, env_id=config.env_id or known)
+    # What an upstream script saves is played by the bundled algorithm of its name.
+    told = config.algo.removeprefix(UPSTREAM_PREFIX)
+    return config.with_overrides(algo=told or info.algorithm, env_id=config.env_id or known)
 
 
 def problems(
