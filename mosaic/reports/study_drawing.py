@@ -133,6 +133,9 @@ def possible(study: optuna.Study) -> list[str]:
 
 def draw(kind: str, study: optuna.Study) -> Figure:
     """One figure; close it with `plt.close` when it is saved."""
+    # Optuna changes matplotlib's style for good: a figure drawn after others would be another one
+    # than the same figure drawn alone.
+    matplotlib.rcdefaults()
     KINDS[kind](study)
     figure = plt.gcf()
     wide = max(7.0, 3.0 * len(varied(study))) if kind in ("slices", "parallel") else 7.0
