@@ -66,7 +66,9 @@ class WorkerHooks:
         def remember(result: Any) -> None:
             self._known[key] = result
             for one, _ in self._waiting.pop(key):
-                one(result)
+                # Each in a turn of its own: every panel fills a list of hundreds of names, and
+                # all of them together would hold up what the user does meanwhile.
+                self._calls.run(lambda: result, one)
 
         def give_up(error: Exception) -> None:
             for _, one in self._waiting.pop(key):
