@@ -9,6 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from benchmarks.learning import twins
 from benchmarks.learning.fingerprint import fingerprint
 from benchmarks.learning.settings import Published
 from benchmarks.learning.verdict import is_current, published_figure, verdict
@@ -30,6 +31,17 @@ last column is the average return of the untrained policy and of the one after a
 
 | algorithm | mutants noticed | learns |
 |---|---|---|
+"""
+
+_TWINS_INTRODUCTION = """
+## On the device and beside it
+
+Made by `python -m benchmarks.learning.twins`: each on-device file and the file it is the twin of,
+trained with the same settings for the same steps. Returns are the average over the last 100
+training episodes, mean and standard deviation over seeds; a permutation test compares them.
+
+| on the device | twin | trained on | steps | returns | code |
+|---|---|---|---|---|---|
 """
 
 _INTRODUCTION = """# What each algorithm does, proven
@@ -57,7 +69,8 @@ def main() -> None:
     rows = [row(name) for name in script_names()]
     PAGE.parent.mkdir(parents=True, exist_ok=True)
     sources = sorted({line for name in script_names() for line in source_lines(name)})
-    text = _INTRODUCTION + "\n".join(rows) + "\n" + proof_section() + gpu_section()
+    text = _INTRODUCTION + "\n".join(rows) + "\n" + proof_section() + twins_section()
+    text += gpu_section()
     text += "\n## Sources\n\n" + "\n".join(sources) + "\n"
     PAGE.write_text(text, encoding="utf-8")
     print(f"{PAGE.relative_to(ROOT)}: {len(rows)} algorithms")
@@ -124,6 +137,26 @@ def _learned(run: dict[str, Any]) -> str:
     words = run["flags"].split()
     env_id = words[words.index("--env-id") + 1] if "--env-id" in words else "CartPole-v1"
     return f"{env_id}: {run['untrained']:g} → {run['trained']:g}{verdict}{age}"
+
+
+def twins_section() -> str:
+    """Whether the on-device files learn what their twins learn."""
+    found = _read(twins.RESULTS)
+    if found is None:
+        return ""
+    rows = []
+    for name, record in sorted(found.items()):
+        current = all(code == fingerprint(side) for side, code in record["code"].items())
+        cells = [
+            name,
+            record["twin"],
+            record["env_id"],
+            _budget(record),
+            twins.said(name, record),
+            "current" if current else "older",
+        ]
+        rows.append("| " + " | ".join(cells) + " |")
+    return _TWINS_INTRODUCTION + "\n".join(rows) + "\n"
 
 
 def gpu_section() -> str:

@@ -54,7 +54,7 @@ def main() -> None:
 def record_algorithm(algorithm: str, setting: Setting, jobs: int) -> dict[str, Any]:
     """Train one algorithm with every seed and put its record together."""
     with ThreadPoolExecutor(jobs) as pool:
-        runs = list(pool.map(lambda seed: _train(algorithm, setting, seed), setting.seeds))
+        runs = list(pool.map(lambda seed: train(algorithm, setting, seed), setting.seeds))
     training = [run["training_return"] for run in runs]
     evaluated = [run["evaluation_return"] for run in runs]
     flags, half = smoke_flags(algorithm)
@@ -80,7 +80,8 @@ def record_algorithm(algorithm: str, setting: Setting, jobs: int) -> dict[str, A
     }
 
 
-def _train(algorithm: str, setting: Setting, seed: int) -> dict[str, Any]:
+def train(algorithm: str, setting: Setting, seed: int) -> dict[str, Any]:
+    """Train one seed and evaluate it."""
     values = {"env_id": setting.env_id, "total_timesteps": setting.total_timesteps}
     command = ["-m", f"cleanrl_worker.cleanrl.{algorithm}"]
     for name, value in {**values, "seed": seed, **setting.flags}.items():

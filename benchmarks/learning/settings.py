@@ -39,7 +39,7 @@ class Setting:
     """what a random policy gets, for scale"""
 
 
-_PENDULUM_OFF_POLICY: dict[str, object] = {
+PENDULUM_OFF_POLICY: dict[str, object] = {
     "learning_rate": 1e-3,
     "learning_starts": 1000,
     "gamma": 0.98,
@@ -75,14 +75,14 @@ SETTINGS: dict[str, Setting] = {
     "ddpg_continuous_action": Setting(
         "Pendulum-v1",
         20_000,
-        _PENDULUM_OFF_POLICY,
+        PENDULUM_OFF_POLICY,
         published=Published(-152.10, 94.28, ZOO, of="evaluation"),
         random_return=-1230,
     ),
     "td3_continuous_action": Setting(
         "Pendulum-v1",
         20_000,
-        _PENDULUM_OFF_POLICY,
+        PENDULUM_OFF_POLICY,
         published=Published(-151.86, 90.23, ZOO, of="evaluation"),
         random_return=-1230,
     ),
@@ -108,14 +108,14 @@ SETTINGS: dict[str, Setting] = {
     "ddpg_continuous_action_jax": Setting(
         "Pendulum-v1",
         20_000,
-        _PENDULUM_OFF_POLICY,
+        PENDULUM_OFF_POLICY,
         published=Published(-152.10, 94.28, f"{ZOO} (in torch)", of="evaluation"),
         random_return=-1230,
     ),
     "td3_continuous_action_jax": Setting(
         "Pendulum-v1",
         20_000,
-        _PENDULUM_OFF_POLICY,
+        PENDULUM_OFF_POLICY,
         published=Published(-151.86, 90.23, f"{ZOO} (in torch)", of="evaluation"),
         random_return=-1230,
     ),
