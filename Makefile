@@ -8,7 +8,7 @@ BASE := $(STAMPS)/base
 BASE_WORKERS := cleanrl_worker human_worker
 FILES := pyproject.toml setup.py proto/mosaic/trainer.proto requirements/base.txt
 
-.PHONY: setup setup-gui setup-web setup-spade setup-llm setup-smollm2 setup-textarena setup-all run test prove soak gui lint bench screenshots clean help
+.PHONY: setup setup-gui setup-web setup-ray setup-spade setup-llm setup-smollm2 setup-textarena setup-all run test prove soak gui lint bench screenshots clean help
 
 help:
 	@echo "make run          train PPO on CartPole-v1 end to end"
@@ -19,7 +19,7 @@ help:
 	@echo "make lint         ruff, mypy, import walls"
 	@echo "make bench        measure; results go to benchmarks/results/"
 	@echo "make screenshots  pictures of the workbench, for docs/gallery.md"
-	@echo "make setup        install only (setup-gui, setup-web, setup-spade, setup-llm, setup-all for more)"
+	@echo "make setup        install only (setup-gui, setup-web, setup-ray, setup-spade, setup-llm, setup-all for more)"
 	@echo "make clean        remove everything built; var/ with your runs stays"
 
 $(BIN)/python:
@@ -46,6 +46,11 @@ $(STAMPS)/web: $(BASE) requirements/web.txt scripts/fetch-web-assets.sh
 	@echo "installing the pages for the browser"
 	@$(PIP) -r requirements/web.txt
 	@sh scripts/fetch-web-assets.sh
+	@touch $@
+
+$(STAMPS)/ray: $(BASE) requirements/ray.txt
+	@echo "installing Ray (240 MB)"
+	@$(PIP) -r requirements/ray.txt
 	@touch $@
 
 $(STAMPS)/spade: $(BASE) requirements/spade_bdi_worker.txt workers/spade_bdi_rl_worker/pyproject.toml
@@ -94,11 +99,12 @@ $(STAMPS)/dev: $(BASE) requirements/dev.txt
 setup: $(BASE)
 setup-gui: $(STAMPS)/gui
 setup-web: $(STAMPS)/web
+setup-ray: $(STAMPS)/ray
 setup-spade: $(STAMPS)/spade
 setup-llm: $(STAMPS)/llm
 setup-smollm2: $(STAMPS)/smollm2
 setup-textarena: $(STAMPS)/textarena
-setup-all: $(STAMPS)/gui $(STAMPS)/web $(STAMPS)/spade $(STAMPS)/llm $(STAMPS)/extras $(STAMPS)/dev
+setup-all: $(STAMPS)/gui $(STAMPS)/web $(STAMPS)/ray $(STAMPS)/spade $(STAMPS)/llm $(STAMPS)/extras $(STAMPS)/dev
 
 run: $(BASE)
 	@$(BIN)/python scripts/first_run.py
@@ -106,7 +112,7 @@ run: $(BASE)
 test: $(STAMPS)/gui $(STAMPS)/web $(STAMPS)/spade $(STAMPS)/llm $(STAMPS)/extras $(STAMPS)/dev
 	@$(BIN)/python scripts/run_tests.py $(ARGS)
 
-prove: $(STAMPS)/extras $(STAMPS)/spade $(STAMPS)/llm $(STAMPS)/dev
+prove: $(STAMPS)/extras $(STAMPS)/ray $(STAMPS)/spade $(STAMPS)/llm $(STAMPS)/dev
 	@PYTHONPATH=tests:. $(BIN)/python -m mutants.prove $(ARGS)
 	@$(BIN)/python scripts/run_tests.py -m prove -q
 	@PYTHONPATH=tests $(BIN)/python -m soak --minutes 10 --seed 1

@@ -40,9 +40,12 @@ def prepare(folder: AgentFolder, launch: Launch, fetch: Fetch) -> None:
         _bring(folder.home.runs / item["path"], item, fetch)
     for name, size in launch["logs"].items():
         _set_length(run_dir / name, size)
-    atomic.write_json(
-        folder.config, _moved(launch["config"], launch["runs"], str(folder.home.runs)), mode=0o600
-    )
+    config = _moved(launch["config"], launch["runs"], str(folder.home.runs))
+    if launch["script"]:
+        script = folder.root / Path(config["extras"]["script_path"]).name
+        atomic.write_text(script, launch["script"], mode=0o700)
+        config["extras"]["script_path"] = str(script)
+    atomic.write_json(folder.config, config, mode=0o600)
 
 
 def _bring(path: Path, item: Needed, fetch: Fetch) -> None:

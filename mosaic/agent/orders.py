@@ -48,6 +48,7 @@ class Launch(TypedDict):
         from_node: Variables whose value this machine knows, such as which GPUs it was given.
         config: What the worker reads.
         runs: The folder of all runs where the daemon is; the paths in `config` begin with it.
+        script: The text of the shell script that `config` names; empty without one.
         logs: How long the logs of the attempts before are.
     """
 
@@ -64,6 +65,7 @@ class Launch(TypedDict):
     config: dict[str, Any]
     runs: str
     files: list[Needed]
+    script: str
     logs: dict[str, int]
 
 

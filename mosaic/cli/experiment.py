@@ -9,7 +9,7 @@ import click
 from mosaic.cli import output
 from mosaic.cli.building import TrainOptions
 from mosaic.cli.experiment_file import ExperimentSpec, plan_of, read_spec
-from mosaic.cli.options import json_option
+from mosaic.cli.options import json_option, site_option
 from mosaic.client import TrainerClient, experiments
 from mosaic.client.archives import SUFFIX
 from mosaic.experiments.plan import ExperimentPlan
@@ -54,6 +54,7 @@ def experiment() -> None:
 @click.option("--gpus", type=click.IntRange(0), default=0, help="GPUs per run.")
 @click.option("--memory-mb", type=click.IntRange(1), help="Memory to reserve per run.")
 @click.option("--max-minutes", type=float, help="Stop a run after this many minutes.")
+@site_option
 @click.option("--wandb", is_flag=True, help="Track with Weights & Biases.")
 @click.option("--dry-run", is_flag=True, help="List the runs without starting anything.")
 @click.option("--wait", is_flag=True, help="Wait until every run has ended.")

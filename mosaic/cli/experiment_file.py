@@ -15,7 +15,9 @@ from mosaic.experiments.plan import ExperimentPlan, grid_points, make_plan, refu
 from mosaic.workers.algorithms import find_algorithm
 
 # In a file, beside what the experiment itself consists of.
-_OPTIONS = ("cpus", "gpus", "memory_mb", "max_minutes", "wandb", "tags", "notes", "capture_video")
+_OPTIONS = (
+    "cpus", "gpus", "memory_mb", "max_minutes", "site", "wandb", "tags", "notes", "capture_video",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

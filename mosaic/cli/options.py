@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from mosaic.config.sites import KNOWN
+
 if TYPE_CHECKING:
     from mosaic.client import TrainerClient
     from mosaic.records import RunRecord
@@ -69,6 +71,12 @@ def json_option(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")(
         command
     )
+
+
+def site_option(command: Command) -> Command:
+    """`--site`: where the runs are executed."""
+    text = f"Where to run: {KNOWN}.  [default: setting]"
+    return click.option("--site", metavar="SITE", help=text)(command)
 
 
 def run_argument(command: Command) -> Command:

@@ -225,17 +225,33 @@ def _parent(record: RunRecord) -> str:
     return record.parent_run_id + ("" if step is None else f" from step {step:,}")
 
 
+_timeout_option = click.option(
+    "--timeout",
+    default=120.0,
+    show_default=True,
+    type=click.FloatRange(min=0.1),
+    help="Seconds to wait for the worker.",
+)
+
+
 @click.command()
 @run_argument
 @click.option("--release", is_flag=True, help="Free its slots while it is paused.")
 @click.option("--wait/--no-wait", default=True, help="Wait until the run is paused.")
+@_timeout_option
 @json_option
-def pause(run: str, release: bool, wait: bool, as_json: bool) -> int:
+def pause(run: str, release: bool, wait: bool, timeout: float, as_json: bool) -> int:
     """Pause a run at its next safe point."""
     with TrainerClient.connect() as trainer:
         record = trainer.pause(run, release)
         if wait:
-            record = _until(trainer, record.run_id, lambda now: not now.is_running)
+            run_id = record.run_id
+            too_late = (
+                f"run {run_id} has not paused within {timeout:g} s; it still will, at its next "
+                "safe point. A worker that was started before the token of the home was changed "
+                f"cannot hear it: mosaic cancel {run_id}, then continue it with --resume"
+            )
+            record = _until(trainer, run_id, lambda now: not now.is_running, timeout, too_late)
     return _print_state(record, as_json)
 
 
@@ -259,13 +275,7 @@ def resume(run: str, wait: bool, as_json: bool) -> int:
 
 @click.command()
 @run_argument
-@click.option(
-    "--timeout",
-    default=120.0,
-    show_default=True,
-    type=click.FloatRange(min=0.1),
-    help="Seconds to wait for the worker.",
-)
+@_timeout_option
 @json_option
 def checkpoint(run: str, timeout: float, as_json: bool) -> int:
     """Save a checkpoint of a running run now; print its file and step.
@@ -357,14 +367,31 @@ def restore(run: str, as_json: bool) -> int:
         return _print_state(trainer.restore(run), as_json)
 
 
-def _until(trainer: TrainerClient, run_id: str, reached: Callable[[RunRecord], bool]) -> RunRecord:
-    """Follow a run until something is true of it, or it has ended."""
+def _until(
+    trainer: TrainerClient,
+    run_id: str,
+    reached: Callable[[RunRecord], bool],
+    limit_s: float = _LONGEST_WAIT_S,
+    too_late: str = "",
+) -> RunRecord:
+    """Follow a run until something is true of it, or it has ended.
+
+    Args:
+        trainer: The daemon's client.
+        run_id: The run.
+        reached: What is waited for.
+        limit_s: For how long.
+        too_late: What to say after that, where there is more to say than how the run is.
+
+    Raises:
+        MosaicError: Neither within `limit_s`.
+    """
     try:
-        for record in trainer.follow(run_id, timeout_s=_LONGEST_WAIT_S):
+        for record in trainer.follow(run_id, timeout_s=limit_s):
             if reached(record):
                 break
     except TimeoutError as error:
-        raise MosaicError(str(error)) from None
+        raise MosaicError(too_late or str(error)) from None
     return record
 
 

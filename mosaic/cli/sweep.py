@@ -8,7 +8,13 @@ from mosaic.cli import output
 from mosaic.cli.algorithm_help import AlgorithmCommand
 from mosaic.cli.building import TrainOptions, fresh_config, own_flags
 from mosaic.cli.main import EXIT_FAILED, EXIT_INTERRUPTED, exit_code
-from mosaic.cli.options import STEPS, complete_algorithms, complete_environments, json_option
+from mosaic.cli.options import (
+    STEPS,
+    complete_algorithms,
+    complete_environments,
+    json_option,
+    site_option,
+)
 from mosaic.cli.sweep_results import (
     SHOWN_TRIALS,
     TOP,
@@ -89,6 +95,7 @@ _CAN_CHANGE = ("sweep_id", "trials", "parallel", "as_json", "algo", "top", "fres
 @click.option("--gpus", type=click.IntRange(0), default=0, show_default=True, help="GPUs per run.")
 @click.option("--memory-mb", type=click.IntRange(1), help="Memory to reserve per run.")
 @click.option("--max-minutes", type=float, help="Stop a run after this many minutes.")
+@site_option
 @click.option("--wandb", is_flag=True, help="Track with Weights & Biases.")
 @json_option
 @click.pass_context

@@ -20,12 +20,12 @@ from mosaic.cli.options import (
     connected,
     json_option,
     run_argument,
+    site_option,
 )
 from mosaic.client import TrainerClient
 from mosaic.client.training import file_config, with_run_directories
 from mosaic.config import build
 from mosaic.config.model import Parameters, TrainRunConfig
-from mosaic.config.sites import KNOWN
 from mosaic.errors import InvalidConfigError, Problem
 from mosaic.records import RunRecord
 from mosaic.workers import hooks
@@ -63,7 +63,7 @@ from mosaic.workers.capabilities import WorkerCapabilities
 @click.option("--gpus", type=click.IntRange(0), default=0, show_default=True, help="GPUs to use.")
 @click.option("--memory-mb", type=click.IntRange(1), help="Memory to reserve.")
 @click.option("--max-minutes", type=float, help="Stop after this many minutes.")
-@click.option("--site", help=f"Where to run: {KNOWN}.  [default: setting]")
+@site_option
 @click.option(
     "--priority",
     type=int,
@@ -274,7 +274,7 @@ def submit(file: Path, priority: int, key: str, cold: bool, following: bool, as_
 @run_argument
 @click.option("--seed", type=click.IntRange(0), help="Seed of the copy.")
 @click.option("--name", default="", help="Name of the copy.")
-@click.option("--site", help=f"Where to run the copy: {KNOWN}.")
+@site_option
 @click.option(
     "--priority",
     type=int,
@@ -315,6 +315,7 @@ def clone(
     "--cpus", type=click.IntRange(1), default=1, show_default=True, help="CPU slots to use."
 )
 @click.option("--max-minutes", type=float, help="Stop after this many minutes.")
+@site_option
 @click.option("--worker", default="", help="Worker to use, if several can run scripts.")
 @click.option(
     "--follow/--detach",
@@ -330,11 +331,12 @@ def script(
     seed: int,
     cpus: int,
     max_minutes: float | None,
+    site: str | None,
     following: bool,
     as_json: bool,
 ) -> int:
     """Run a shell script with several training phases as one run."""
-    wishes = build.Wishes(name=name, cpus=cpus, max_minutes=max_minutes)
+    wishes = build.Wishes(name=name, cpus=cpus, max_minutes=max_minutes, site=site)
     config = build.script(worker_for("script", worker).worker_type, file, seed=seed, wishes=wishes)
     with TrainerClient.connect() as trainer:
         return answer(trainer, [trainer.submit(config)], not following, as_json)

@@ -46,6 +46,24 @@ def read_variables(text: str) -> dict[str, str]:
     return variables
 
 
+def read_demand(text: str) -> dict[str, float]:
+    """Resources and how much of each: `a100=1 big=0.5`.
+
+    Raises:
+        ValueError: A part is not of this form.
+    """
+    demand = {}
+    for part in text.split():
+        name, _, amount = part.partition("=")
+        try:
+            demand[name] = float(amount)
+        except ValueError:
+            raise ValueError(f"{part!r} is not NAME=NUMBER") from None
+        if not name or demand[name] <= 0:
+            raise ValueError(f"{part!r} is not NAME=NUMBER")
+    return demand
+
+
 @dataclass(frozen=True)
 class Settings:
     """What a user may change about the daemon and the workers it starts."""
@@ -82,6 +100,12 @@ class Settings:
         "more options of sbatch, such as --qos=long --constraint=a100",
         check=check_options,
     )
+    ray_resources: str = setting(
+        "",
+        "Ray resources",
+        "custom resources that each run asks of Ray, such as a100=1",
+        check=read_demand,
+    )
     retry_lost: bool = setting(False, "Retry lost runs", "submit lost runs again automatically")
     gpu_idle_memory_mb: int | None = setting(
         None, "GPU must be idle", "at most this much memory in use, MB", least=0
@@ -96,6 +120,11 @@ class Settings:
         "NAME=VALUE, several separated by spaces; quote a value with spaces",
         check=read_variables,
     )
+
+    @property
+    def ray_demand(self) -> dict[str, float]:
+        """What every run asks of Ray besides its CPUs, GPUs and memory."""
+        return read_demand(self.ray_resources)
 
     @property
     def worker_variables(self) -> dict[str, str]:

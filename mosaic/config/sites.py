@@ -1,6 +1,6 @@
 """Names of the places where runs are executed.
 
-`local`, `slurm`, `slurm:PARTITION` and `ssh://USER@HOST`.
+`local`, `slurm`, `slurm:PARTITION`, `ray`, `ray://HOST:PORT` and `ssh://USER@HOST`.
 """
 
 import re
@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from mosaic.config.suggest import did_you_mean
 
-LOCAL, SLURM, SSH = "local", "slurm", "ssh"
-KNOWN = "local, slurm, slurm:PARTITION or ssh://USER@HOST"
-_ENGINES = (LOCAL, SLURM, SSH)
+LOCAL, SLURM, RAY, SSH = "local", "slurm", "ray", "ssh"
+KNOWN = "local, slurm, slurm:PARTITION, ray, ray://HOST:PORT or ssh://USER@HOST"
+_ENGINES = (LOCAL, SLURM, RAY, SSH)
+_RAY_PART = re.compile(r"//[A-Za-z0-9_.\-\[\]:]+:[0-9]{1,5}\Z")
 # What SLURM itself allows in the name of a partition; several, separated by commas, let it choose.
 _PARTITION = re.compile(r"[A-Za-z0-9_.\-]+(,[A-Za-z0-9_.\-]+)*\Z")
 
@@ -20,9 +21,10 @@ class SiteName:
     """Where a run is executed.
 
     Attributes:
-        engine: Who places it: `local`, `slurm` or `ssh`.
-        part: The part of the engine: a partition of SLURM, empty for its default; `//USER@HOST`
-            and what else the address of a machine has.
+        engine: Who places it: `local`, `slurm`, `ray` or `ssh`.
+        part: The part of the engine: a partition of SLURM, empty for its default; `//HOST:PORT` of
+            a Ray cluster, empty for that of this machine; `//USER@HOST` and what else the address
+            of a machine has.
     """
 
     engine: str
@@ -43,9 +45,11 @@ def read_site(text: str) -> SiteName:
         raise ValueError(f"{text!r} is not a site: {KNOWN}{did_you_mean(engine, _ENGINES)}")
     if engine == SSH:
         return SiteName(SSH, _machine(text).removeprefix(f"{SSH}:"))
+    if engine == RAY and colon and not _RAY_PART.match(part):
+        raise ValueError(f"{text!r} is not a site: write ray, or ray://HOST:PORT")
     if engine == LOCAL and colon:
         raise ValueError(f"{text!r} is not a site: local has no parts")
-    if colon and not _PARTITION.match(part):
+    if engine == SLURM and colon and not _PARTITION.match(part):
         raise ValueError(f"{text!r} is not a site: {part!r} cannot be the name of a partition")
     return SiteName(engine, part)
 

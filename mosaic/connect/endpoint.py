@@ -115,6 +115,18 @@ def find_endpoint(home: Home) -> Endpoint:
     Raises:
         DaemonNotRunningError: No daemon runs, or its announcement is damaged.
     """
+    endpoint, _ = _announced(home)
+    # A pid alone proves nothing: after a crash another program may have it, and may listen on
+    # the daemon's old port.
+    if not processes.is_alive(endpoint.key):
+        raise DaemonNotRunningError(
+            f"the daemon of {home.root} (pid {endpoint.pid}) is gone; start it again: mosaic up"
+        )
+    return endpoint
+
+
+def _announced(home: Home) -> tuple[Endpoint, str]:
+    """What the last daemon of a home said of itself, and the machine that it was on."""
     document = read_json(home.endpoint)
     if document is None:
         raise DaemonNotRunningError(f"no daemon is running for {home.root}; start one: mosaic up")
@@ -136,13 +148,7 @@ def find_endpoint(home: Home) -> Endpoint:
             f"{home.endpoint} is damaged ({type(error).__name__}: {error}); if a daemon still "
             f"runs, end it (its pid is in {home.lock}), then: mosaic up"
         ) from None
-    # A pid alone proves nothing: after a crash another program may have it, and may listen on
-    # the daemon's old port.
-    if not processes.is_alive(key):
-        raise DaemonNotRunningError(
-            f"the daemon of {home.root} (pid {key.pid}) is gone; start it again: mosaic up"
-        )
-    return endpoint
+    return endpoint, str(document.get("machine", ""))
 
 
 def current_address(fallback: Address) -> Address:
@@ -156,6 +162,10 @@ def current_address(fallback: Address) -> Address:
     if not root:
         return fallback
     try:
-        return find_endpoint(Home.locate(root)).address
+        endpoint, machine = _announced(Home.locate(root))
     except DaemonNotRunningError:
         return fallback
+    # On the node of a cluster the daemon's process cannot be looked for. A wrong address costs a
+    # call that no one answers; without the certificate in it no call would ever be answered.
+    elsewhere = endpoint.key.boot_id != processes.boot_id() and machine != socket.gethostname()
+    return endpoint.address if elsewhere or processes.is_alive(endpoint.key) else fallback

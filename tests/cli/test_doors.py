@@ -32,6 +32,25 @@ def test_the_help_of_an_algorithm_lists_its_own_arguments(shared_command: Comman
     assert "there is no algorithm or worker 'poo'" in words
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("script", "phases.sh"),
+        ("sweep", "ppo", "--param", "gamma=0.9,0.99", "--dry-run"),
+        ("experiment", "run", "elsewhere", "--algo", "ppo", "--dry-run"),
+    ],
+)
+def test_every_command_that_starts_runs_knows_where(
+    shared_command: Command, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """`--site` is understood, and a wrong one is refused with those there are."""
+    (tmp_path / "phases.sh").write_text("#!/bin/sh\n")
+    named = [str(tmp_path / word) if word.endswith(".sh") else word for word in words]
+    said = shared_command(*named, "--site", "shh://box", code=2)
+    assert "'shh://box' is not a site" in said
+    assert "did you mean 'ssh'" in said
+
+
 def test_problems_are_told_at_once_in_the_words_of_the_command_line(mosaic: Command) -> None:
     """Flags, not JSON pointers; what the flags and what the daemon find, together and once."""
     said = mosaic(*TRAIN, "--gamma", "2", "--learnin-rate", "1", "--env-id", "CartPol-v1", code=2)

@@ -105,6 +105,14 @@ def test_submit_with_a_key_is_idempotent_and_without_one_is_not(
     assert mosaic.json("submit", str(path), "--follow")["outcome"] == "completed"
 
 
+def test_a_pause_that_is_not_heard_ends_with_a_sentence(mosaic: Command, trainer: Trainer) -> None:
+    """A worker that cannot hear it, as after a changed token, keeps no one waiting for ever."""
+    run_id = trainer.stepping("saves_on_request", extras={"claims_to_pause": True}).run_id
+    said = mosaic("pause", run_id, "--timeout", "0.5", code=1)
+    assert "has not paused within 0.5 s" in said
+    assert f"mosaic cancel {run_id}" in said
+
+
 def test_pause_resume_cancel(mosaic: Command, trainer: Trainer) -> None:
     """A run stands still, goes on and ends on command; a second cancel changes nothing."""
     run_id = mosaic.json("train", "example", "--total-timesteps", "1e6", "--detach")["run_id"]

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -93,8 +94,34 @@ def test_a_run_here_is_continued_there(box: Box) -> None:
     extras = {"mode": "resume_training", "checkpoint_path": f"{lab.directory(first.run_id).path}"}
     config["metadata"]["worker"]["config"]["extras"] = extras  # type: ignore[index]
     second = lab.ended(lab.client.submit(config, parent_run_id=first.run_id).run_id)
-    assert (second.outcome, second.progress.step) == (Outcome.COMPLETED, 16_000)
-    assert "resum" in lab.directory(second.run_id).stdout.read_text()
+    assert second.outcome is Outcome.COMPLETED
+    curve = MetricReader(lab.directory(second.run_id).path).read("charts/episodic_return")
+    assert curve["step"][0] > first.progress.step, "it does not begin again"
+
+
+@pytest.fixture
+def plain_box(tmp_path: Path, make_trainer: MakeTrainer) -> Iterator[Box]:
+    """A machine as it is."""
+    yield from box_at(tmp_path, make_trainer(lost_after_s="5"))
+
+
+def test_a_daemon_with_a_certificate_is_reached_from_there(plain_box: Box, tmp_path: Path) -> None:
+    """Agent and worker speak TLS with the daemon's own certificate, through the same connection."""
+    names = "subjectAltName=DNS:localhost,IP:127.0.0.1"
+    certificate, key = tmp_path / "cert.pem", tmp_path / "cert.key"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+         "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext", names,
+         "-out", certificate, "-keyout", key],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    key.chmod(0o600)
+    plain_box.lab.kill()
+    plain_box.start("--port", "0", "--tls-cert", str(certificate), "--tls-key", str(key))
+    run_id = plain_box.stepping()
+    plain_box.lab.client.cancel(run_id)
+    ended = plain_box.lab.ended(run_id)
+    assert (ended.outcome, ended.exit_code) == (Outcome.CANCELLED, 143)
 
 
 def test_c26_a_supervisor_that_vanishes_is_lost_and_said(box: Box) -> None:

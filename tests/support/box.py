@@ -27,9 +27,9 @@ class Box:
     def site(self) -> str:
         return self.sshd.address(self.home)
 
-    def start(self, **extra: str) -> None:
+    def start(self, *arguments: str, **extra: str) -> None:
         """Start the daemon that sends its runs here."""
-        self.lab.start(**{SSH_VARIABLE: self.sshd.command(), **extra})
+        self.lab.start(*arguments, **{SSH_VARIABLE: self.sshd.command(), **extra})
 
     def submit(self, behaviour: str, **fields: Any) -> str:
         return self.lab.submit(behaviour, site=self.site, **fields)

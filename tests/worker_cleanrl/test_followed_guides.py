@@ -38,6 +38,7 @@ ELSEWHERE = {
     "llm": "tests/llm/test_daemon.py",
     "people": "tests/cli/test_people.py",
     "qdagger": "tests/algorithms/test_trajectories.py",
+    "ray": "tests/sites/test_ray.py",
     "remote": "tests/client/test_ssh.py",
     "report": "tests/reports/test_command.py",
     "slurm": "tests/sites/test_slurm.py",

@@ -2,7 +2,7 @@
 
 from mosaic.config.paths import Home
 from mosaic.config.settings import Settings
-from mosaic.config.sites import LOCAL, SLURM, read_site
+from mosaic.config.sites import LOCAL, RAY, SLURM, read_site
 from mosaic.trainer.core.states import Run
 from mosaic.trainer.sites.door import Door
 from mosaic.trainer.sites.interface import Site
@@ -33,6 +33,10 @@ class Sites:
             from mosaic.trainer.sites.slurm import SlurmSite
 
             return SlurmSite(self._home, self._settings)
+        if engine == RAY:
+            from mosaic.trainer.sites.ray import RaySite
+
+            return RaySite(name, self._home, self._settings, self._door)
         from mosaic.trainer.sites.ssh import SshSite
 
         return SshSite(name, self._home, self._settings, self._door)

@@ -45,9 +45,19 @@ def describe(home: Home, run: Run, spec: LaunchSpec, job: str) -> Launch:
         from_node=list(spec.from_node),
         config=config,
         runs=str(home.runs),
+        script=_script(config),
         files=[*_own_files(home, run_dir), *_other_files(home, run, config)],
         logs={f"{LOGS}{name}": _size(run_dir / LOGS / name) for name in _LOG_NAMES},
     )
+
+
+def _script(config: dict[str, Any]) -> str:
+    """The user's own script, which is in no run and so has to travel as text."""
+    extras = config.get("extras")
+    named = extras.get("script_path") if isinstance(extras, dict) else None
+    if not isinstance(named, str) or not named:
+        return ""
+    return Path(named).expanduser().read_text()
 
 
 def _own_files(home: Home, run_dir: Path) -> Iterator[Needed]:

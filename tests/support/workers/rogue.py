@@ -124,7 +124,10 @@ def diverges(rogue: Rogue) -> int:
 
 
 def saves_on_request(rogue: Rogue) -> int:
-    """Saves when asked; with `refuse` it says why it cannot, with `mute` it says nothing."""
+    """Saves when asked; with `refuse` it says why it cannot, with `mute` it says nothing.
+
+    With `claims_to_pause` it says that it can pause, and does not.
+    """
     signal.signal(signal.SIGTERM, lambda *_: rogue.stopped.set())
 
     def obey(command: str) -> None:
@@ -136,7 +139,9 @@ def saves_on_request(rogue: Rogue) -> int:
             rogue.save("asked.json")
             session.report("checkpointed")
 
-    session = rogue.begin(supports_checkpoint=True)
+    session = rogue.begin(
+        supports_checkpoint=True, supports_pause=rogue.extras.get("claims_to_pause", False)
+    )
     session.listen(obey)
     rogue.step_forever()
     rogue.emit.run_failed("terminated")

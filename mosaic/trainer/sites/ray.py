@@ -1,0 +1,117 @@
+"""Runs on a Ray cluster: Ray queues them and keeps their CPUs and GPUs, agents do the rest."""
+
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+
+from mosaic.agent.orders import Order
+from mosaic.config.paths import Home
+from mosaic.config.settings import Settings
+from mosaic.config.sites import read_site
+from mosaic.errors import EngineSilentError
+from mosaic.trainer.core.decisions import Now
+from mosaic.trainer.core.evidence import ENDED, QUEUED, RUNNING, SILENT, UNKNOWN
+from mosaic.trainer.core.scheduler import Machine
+from mosaic.trainer.core.states import Run
+from mosaic.trainer.sites.agents import HEARD_S, AgentSite, Contact, Word
+from mosaic.trainer.sites.door import Door
+from mosaic.trainer.sites.ray_link import RayLink
+
+_START_S = 30.0
+# A cluster of our own is started again for the next run, which takes some seconds.
+_IDLE_S = 60.0
+_MEGABYTE = 2**20
+
+
+class RaySite(AgentSite):
+    """Runs as actors of a Ray cluster that start agents."""
+
+    def __init__(self, name: str, home: Home, settings: Settings, door: Door) -> None:
+        super().__init__(name, home, settings, door)
+        part = read_site(name).part
+        self._link = RayLink(f"ray:{part}" if part else "", door.changed)
+        self._generation = 0
+        self._needed = time.monotonic()
+
+    async def send_agent(self, run: Run, order: Order) -> None:
+        self._ask(run, order, fresh=True)
+
+    def _ask(self, run: Run, order: Order, fresh: bool) -> None:
+        request = {
+            "do": "place",
+            "name": _actor(run, order["job"]),
+            "order": order,
+            "demand": self._demand(run),
+            "fresh": fresh,
+        }
+        self._link.tell(request)
+
+    def _demand(self, run: Run) -> dict[str, float]:
+        need = run.request
+        demand = {"CPU": float(need.cpus), **self._settings.ray_demand}
+        if need.gpus:
+            demand["GPU"] = float(need.gpus)
+        if need.memory_mb:
+            demand["memory"] = float(need.memory_mb * _MEGABYTE)
+        return demand
+
+    def engine_word(self, run: Run, contact: Contact, now: Now) -> Word:
+        silent_s = now.mono - max(contact.heard, contact.sent)
+        if self._link.problem:
+            return Word(SILENT, silent_s, self._link.problem)
+        actor = self._link.actors.get(_actor(run, run.job))
+        if actor is None:
+            return Word(UNKNOWN, silent_s, "Ray has no actor for it")
+        for_s = now.mono - actor.since
+        match actor.state:
+            case "pending":
+                return Word(QUEUED, for_s, f"Ray: {actor.detail}")
+            case "alive":
+                return Word(RUNNING, for_s, f"Ray says that its node {actor.detail} lives")
+            case "refused":
+                return Word(ENDED, for_s, actor.detail)
+        # Not a failure of the run: whatever ended the actor, another node can continue it.
+        return Word(ENDED, for_s, f"Ray lost its actor: {actor.detail}", taken=True)
+
+    def capacity(self, runs: Iterable[Run]) -> Machine | None:
+        if self._link.problem:
+            self._needed = time.monotonic()
+            self._link.keep()
+            raise EngineSilentError(self._link.problem)
+        return None
+
+    def reap(self) -> None:
+        now = time.monotonic()
+        mine = [run for run in self._door.live() if run.site == self.name]
+        if mine:
+            self._needed = now
+            self._link.keep()
+        elif now - self._needed > _IDLE_S:
+            self._link.rest()
+        if self._link.problem:
+            return
+        anew = self._link.generation != self._generation
+        self._generation = self._link.generation
+        for run in mine:
+            contact = self.contact(run.run_id)
+            actor = self._link.actors.get(_actor(run, run.job))
+            alive = actor is not None and actor.state == "alive"
+            silent = now - contact.heard > HEARD_S and now - contact.sent > _START_S
+            if run.job and not run.queued and (anew or (silent and alive)):
+                contact.sent = now
+                with suppress(EngineSilentError):  # it ended just now: the next one is asked
+                    self._ask(run, self.order(run, run.job), fresh=False)
+
+    def forget(self, run: Run) -> None:
+        super().forget(run)
+        # Without Ray nothing has to be freed: the actor ends by itself when its run has.
+        with suppress(EngineSilentError):
+            self._link.tell({"do": "end", "name": _actor(run, run.job)})
+
+    async def close(self) -> None:
+        await self._link.close()
+
+
+def _actor(run: Run, job: str) -> str:
+    """The name of a run's actor: another one for each time that the run is placed."""
+    return f"mosaic-{run.run_id}-{job}"

@@ -1,0 +1,218 @@
+"""The process that talks to Ray for the daemon, so that the daemon does not have to.
+
+Ray brings threads, signal handlers and 200 MB, which a daemon that must not fall cannot have in its
+own process. Lines of JSON come in (`place`, `end`), and lines with the state of every actor go out.
+It ends with its input.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from typing import Any, TextIO
+
+import ray
+
+from mosaic.agent.ray_holder import Holder
+
+NAMESPACE = "mosaic"
+PENDING, ALIVE, DEAD, REFUSED = "pending", "alive", "dead", "refused"
+_TURN_S = 0.5
+_PING_S = 5.0
+_SAY_S = 5.0
+
+
+@dataclass
+class _Held:
+    """An actor and what it was last asked."""
+
+    actor: Any
+    demand: dict[str, float]
+    question: Any
+    state: str = PENDING
+    detail: str = ""
+    asked: float = field(default_factory=time.monotonic)
+
+
+class Helper:
+    """Actors by the names of their runs' jobs."""
+
+    def __init__(self, out: TextIO, own: bool) -> None:
+        self._out = out
+        self._own = own
+        self._held: dict[str, _Held] = {}
+        self._said = ""
+        self._said_at = 0.0
+
+    def obey(self, order: dict[str, Any]) -> None:
+        """Do what the daemon asks."""
+        name = str(order["name"])
+        if order["do"] == "place":
+            self._place(name, order)
+        elif order["do"] == "end":
+            held = self._held.pop(name, None)
+            if held is not None:
+                with suppress(Exception):  # it is gone already, or Ray is
+                    ray.kill(held.actor)
+
+    def _place(self, name: str, order: dict[str, Any]) -> None:
+        actor = self._find(name)
+        if (actor is None and order["fresh"]) or (actor is None and self._own):
+            actor = self._create(name, order["demand"])
+        if actor is None:
+            self._held[name] = _Held(None, order["demand"], None, DEAD, "Ray has no actor for it")
+            return
+        question = actor.begin.remote(order["order"])
+        self._held[name] = _Held(actor, order["demand"], question)
+
+    @staticmethod
+    def _find(name: str) -> Any:
+        try:
+            return ray.get_actor(name, namespace=NAMESPACE)
+        except ValueError:
+            return None
+
+    @staticmethod
+    def _create(name: str, demand: dict[str, float]) -> Any:
+        custom = {
+            key: value for key, value in demand.items() if key not in ("CPU", "GPU", "memory")
+        }
+        return (
+            ray.remote(Holder)
+            .options(
+                name=name,
+                namespace=NAMESPACE,
+                lifetime="detached",
+                num_cpus=demand.get("CPU", 1),
+                num_gpus=demand.get("GPU", 0),
+                memory=demand.get("memory") or None,
+                resources=custom,
+                # Never by itself: which attempt may run is the daemon's to say.
+                max_restarts=0,
+            )
+            .remote()
+        )
+
+    def look(self) -> None:
+        """Ask the actors, without waiting for any."""
+        for held in self._held.values():
+            if held.state in (DEAD, REFUSED) or held.actor is None:
+                continue
+            if held.question is None:
+                if time.monotonic() - held.asked > _PING_S:
+                    held.question, held.asked = held.actor.ping.remote(), time.monotonic()
+                continue
+            self._hear(held)
+
+    def _hear(self, held: _Held) -> None:
+        ready, _ = ray.wait([held.question], timeout=0)
+        if not ready:
+            if held.state == PENDING:
+                held.detail = _why_it_waits(held.demand)
+            return
+        question, held.question, held.asked = held.question, None, time.monotonic()
+        try:
+            answer = ray.get(question)
+        except ray.exceptions.RayTaskError as error:
+            held.state, held.detail = REFUSED, _last_line(error)
+        except ray.exceptions.ActorUnavailableError as error:
+            held.detail = _last_line(error)  # asked again; it may come back
+        except ray.exceptions.RayError as error:
+            held.state, held.detail = DEAD, _last_line(error)
+        else:
+            held.state = ALIVE
+            held.detail = str(answer) if isinstance(answer, str) else held.detail
+
+    def tell(self) -> None:
+        """Say how all are, when something changed and every few seconds."""
+        states = {
+            name: {"state": held.state, "detail": held.detail} for name, held in self._held.items()
+        }
+        text = json.dumps({"actors": states, "own": self._own})
+        if text != self._said or time.monotonic() - self._said_at > _SAY_S:
+            self._said, self._said_at = text, time.monotonic()
+            print(text, file=self._out, flush=True)
+
+
+def _why_it_waits(demand: dict[str, float]) -> str:
+    """What of a demand Ray cannot give now, or has not at all."""
+    total, free = ray.cluster_resources(), ray.available_resources()
+    for name, wanted in demand.items():
+        unit = {"CPU": "CPUs", "GPU": "GPUs", "memory": "bytes of memory"}.get(name, name)
+        if wanted > total.get(name, 0.0):
+            return f"needs {wanted:g} {unit}, the cluster has {total.get(name, 0.0):g}"
+        if wanted > free.get(name, 0.0):
+            return f"waits for {wanted:g} {unit}, {free.get(name, 0.0):g} are free"
+    return "is being started"
+
+
+def _last_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[-1] if lines else type(error).__name__)[:500]
+
+
+def connect(address: str) -> bool:
+    """Join a cluster; without one, start one that ends with this process. Whether it is our own."""
+    # Nothing of a run is in Ray's own logs, and its dashboard would open a port.
+    options: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False}
+    if address:
+        ray.init(address=address, **options)
+        return False
+    try:
+        ray.init(address="auto", **options)
+    except ConnectionError:
+        ray.init(include_dashboard=False, **options)
+        return True
+    return False
+
+
+def _lines(lines: "SimpleQueue[str | None]", patience_s: float) -> Iterator[str | None]:
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            yield lines.get(timeout=max(0.0, deadline - time.monotonic()))
+        except Empty:
+            return
+
+
+def main() -> int:
+    """Serve the daemon until its end."""
+    # Ray prints where it likes; what the daemon reads has a descriptor of its own.
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    lines: SimpleQueue[str | None] = SimpleQueue()
+
+    def read() -> None:
+        for line in sys.stdin:
+            lines.put(line)
+        # At once and hard: a cluster of our own ends with this process.
+        lines.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    try:
+        own = connect(sys.argv[1] if len(sys.argv) > 1 else "")
+    except Exception as error:  # whatever Ray raises is a sentence for the user
+        print(json.dumps({"error": _last_line(error)}), file=out, flush=True)
+        return 1
+    helper = Helper(out, own)
+    while True:
+        for line in _lines(lines, _TURN_S):
+            if line is None:
+                ray.shutdown()
+                return 0
+            helper.obey(json.loads(line))
+        try:
+            helper.look()
+        except Exception as error:  # Ray itself is gone: the next helper asks again
+            print(json.dumps({"error": _last_line(error)}), file=out, flush=True)
+            return 1
+        helper.tell()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

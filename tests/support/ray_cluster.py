@@ -1,0 +1,166 @@
+"""A real Ray cluster of two nodes on this machine, each with a home of its own for agents."""
+
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from mosaic.agent.folder import FOLDER
+from mosaic.system.processes import process_state
+
+from .trainer import until
+
+NODES = ("r1", "r2")
+
+
+def missing() -> str:
+    """Why there can be no cluster here; empty when there can."""
+    import importlib.util
+
+    return "" if importlib.util.find_spec("ray") else "needs ray: make setup-ray"
+
+
+class RayCluster:
+    """A head with one CPU, and a second node with one CPU and the resource `big`."""
+
+    def __init__(self, root: Path, variables: Mapping[str, str]) -> None:
+        self.homes = {name: root / name for name in NODES}
+        self._variables = variables
+        # Ray's sockets need a short path.
+        self._folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))
+        self.port, self.client_port = _free_port(), _free_port()
+        self._log = root / "ray.log"
+
+    @property
+    def site(self) -> str:
+        return f"ray://127.0.0.1:{self.client_port}"
+
+    def start(self) -> None:
+        """Start both nodes; done when both count."""
+        for home in self.homes.values():
+            home.mkdir(parents=True, exist_ok=True)
+        self.start_head()
+        self.start_second()
+
+    def start_second(self) -> None:
+        """Start the node with the resource `big`, or start it again."""
+        self._ray(
+            "r2", "--address", f"127.0.0.1:{self.port}", "--num-cpus=1", '--resources={"big": 1}'
+        )
+
+    def start_head(self) -> None:
+        """Start the first node with the cluster's memory and the door for clients."""
+        self._ray(
+            "r1", "--head", f"--port={self.port}", "--num-cpus=1", "--include-dashboard=false",
+            f"--ray-client-server-port={self.client_port}", f"--temp-dir={self._folder}",
+        )  # fmt: skip
+
+    def _ray(self, node: str, *options: str) -> None:
+        with self._log.open("ab") as log:
+            subprocess.run(
+                [sys.executable, "-m", "ray.scripts.scripts", "start", "--disable-usage-stats",
+                 *options],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True,
+                env={**os.environ, **self._variables, "MOSAIC_HOME": str(self.homes[node]),
+                     "RAY_TMPDIR": str(self._folder)},
+            )  # fmt: skip
+
+    def processes(self, *words: str) -> list[int]:
+        """Processes of this cluster whose command has these words."""
+        found = []
+        for entry in os.listdir("/proc"):
+            with suppress(OSError):
+                if not entry.isdigit() or int(entry) == os.getpid():
+                    continue
+                command = Path(f"/proc/{entry}/cmdline").read_text(errors="replace")
+                mine = str(self._folder) in command + _environment(entry) + _open_files(entry)
+                alive = process_state(int(entry)) not in ("", "Z", "X")
+                if mine and alive and all(word in command for word in words):
+                    found.append(int(entry))
+        return found
+
+    def node_of(self, run_id: str) -> str:
+        """The node whose home holds a run."""
+        holds = (name for name, home in self.homes.items() if (home / FOLDER / run_id).exists())
+        return next(holds, "")
+
+    def kill_raylet(self, node: str) -> None:
+        """kill -9 what Ray has on a node."""
+        home = f"MOSAIC_HOME={self.homes[node]}"
+        for pid in self.processes("raylet/raylet"):
+            if home in _environment(str(pid)).split("\0"):
+                os.kill(pid, signal.SIGKILL)
+
+    def kill_gcs(self) -> None:
+        """kill -9 the cluster's memory."""
+        for pid in self.processes("gcs_server"):
+            os.kill(pid, signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End every process of Ray; those of runs are the tests' own to end."""
+
+        def left() -> list[int]:
+            pids = [pid for pid in self.processes() if "mosaic.agent" not in _command(pid)]
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            return pids
+
+        until(lambda: not left(), "nothing is left of Ray", 60)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _environment(entry: str) -> str:
+    try:
+        return Path(f"/proc/{entry}/environ").read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _open_files(entry: str) -> str:
+    """What a process has open; some of Ray's overwrite their command and their environment."""
+    try:
+        files = list(Path(f"/proc/{entry}/fd").iterdir())
+        return "\0".join(os.readlink(file) for file in files)
+    except OSError:
+        return ""
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _free_port() -> int:
+    # Ray's own workers take the ports below, the system hands out those above.
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+
+
+@contextmanager
+def cluster(root: Path, variables: Mapping[str, str]) -> Iterator[RayCluster]:
+    """Two nodes until the end of the block.
+
+    Args:
+        root: Where the homes of the nodes are.
+        variables: The environment of the nodes.
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    made = RayCluster(root, variables)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
