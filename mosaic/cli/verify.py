@@ -32,6 +32,9 @@ def verify(run: str, count: int, as_json: bool) -> int:
     """
     with TrainerClient.connect() as trainer:
         base = trainer.get(run)
+        if base.mode == "verify" and base.parent_run_id:
+            # After a verification `last` is the verification; what it verified is meant.
+            base = trainer.get(base.parent_run_id)
         chosen = choose(pieces(trainer, base), count)
         submitted = [submit_piece(trainer, base, piece) for piece in chosen]
         if not as_json:

@@ -131,6 +131,7 @@ class AsyncTrainerClient:
     restore = _awaited(TrainerClient.restore)
     events = _awaited(TrainerClient.events)
     fork = _awaited(TrainerClient.fork)
+    play_with = _awaited(TrainerClient.play_with)
     lineage = _awaited(TrainerClient.lineage)
     kept_checkpoints = _awaited(TrainerClient.kept_checkpoints)
     config = _awaited(TrainerClient.config)

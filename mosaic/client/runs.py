@@ -291,9 +291,15 @@ class RunCalls(RunContent):
         )
         return read_run(self._calls.unary("UpdateRun", request))
 
-    def cancel(self, run_id: str, grace_s: float | None = None) -> RunRecord:
-        """End a run; its process group is dead when its state is TERM."""
-        request = pb.CancelRunRequest(run_id=run_id, grace_s=grace_s)
+    def cancel(self, run_id: str, grace_s: float | None = None, *, reason: str = "") -> RunRecord:
+        """End a run; its process group is dead when its state is TERM.
+
+        Args:
+            run_id: The run.
+            grace_s: How long its worker may take to save; the daemon's setting when it is None.
+            reason: Why, for people who look at the run; that a user wished it when empty.
+        """
+        request = pb.CancelRunRequest(run_id=run_id, grace_s=grace_s, reason=reason)
         return read_run(self._calls.unary("CancelRun", request))
 
     def pause(self, run_id: str, release: bool = False) -> RunRecord:

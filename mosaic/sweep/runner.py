@@ -305,7 +305,7 @@ class SweepRunner:
         self._study.note_stopping(active.trial, state, reason)
         for record in records:
             if record.live:
-                self._trainer.cancel(record.run_id)
+                self._trainer.cancel(record.run_id, reason=f"{state}: {reason}")
 
     def _stopped(self, active: ActiveTrial, records: list[RunRecord], state: str) -> bool:
         reason = self._study.reason(active.trial)

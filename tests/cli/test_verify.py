@@ -60,6 +60,8 @@ def test_an_honest_run_is_certified(warm_home: Trainer, typed: Command, trained:
     assert json.loads(Path(record.run_dir, "certificate.json").read_text()) == found
     tree = warm_home.client.lineage(trained.run_id)
     assert {item.relation for item in tree.branches} == {"verifies"}
+    (again,) = typed.json("verify", record.run_id)
+    assert again["run_id"] == trained.run_id, "`verify last` can be typed twice"
 
 
 def test_a_run_that_was_changed_is_not_certified(warm_home: Trainer, trained: RunRecord) -> None:

@@ -77,7 +77,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     (place / "work").mkdir()
     made = Installed(place / "site", place / "work")
     yield made
-    made.python("-m", "mosaic", "down", "--stop-runs", code=0)
+    if (made.folder / "data").exists():  # something was started with it
+        made.mosaic("down", "--stop-runs")
 
 
 def test_an_installed_mosaic_trains_and_has_all_its_parts(installed: Installed) -> None:
@@ -149,6 +150,8 @@ def own(installed: Installed, tmp_path: Path) -> Iterator[Own]:
     made("mosaic", "down", "--stop-runs")
 
 
+# Gigabytes are unpacked; each command has a limit of its own.
+@pytest.mark.timeout(3600)
 @pytest.mark.prove
 def test_the_wheels_bring_what_they_need(own: Own) -> None:
     """A new environment and one `pip install`: it trains, and a worker of one's own is at home.

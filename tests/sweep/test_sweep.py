@@ -83,6 +83,7 @@ def test_a_trial_that_falls_behind_is_cancelled(warm: Trainer, mosaic: Command) 
     pruned = warm.client.get(done["trials"][-1]["runs"][0])
     assert pruned.outcome == "cancelled"
     assert pruned.tags[-1] == "pruned"
+    assert (pruned.reason or "").startswith("pruned: behind the median of the others at")
     assert 20 <= pruned.progress.step < 100
     assert done["best"]["params"] == {"slope": 3}
     assert warm.free_slots() == 2

@@ -178,6 +178,8 @@ def test_every_guide_is_followed() -> None:
     assert [test for test in ELSEWHERE.values() if not (ROOT / test).exists()] == []
 
 
+# A page with several compilations takes its time; each command has a limit of its own.
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("guide", FOLLOWED)
 def test_a_guide_can_be_followed(guide: str, reader: Reader) -> None:
     """Every command of the page works in the order in which it stands there."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 
 from grpc.aio import ServicerContext
 
@@ -29,6 +30,7 @@ from mosaic.wire import trainer_pb2 as pb
 _MAX_PAGE = 500
 # A day. More is a mistake, and would keep a cancelled run alive practically for ever.
 _MAX_GRACE_S = 86_400.0
+_LONGEST_REASON = 300
 _MAX_KEY = 200
 
 
@@ -111,7 +113,10 @@ class RunHandlers:
         usual = self._engine.settings.grace_s
         grace = request.grace_s if request.HasField("grace_s") else usual
         grace = min(max(0.0, grace), _MAX_GRACE_S)
-        return await self._apply(request.run_id, CancelRequested(grace))
+        order = CancelRequested(grace)
+        if request.reason:
+            order = replace(order, reason=request.reason[:_LONGEST_REASON])
+        return await self._apply(request.run_id, order)
 
     async def PauseRun(self, request: pb.PauseRunRequest, _: ServicerContext) -> pb.Run:
         return await self._apply(request.run_id, PauseRequested(request.release))
