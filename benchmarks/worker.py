@@ -149,13 +149,14 @@ def measure_bridge(folder: Path) -> dict[str, Any]:
     from cleanrl_worker.cleanrl.ppo import Args
     from cleanrl_worker.kit.bridge import Bridge
     from cleanrl_worker.kit.logger import Logger
+    from mosaic.curves.episodes import NewestEpisodes
 
-    alone = Logger(Args(), folder / "alone", Bridge(), 1_000_000)
+    alone = Logger(Args(), folder / "alone", Bridge(), 1_000_000, NewestEpisodes())
     ours, theirs = socket.socketpair()
     threading.Thread(target=_read_forever, args=(ours,), daemon=True).start()
     os.environ["CLEANRL_BRIDGE_FD"] = str(theirs.detach())
     os.environ["MOSAIC_RUN_DIR"] = str(folder / "worker")
-    worker = Logger(Args(), folder / "worker", Bridge(), 1_000_000)
+    worker = Logger(Args(), folder / "worker", Bridge(), 1_000_000, NewestEpisodes())
     times: dict[str, list[float]] = {"alone": [], "worker": []}
     for number in range(SECONDS):
         for name, logger in (("alone", alone), ("worker", worker)):

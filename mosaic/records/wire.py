@@ -5,7 +5,7 @@ what `trainer.proto` calls `optional` or `repeated` and what the record may hold
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import lru_cache
 from operator import attrgetter
@@ -64,7 +64,7 @@ _OWN_WAYS: dict[str, tuple[Reader, Writer]] = {
     ),
     "capabilities": (
         lambda run: _capabilities(run.capabilities_json),
-        lambda value: json.dumps(dict(value)),
+        lambda value: json.dumps(value),
     ),
 }
 
@@ -108,12 +108,15 @@ def read_run(message: pb.Run) -> RunRecord:
     return RunRecord(**{name: read(message) for name, read in _READERS})
 
 
-def write_run(record: RunRecord) -> pb.Run:
-    """A record as a message."""
-    values: dict[str, Any] = {}
+def write_run(values: Mapping[str, Any]) -> pb.Run:
+    """The message that `read_run` makes a record of.
+
+    It takes the values and no record: only clients need one, and the daemon sends thousands.
+    """
+    written: dict[str, Any] = {}
     for name, wire_name, write in _WRITERS:
-        value = getattr(record, name)
+        value = values[name]
         # None stays unset, so that `optional` fields arrive as None and not as 0.
         if value is not None:
-            values[wire_name] = write(value) if write else value
-    return pb.Run(**values)
+            written[wire_name] = write(value) if write else value
+    return pb.Run(**written)

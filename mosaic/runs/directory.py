@@ -4,6 +4,7 @@ import json
 import os
 import stat
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ class RunDirectory:
 
     Each attempt has records of its own: what a late process of an earlier one still writes is
     then read by no one.
+
+    The paths are worked out once: every look at a live run, four times a second, asks for some.
     """
 
     path: Path
@@ -25,64 +28,64 @@ class RunDirectory:
         """A file of this attempt alone."""
         return self.path / (stem + (f"-{self.attempt}" if self.attempt > 1 else "") + ending)
 
-    @property
+    @cached_property
     def config(self) -> Path:
         return self.path / "config.json"
 
-    @property
+    @cached_property
     def logs(self) -> Path:
         return self.path / "logs"
 
-    @property
+    @cached_property
     def stdout(self) -> Path:
         return self.logs / "stdout.log"
 
-    @property
+    @cached_property
     def stderr(self) -> Path:
         return self.logs / "stderr.log"
 
-    @property
+    @cached_property
     def analytics(self) -> Path:
         return self.path / "analytics.json"
 
-    @property
+    @cached_property
     def play(self) -> Path:
         """Where a player finds the game; there while a game waits for one."""
         return self.path / "play.json"
 
-    @property
+    @cached_property
     def supervisor(self) -> Path:
         return self._own("supervisor", ".json")
 
-    @property
+    @cached_property
     def supervisor_lock(self) -> Path:
         return self._own("supervisor", ".lock")
 
-    @property
+    @cached_property
     def exit(self) -> Path:
         return self._own("exit", ".json")
 
-    @property
+    @cached_property
     def lease(self) -> Path:
         """What a supervisor on another machine writes again and again while it lives."""
         return self._own("lease", ".json")
 
-    @property
+    @cached_property
     def control(self) -> Path:
         """The signals for a worker on another machine, in order."""
         return self._own("control", ".json")
 
-    @property
+    @cached_property
     def fence(self) -> Path:
         """The number of the attempt that may write; supervisors of earlier ones end."""
         return self.path / "fence"
 
-    @property
+    @cached_property
     def stop_asked(self) -> Path:
         """Tells the supervisor of a worker that is started again after a kill to leave it dead."""
         return self._own("stop-asked")
 
-    @property
+    @cached_property
     def imported(self) -> Path:
         """There in a run that came from another home, where its idempotency key was spent."""
         return self.path / "imported.json"

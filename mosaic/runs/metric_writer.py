@@ -33,6 +33,7 @@ class MetricWriter:
     Attributes:
         trouble: Why the disk refuses points right now; empty when it takes them.
         lost: How many points were given up: too many waited, or no file can be made for them.
+        waiting: How many points are not on the disk yet.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class MetricWriter:
         self._flush_every_s = flush_every_s
         self._flushed_at = time.monotonic()
         self._pending: dict[str, list[Point]] = {}
-        self._waiting = 0
+        self.waiting = 0
         # The daemon's own lines count the steps of all phases already, and what it has written so
         # far in this worker's place is of the same phase.
         same_phase = for_worker or in_place_of_daemon
@@ -65,10 +66,10 @@ class MetricWriter:
     def add(self, tag: str, step: int, value: float, wall_time: float | None = None) -> None:
         """Note one value."""
         wall = time.time() if wall_time is None else wall_time
-        if self._waiting < _MOST_WAITING:
+        if self.waiting < _MOST_WAITING:
             at = int(step) + self._offset(tag, int(step))
             self._pending.setdefault(tag, []).append((at, float(value), wall))
-            self._waiting += 1
+            self.waiting += 1
         else:
             self.lost += 1
         if time.monotonic() - self._flushed_at >= self._flush_every_s:
@@ -102,7 +103,7 @@ class MetricWriter:
             if taken < len(points):
                 self._pending[tag] = points[taken:]
                 self.trouble = self.trouble or os.strerror(errno.ENOSPC)
-        self._waiting = sum(map(len, self._pending.values()))
+        self.waiting = sum(map(len, self._pending.values()))
 
     def _append(self, tag: str, points: list[Point]) -> int:
         """How many points the disk took."""

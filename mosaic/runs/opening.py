@@ -21,7 +21,7 @@ NEVER_WAIT = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 LARGEST_DOCUMENT = 16 * 2**20
 
 
-def open_below(root: Path, parts: tuple[str, ...], flags: int, mode: int = 0o644) -> int:
+def open_below(root: Path | str, parts: tuple[str, ...], flags: int, mode: int = 0o644) -> int:
     """Open one component after the other, so that no link below `root` is followed.
 
     `root` itself may be reached through links: people move a home or a run to a larger disk.
@@ -37,7 +37,7 @@ def open_below(root: Path, parts: tuple[str, ...], flags: int, mode: int = 0o644
     return current
 
 
-def open_regular(root: Path, place: str, flags: int = os.O_RDONLY) -> int:
+def open_regular(root: Path | str, place: str, flags: int = os.O_RDONLY) -> int:
     """The descriptor of a regular file at `place` below `root`.
 
     Raises:

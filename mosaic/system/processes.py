@@ -9,6 +9,8 @@ from pathlib import Path
 
 BOOT_ID_VARIABLE = "MOSAIC_BOOT_ID_FILE"
 MARKER = "MOSAIC_RUN_ID"
+# 52 numbers and a name of at most 64 bytes.
+_LONGEST_STAT = 4096
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,16 @@ def stat_fields(pid: int) -> list[str] | None:
     everything after the last bracket counts.
     """
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        # Without the layers of a Python file: every look at a run asks for this.
+        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
+    try:
+        text = os.read(descriptor, _LONGEST_STAT).decode(errors="replace")
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
     return text[text.rindex(")") + 2 :].split()
 
 

@@ -87,7 +87,9 @@ def test_no_field_is_lost_on_the_wire() -> None:
         if item.name != "run_id":
             assert getattr(FULL, item.name) != getattr(empty, item.name), item.name
     for record in (FULL, empty):
-        sent = write_run(record).SerializeToString()
+        values = {item.name: getattr(record, item.name) for item in fields(record)}
+        values["capabilities"] = dict(record.capabilities)
+        sent = write_run(values).SerializeToString()
         assert read_run(pb.Run.FromString(sent)) == record
 
 

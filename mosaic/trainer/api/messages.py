@@ -1,12 +1,9 @@
-"""Stored runs as the record that clients see."""
+"""Stored runs as the message that clients make a record of."""
 
 from dataclasses import fields
 from typing import Any
 
 from mosaic.records.run import (
-    AlarmRecord,
-    Capabilities,
-    CheckpointRecord,
     Outcome,
     Progress,
     RunRecord,
@@ -17,22 +14,16 @@ from mosaic.trainer.core.states import Run
 from mosaic.trainer.storage.registry import StoredRun
 from mosaic.wire import trainer_pb2 as pb
 
-# Most of the record is the stored row under the same names; `run_record` makes the rest.
+# Most of the record is the stored row under the same names; `run_message` makes the rest.
 _AS_STORED = tuple({item.name for item in fields(RunRecord)} & {item.name for item in fields(Run)})
-_CHECKPOINT = tuple(item.name for item in fields(CheckpointRecord))
-_ALARM = tuple(item.name for item in fields(AlarmRecord))
 
 
 def run_message(stored: StoredRun, run_dir: str, wait_reason: str = "") -> pb.Run:
-    """A run as it is sent to clients."""
-    return write_run(run_record(stored, run_dir, wait_reason))
-
-
-def run_record(stored: StoredRun, run_dir: str, wait_reason: str = "") -> RunRecord:
-    """A run as clients see it."""
+    """A run as it is sent to clients, who read it as a `RunRecord`."""
     run, vitals = stored.run, stored.vitals
     values: dict[str, Any] = {name: getattr(run, name) for name in _AS_STORED}
     values |= {
+        # By its enum: one that no client knows must fail here, where the run is shown as damaged.
         "outcome": Outcome(run.outcome) if run.outcome else None,
         "reason": run.reason or None,
         "wait_reason": wait_reason or None,
@@ -45,18 +36,10 @@ def run_record(stored: StoredRun, run_dir: str, wait_reason: str = "") -> RunRec
         "finished_at": run.finished_at or None,
         "last_heartbeat": vitals.last_heartbeat or None,
         "run_dir": run_dir,
-        "checkpoints": tuple(
-            CheckpointRecord(**{name: getattr(item, name) for name in _CHECKPOINT})
-            for item in run.checkpoints
-        ),
-        "alarms": tuple(
-            AlarmRecord(**{name: getattr(item, name) for name in _ALARM}) for item in run.alarms
-        ),
-        "capabilities": Capabilities(run.capabilities),
         "stopping": run.stopping if run.live else "",
         "quarantined_lines": vitals.quarantined,
     }
-    return RunRecord(**values)
+    return write_run(values)
 
 
 def _progress(stored: StoredRun) -> Progress:

@@ -25,6 +25,7 @@ from mosaic.trainer.loop import intake
 from mosaic.trainer.loop.engine import Engine
 from mosaic.trainer.storage import history
 from mosaic.trainer.storage.paging import SORTABLE, Query
+from mosaic.trainer.storage.registry import Page
 from mosaic.wire import trainer_pb2 as pb
 
 _MAX_PAGE = 500
@@ -90,15 +91,18 @@ class RunHandlers:
             sort=sort,
             deleted=request.deleted,
         )
-        # What was submitted before this call belongs in the list, also if it is still being
-        # written.
-        await asyncio.to_thread(self._engine.registry.flush)
-        page = await asyncio.to_thread(self._engine.registry.page, query)
+        page = await asyncio.to_thread(self._newest_page, query)
         return pb.ListRunsReply(
             runs=[self._messages.of(self._engine.live.fresh(stored)) for stored in page.runs],
             next_page_token=page.next_page_token,
             total=page.total,
         )
+
+    def _newest_page(self, query: Query) -> Page:
+        # What was submitted before this call belongs in the list, also if it is still being
+        # written.
+        self._engine.registry.flush()
+        return self._engine.registry.page(query)
 
     async def UpdateRun(self, request: pb.UpdateRunRequest, _: ServicerContext) -> pb.Run:
         change = AnnotateRequested(

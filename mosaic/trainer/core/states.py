@@ -6,6 +6,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, field
+from sys import intern
 from typing import Any
 
 from mosaic.records.run import Outcome
@@ -172,7 +173,9 @@ def run_to_dict(run: Run) -> dict[str, Any]:
 
 def run_from_dict(data: Mapping[str, Any]) -> Run:
     """The row from plain data."""
-    known = dict(data)
+    # Interned: a call finds a keyword by identity, and compares the text with every parameter's
+    # only if that fails. With sixty of them that was most of the time a page of runs took.
+    known = {intern(name): said for name, said in data.items()}
     # JSON has neither enums nor tuples.
     known["state"] = State(known["state"])
     known["request"] = Request(**known["request"])

@@ -16,7 +16,7 @@ class LiveRuns:
     """
 
     def __init__(self, home: Home, registry: Registry) -> None:
-        self._home = home
+        self._root, self._trash = home.runs, home.trash
         self._registry = registry
         self._runs: dict[str, Run] = {}
         self._watches: dict[str, Watch] = {}
@@ -65,14 +65,14 @@ class LiveRuns:
 
     def run_dir(self, stored: StoredRun) -> RunDirectory:
         """A run's directory: among the runs or in the trash."""
-        root = self._home.trash if stored.run.deleted else self._home.runs
+        root = self._trash if stored.run.deleted else self._root
         return RunDirectory(root / stored.run.run_id, stored.run.attempt)
 
     # ------------------------------------------------------------ changing
 
     def add(self, run: Run, vitals: Vitals) -> Watch:
         """Begin to watch a run, where the last daemon stopped reading."""
-        watch = Watch.of(RunDirectory(self._home.run_dir(run.run_id), run.attempt), vitals)
+        watch = Watch.of(RunDirectory(self._root / run.run_id, run.attempt), vitals)
         self._runs[run.run_id] = run
         self._watches[run.run_id] = watch
         return watch

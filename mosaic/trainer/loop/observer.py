@@ -165,7 +165,8 @@ def _log_lines(run: Run, watch: Watch, settings: Settings, now: Now) -> Iterator
             if cost > _COST_OF_A_TURN:
                 break
     _quarantine(watch, watch.tailer.oversized - oversized)
-    watch.vitals = replace(watch.vitals, log_offset=watch.tailer.offset)
+    if watch.tailer.offset != watch.vitals.log_offset:
+        watch.vitals = replace(watch.vitals, log_offset=watch.tailer.offset)
 
 
 def _cost(parsed: LifecycleLine | QuarantinedLine | None) -> int:

@@ -1,6 +1,7 @@
 """This machine: the daemon sees the processes itself."""
 
 import logging
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -35,12 +36,14 @@ class LocalSite:
         return ""
 
     def news(self, run: Run, watch: "Watch", now: Now) -> News:
-        # A folder in the record's place would keep the supervisor from ever writing it.
-        if opening.clear_the_way(watch.directory.exit):
-            log.warning("run %s: its exit.json was not a file; it is set aside", run.run_id)
-        ended = read_document(watch.directory.exit)
-        if ended is not None:
-            return Over(ended)
+        # Asked first, because nearly always there is nothing yet.
+        if os.path.lexists(watch.directory.exit):
+            # A folder in the record's place would keep the supervisor from ever writing it.
+            if opening.clear_the_way(watch.directory.exit):
+                log.warning("run %s: its exit.json was not a file; it is set aside", run.run_id)
+            ended = read_document(watch.directory.exit)
+            if ended is not None:
+                return Over(ended)
         if run.state is State.INIT or watch.anyone_alive():
             return Alive()
         # Read again: the supervisor may have written it between our first look and its own end.

@@ -27,6 +27,7 @@ class CurveKeeper:
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
         self._folder = run_dir / FOLDER
+        self._mark = self._folder / DAEMONS_MARK
         self._writer: MetricWriter | None = None
         self._newest: dict[str, Point | None] = {}
         self._held: dict[str, Point] = {}
@@ -46,8 +47,8 @@ class CurveKeeper:
 
     def flush(self) -> None:
         """Write what was noted, if the work is still the daemon's."""
-        if self._writer is not None and not self._theirs:
-            self._theirs = not is_regular(self._folder / DAEMONS_MARK)
+        if self._writer is not None and self._writer.waiting and not self._theirs:
+            self._theirs = not is_regular(self._mark)
             if not self._theirs:
                 self._writer.flush()
 
@@ -63,8 +64,7 @@ class CurveKeeper:
         """Whether there is a folder to write to and it is the daemon's to write."""
         if self._writer is not None:
             return True
-        mark = self._folder / DAEMONS_MARK
-        if os.path.lexists(self._folder) and not is_regular(mark):
+        if os.path.lexists(self._folder) and not is_regular(self._mark):
             self._theirs = True
             return False
         with suppress(OSError):
