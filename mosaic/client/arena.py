@@ -155,7 +155,7 @@ def _newest_bdi(trainer: TrainerClient, match: Match) -> RunRecord:
     if not trained:
         raise MosaicError(
             f"bdi: no BDI agent was trained in {match.env_id}; "
-            f"run: mosaic train {worker} --env {match.env_id}"
+            f"run: mosaic train {worker} --env-id {match.env_id}"
         )
     return trained[0]
 

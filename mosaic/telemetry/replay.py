@@ -80,6 +80,26 @@ def read_episode(run_dir: Path, episode: int, agent_id: str | None = None) -> li
         reader.close()
 
 
+def read_games(run_dir: Path) -> Iterator[tuple[int, list[object]]]:
+    """The seed and the actions of every episode that a run has recorded, in order.
+
+    Raises:
+        NotRecordedError: There is no store.
+    """
+    if not store_path(run_dir).exists():
+        raise NotRecordedError(f"the run in {run_dir.name} has recorded no telemetry")
+    reader = StoreReader(run_dir)
+    try:
+        cursor = 0
+        while page := reader.read(Kind.EPISODES, cursor, PAGE):
+            cursor = page[-1].seq
+            for one in cast(list[pb.Episode], page):
+                steps = _stored_steps(reader, one.episode, one.agent_id)
+                yield one.seed, [_read(step.action_json) for step in steps]
+    finally:
+        reader.close()
+
+
 def fetch_episode(trainer: Recordings, run_id: str, episode: int) -> list[ReplayStep]:
     """All steps of one recorded episode, from the daemon.
 

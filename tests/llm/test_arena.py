@@ -107,7 +107,7 @@ def test_the_row_of_human_play_is_what_people_have_played(trainer: Trainer) -> N
 def test_a_bdi_agent_plays_the_same_seeds(trainer: Trainer) -> None:
     """`bdi` is the newest trained agent, greedy, with a seed for each episode; none is an error."""
     match = Match("FrozenLake-v1", seed=7, episodes=3)
-    with pytest.raises(MosaicError, match="mosaic train spade_bdi --env FrozenLake-v1"):
+    with pytest.raises(MosaicError, match="mosaic train spade_bdi --env-id FrozenLake-v1"):
         start(trainer.client, "bdi", match)
     worker = build.Worker("spade_bdi", "spade_bdi_rl_worker.cli")
     learned = build.train(

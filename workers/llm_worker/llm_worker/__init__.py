@@ -10,6 +10,8 @@ import json
 from mosaic.workers import WorkerCapabilities
 
 WORKER = "llm"
+# The trainings of the small model.
+TRAININGS = ("llm_bc", "llm_grpo")
 
 
 def get_worker_metadata() -> WorkerCapabilities:
@@ -45,4 +47,4 @@ def algorithms() -> list[str]:
     Here and not in the catalog, because the daemon asks for it when it starts: the catalog
     imports the settings, and with them pydantic.
     """
-    return [WORKER]
+    return [WORKER, *TRAININGS]

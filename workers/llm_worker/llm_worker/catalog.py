@@ -9,6 +9,9 @@ from typing import Literal, get_args, get_origin
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 
+from llm_worker import TRAININGS
+from llm_worker.learn.names import BC, GRPO
+from llm_worker.learn.settings import KINDS
 from llm_worker.settings import Settings
 from llm_worker.table.names import TABLE_GAMES
 from mosaic.workers.dry_run import by_command
@@ -47,6 +50,16 @@ WORDS = (
     "TowerOfHanoi-v0",
 )
 _DRY_RUN_LIMIT_S = 180.0
+_TITLES = {
+    BC: "The small model learns to imitate: the bot, a person, or a stronger model",
+    GRPO: "The small model learns from the rewards of what it tries",
+}
+_NAMING_RUNS = ("recorded", "start_from")
+_TINY = {"updates": 2, "eval_episodes": 2, "eval_steps": 3}
+_SMOKE = {
+    BC: {**_TINY, "batch": 8, "bot_episodes": 4, "width": 16, "layers": 1, "hidden": 16},
+    GRPO: {**_TINY, "groups": 1, "group_size": 2, "longest": 2},
+}
 _HIDDEN_FIELDS = ("mode", "checkpoint_path")
 
 
@@ -56,8 +69,10 @@ def describe(algo: str) -> dict[str, object]:
     Raises:
         ValueError: There is no such algorithm.
     """
+    if algo in TRAININGS:
+        return _describe_training(algo)
     if algo not in ("", ALGORITHM):
-        raise ValueError(f"this worker has one algorithm, {ALGORITHM!r}, and no {algo!r}")
+        raise ValueError(f"this worker has {ALGORITHM}, {', '.join(TRAININGS)} and no {algo!r}")
     shown = {n: f for n, f in Settings.model_fields.items() if n not in _HIDDEN_FIELDS}
     return {
         "title": "A language model that acts step by step",
@@ -67,6 +82,24 @@ def describe(algo: str) -> dict[str, object]:
         "requires": [ALGORITHM],
         "arguments": [_argument(name, item) for name, item in shown.items()],
         "smoke": {"env_id": "FrozenLake-v1"},
+    }
+
+
+def _describe_training(algo: str) -> dict[str, object]:
+    kind = KINDS[algo]
+    shown = {n: f for n, f in kind.model_fields.items() if n not in _HIDDEN_FIELDS}
+    arguments = [_argument(name, item) for name, item in shown.items()]
+    for one in arguments:
+        if one["name"] in _NAMING_RUNS:
+            one |= {"path": True, "run": True}
+    return {
+        "title": _TITLES[algo],
+        "family": "LLM",
+        "actions": ["discrete"],
+        "default_env": "BabyAI-GoToObj-v0",
+        "requires": [ALGORITHM],
+        "arguments": arguments,
+        "smoke": _SMOKE[algo],
     }
 
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from llm_worker import TRAININGS, WORKER
 from llm_worker.errors import LlmError
-from llm_worker.process import LlmProcess
+from llm_worker.learn.names import BC, GRPO
+from llm_worker.play.actions import Json
+from llm_worker.process import LlmProcess, Start
 from llm_worker.run import play, preview
 from llm_worker.settings import Settings, from_config
 from mosaic.config.model import WorkerRunConfig
@@ -28,7 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the worker; returns its exit status."""
     options = _parser().parse_args(arguments)
     try:
-        settings = read_settings(options.config)
+        fields = _fields(options.config)
+        if fields.get("algo") in TRAININGS:
+            return _learn(fields, options)
+        settings = from_config(fields)
         if options.dry_run:
             print(preview(settings))
             return 0
@@ -36,25 +42,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _refuse(str(error), getattr(error, "hint", ""))
     except (OSError, ValueError) as error:
         return _refuse(f"the configuration {options.config} cannot be read: {error}", "")
-    return _run(settings, options)
+    start = Start(WORKER, settings.env_id, settings.episodes)
+    return _run(start, options, lambda process: play(process, settings))
 
 
-def read_settings(path: Path | None) -> Settings:
-    """The settings of a configuration file; the defaults without one."""
+def read_settings(path: Path) -> Settings:
+    """The settings of a configuration file."""
+    return from_config(_fields(path))
+
+
+def _fields(path: Path | None) -> Json:
+    """The worker's part of a configuration; nothing without one, which means the defaults."""
     if path is None:
-        return Settings()
-    fields = read_worker_config(path.read_bytes(), WorkerRunConfig)
-    return from_config(fields.model_dump(exclude_unset=True))
+        return {}
+    config = read_worker_config(path.read_bytes(), WorkerRunConfig)
+    return dict(config.model_dump(exclude_unset=True))
 
 
-def _run(settings: Settings, options: argparse.Namespace) -> int:
+def _learn(fields: Json, options: argparse.Namespace) -> int:
+    # Torch is imported for a training and for nothing else.
+    from llm_worker.learn import run as learning
+    from llm_worker.learn.settings import BcSettings
+    from llm_worker.learn.settings import from_config as read_training
+
+    settings = read_training(fields)
+    if options.dry_run:
+        print(learning.preview(settings))
+        return 0
+    algo = BC if isinstance(settings, BcSettings) else GRPO
+    start = Start(algo, settings.env_id, settings.updates, live=False)
+    return _run(start, options, lambda process: learning.learn(process, settings))
+
+
+def _run(start: Start, options: argparse.Namespace, work: Callable[[LlmProcess], None]) -> int:
     run_id = os.environ.get("MOSAIC_RUN_ID") or "standalone"
     run_dir = Path(os.environ.get("MOSAIC_RUN_DIR") or options.run_dir)
     process = LlmProcess({}, run_id, run_dir)
-    process.begin(settings, options.grpc_target if options.grpc else "")
+    process.begin(start, options.grpc_target if options.grpc else "")
     try:
         with process:
-            play(process, settings)
+            work(process)
     except LlmError as error:
         print(f"{error}\n{error.hint}".strip(), file=sys.stderr)
         return EXIT_FAILED

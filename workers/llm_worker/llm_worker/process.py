@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import signal
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llm_worker import WORKER
 from llm_worker.errors import LlmError
 from llm_worker.play.actions import Json
-from llm_worker.settings import Settings
 from mosaic.runs.disk import forgive_full_disks
 from mosaic.workers.process import EXIT_FAILED, WorkerProcess
 
 if TYPE_CHECKING:
     from mosaic.telemetry.emitter import TelemetryEmitter
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a run announces.
+
+    Attributes:
+        total: Episodes to play, or updates to learn.
+        live: Whether each step is told, as by an agent that plays.
+    """
+
+    algo: str
+    env_id: str
+    total: int
+    live: bool = True
 
 
 class LlmProcess(WorkerProcess):
@@ -26,18 +41,19 @@ class LlmProcess(WorkerProcess):
         self.summary: Json = {}
         self.telemetry: TelemetryEmitter | None = None
 
-    def begin(self, settings: Settings, target: str) -> None:
+    def begin(self, start: Start, target: str) -> None:
         """Shake hands when there is a daemon, then announce the start."""
         # Before anything is written: a full disk must not end the run in its first line.
         forgive_full_disks()
         signal.signal(signal.SIGTERM, self._terminated)
-        facts: Json = {"algo": WORKER, "env_id": settings.env_id}
-        self._facts = {"worker": WORKER, **facts, "total": settings.episodes}
+        facts: Json = {"algo": start.algo, "env_id": start.env_id}
+        self._facts = {"worker": WORKER, **facts, "total": start.total}
         if target:
             self._connect(
                 target, WORKER, {**facts, "supports_pause": True, "supports_checkpoint": True}
             )
-            self.telemetry = self._open_telemetry()
+            if start.live:
+                self.telemetry = self._open_telemetry()
         self._announce()
         self._beat = threading.Thread(target=self._beat_forever, daemon=True)
         self._beat.start()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
@@ -16,6 +16,10 @@ from mosaic.workers import did_you_mean
 # Settings that every worker accepts; those that mean nothing here do no harm.
 _COMMON = frozenset(Extras.model_fields)
 _OWN_FIELDS = ("env_id", "seed", "checkpoint_path", "mode")
+SEED = Annotated[
+    int, Field(ge=0, le=2**32 - 1, description="seed of the first episode; each next adds 1")
+]
+M = TypeVar("M", bound=BaseModel)
 
 
 class Settings(BaseModel):
@@ -24,9 +28,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     env_id: Annotated[str, Field(description="any Gymnasium environment")] = "BabyAI-GoToObj-v0"
-    seed: Annotated[
-        int, Field(ge=0, le=2**32 - 1, description="seed of the first episode; each next adds 1")
-    ] = 1
+    seed: SEED = 1
     episodes: Annotated[int, Field(ge=1, description="episodes to play")] = 10
     max_steps: Annotated[
         int, Field(ge=0, description="longest episode; 0: the environment's own limit")
@@ -111,26 +113,42 @@ def from_config(config: Mapping[str, JsonValue]) -> Settings:
     Raises:
         SettingsError: With every problem: unknown names, wrong types, values out of range.
     """
+    settings = read_fields(Settings, config, "llm")
+    problems = semantic_problems(settings)
+    if problems:
+        raise SettingsError("; ".join(problems), _help("llm"))
+    return settings
+
+
+def read_fields(kind: type[M], config: Mapping[str, JsonValue], algo: str) -> M:
+    """Settings of one kind from a worker's part of a configuration, each value checked by itself.
+
+    Raises:
+        SettingsError: With every problem.
+    """
     extras = config.get("extras")
     given = dict(extras) if isinstance(extras, dict) else {}
     parameters = given.pop("algo_params", None)
     own = {name: config.get(name) for name in _OWN_FIELDS[:2]}
     named = {**given, **(parameters if isinstance(parameters, dict) else {})}
     known = {**own, **{name.replace("-", "_"): value for name, value in named.items()}}
-    fields = set(Settings.model_fields)
+    fields = set(kind.model_fields)
     strange = [name for name in known if name not in fields and name not in _COMMON]
     # Fields that the platform writes as null, or as an empty environment, are not given.
     chosen = {n: v for n, v in known.items() if n in fields and v not in (None, "")}
     problems = [f"there is no setting {name!r}{did_you_mean(name, fields)}" for name in strange]
     try:
-        settings = Settings.model_validate(_with_floats(chosen))
+        settings = kind.model_validate(_with_floats(kind, chosen))
     except ValidationError as error:
         problems += [_sentence(dict(item)) for item in error.errors()]
     else:
-        problems += semantic_problems(settings)
         if not problems:
             return settings
-    raise SettingsError("; ".join(problems), "see: mosaic workers --algos llm")
+    raise SettingsError("; ".join(problems), _help(algo))
+
+
+def _help(algo: str) -> str:
+    return f"see: mosaic workers --algos {algo}"
 
 
 def semantic_problems(settings: Settings) -> list[str]:
@@ -174,9 +192,9 @@ def table_problems(settings: Settings) -> list[str]:
     return problems
 
 
-def _with_floats(values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def _with_floats(kind: type[BaseModel], values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Whole numbers are fine where a number is asked for; strict models refuse them."""
-    floats = {n for n, item in Settings.model_fields.items() if item.annotation is float}
+    floats = {n for n, item in kind.model_fields.items() if item.annotation is float}
     return {
         name: float(value)
         if name in floats and isinstance(value, int) and not isinstance(value, bool)

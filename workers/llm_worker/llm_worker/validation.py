@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from llm_worker import settings
+from llm_worker import TRAININGS, settings
 from llm_worker.errors import SettingsError
+from llm_worker.learn import settings as learning
 from mosaic.workers import Problem
 
 if TYPE_CHECKING:
@@ -16,8 +17,12 @@ CODE = "LLM101"
 
 def problems(config: TrainRunConfig) -> list[Problem]:
     """Everything wrong with a configuration for this worker."""
+    fields = config.worker.model_dump(exclude_unset=True)
     try:
-        settings.from_config(config.worker.model_dump(exclude_unset=True))
+        if fields.get("algo") in TRAININGS:
+            learning.from_config(fields)
+        else:
+            settings.from_config(fields)
     except SettingsError as error:
         pointer = "/metadata/worker/config/extras"
         return [Problem(pointer, CODE, text) for text in str(error).split("; ")]

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import gguf
 import numpy as np
+import torch
 
+from llm_worker.errors import ModelError
 from llm_worker.model.tokenizer import ASSISTANT, END, SPECIAL, USER, Tokenizer
-from llm_worker.model.train import NORM_EPSILON, ROPE_BASE
+from llm_worker.model.train import NORM_EPSILON, ROPE_BASE, Llama, Shape
+from llm_worker.play.models import MADE_HERE, made_here
 
 # One message, the description of the moment: everything the model needs is in it, and a short
 # prompt is what makes it fast.
@@ -25,7 +28,7 @@ def export(weights: Path, tokenizer: Tokenizer, heads: int, path: Path) -> None:
     width = arrays["token_embd.weight"].shape[1]
     layers = sum(name.endswith("attn_q.weight") for name in arrays)
     writer = gguf.GGUFWriter(str(path), "llama")
-    writer.add_name("MOSAIC grid player")
+    writer.add_name(MADE_HERE)
     writer.add_license("MIT")
     writer.add_context_length(CONTEXT)
     writer.add_embedding_length(width)
@@ -45,6 +48,29 @@ def export(weights: Path, tokenizer: Tokenizer, heads: int, path: Path) -> None:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
+
+
+def read_model(path: Path) -> tuple[Llama, Tokenizer]:
+    """A model that `export` wrote, for learning on; halved numbers become whole ones.
+
+    Raises:
+        ModelError: The file is of another origin: its tokens are cut in another way.
+    """
+    if not made_here(str(path)):
+        raise ModelError(f"{path.name} is no model that was made here")
+    reader = gguf.GGUFReader(path)
+    merges = reader.fields["tokenizer.ggml.merges"]
+    pairs = [bytes(merges.parts[at]).decode().split(" ") for at in merges.data]
+    tokenizer = Tokenizer([(left, right) for left, right in pairs])
+    arrays = {one.name: torch.from_numpy(np.array(one.data, np.float32)) for one in reader.tensors}
+    heads = reader.fields["llama.attention.head_count"]
+    width = arrays["token_embd.weight"].shape[1]
+    layers = sum(name.endswith("attn_q.weight") for name in arrays)
+    hidden = arrays["blk.0.ffn_gate.weight"].shape[0]
+    shape = Shape(len(tokenizer.tokens), width, layers, int(heads.parts[heads.data[0]][0]), hidden)
+    model = Llama(shape)
+    model.load_state_dict(arrays)
+    return model, tokenizer
 
 
 def _add_tokenizer(writer: gguf.GGUFWriter, tokenizer: Tokenizer) -> None:

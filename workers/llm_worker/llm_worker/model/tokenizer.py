@@ -27,6 +27,7 @@ def _byte_characters() -> list[str]:
 
 
 BYTES = _byte_characters()
+_BYTE_OF = {character: byte for byte, character in enumerate(BYTES)}
 
 
 @dataclass
@@ -84,6 +85,12 @@ class Tokenizer:
                 self._known[piece] = self._encode(piece)
             numbers += self._known[piece]
         return numbers
+
+    def decode(self, numbers: Iterable[int]) -> str:
+        """The text of numbers; bytes that are no text become question marks."""
+        tokens = self.tokens
+        characters = "".join(tokens[number] for number in numbers if tokens[number] not in SPECIAL)
+        return bytes(_BYTE_OF[character] for character in characters).decode(errors="replace")
 
     def _encode(self, piece: str) -> list[int]:
         word = _characters(piece)

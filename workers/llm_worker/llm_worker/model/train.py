@@ -13,9 +13,10 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -38,6 +39,21 @@ class Shape:
     hidden: int = 384
 
 
+@dataclass
+class Past:
+    """What a layer has seen of a text that is still being written."""
+
+    key: Tensor | None = None
+    value: Tensor | None = None
+
+    def grow(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Add what was just seen; returns all of it."""
+        if self.key is not None and self.value is not None:
+            key, value = torch.cat((self.key, key), 2), torch.cat((self.value, value), 2)
+        self.key, self.value = key, value
+        return key, value
+
+
 class Layer(nn.Module):
     """One block of attention and feed-forward."""
 
@@ -55,14 +71,25 @@ class Layer(nn.Module):
         self.ffn_up = nn.Linear(width, shape.hidden, bias=False)
         self.ffn_down = nn.Linear(shape.hidden, width, bias=False)
 
-    def forward(self, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        cosine: Tensor,
+        sine: Tensor,
+        past: Past | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
         batch, length, width = x.shape
         normed = self.attn_norm(x)
         split = (batch, length, self.heads, width // self.heads)
         query = rotate(self.attn_q(normed).view(split), cosine, sine).transpose(1, 2)
         key = rotate(self.attn_k(normed).view(split), cosine, sine).transpose(1, 2)
         value = self.attn_v(normed).view(split).transpose(1, 2)
-        seen = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        if past is not None:
+            key, value = past.grow(key, value)
+        seen = functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, is_causal=mask is None
+        )
         x = x + self.attn_output(seen.transpose(1, 2).reshape(batch, length, width))
         normed = self.ffn_norm(x)
         gated = functional.silu(self.ffn_gate(normed)) * self.ffn_up(normed)
@@ -85,20 +112,35 @@ class Llama(nn.Module):
                 scale = 0.02 / math.sqrt(2 * shape.layers) if "output" in name else 0.02
                 nn.init.normal_(weights, std=scale)
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        cosine, sine = angles(tokens.shape[1], self.shape.width // self.shape.heads, tokens.device)
+    def forward(
+        self,
+        tokens: Tensor,
+        places: Tensor | None = None,
+        past: Sequence[Past] | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        """The chances of each next token.
+
+        Args:
+            tokens: One row for each text.
+            places: Where each token is in its text; counted from the left by default.
+            past: What each layer has seen before these tokens; grows.
+            mask: Which tokens each one may look at; those before it by default.
+        """
+        here = torch.arange(tokens.shape[1], device=tokens.device) if places is None else places
+        cosine, sine = angles(here, self.shape.width // self.shape.heads)
         x = self.token_embd(tokens)
-        for layer in self.blk:
-            x = layer(x, cosine, sine)
+        for number, layer in enumerate(self.blk):
+            x = layer(x, cosine, sine, past[number] if past else None, mask)
         logits: Tensor = self.output(self.output_norm(x))
         return logits
 
 
-def angles(length: int, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
+def angles(places: Tensor, width: int) -> tuple[Tensor, Tensor]:
     """Cosines and sines of the rotary positions."""
-    speeds = ROPE_BASE ** (-torch.arange(0, width, 2, device=device) / width)
-    turned = torch.outer(torch.arange(length, device=device), speeds)
-    return turned.cos()[:, None, :], turned.sin()[:, None, :]
+    speeds = ROPE_BASE ** (-torch.arange(0, width, 2, device=places.device) / width)
+    turned = places[..., None] * speeds
+    return turned.cos()[..., None, :], turned.sin()[..., None, :]
 
 
 def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
@@ -154,6 +196,85 @@ class Corpus:
         return table.to(self.tokens.device)
 
 
+class Update(NamedTuple):
+    """What one step of a training saw."""
+
+    loss: Tensor
+    logits: Tensor
+    targets: Tensor
+
+
+class Imitation:
+    """Learning to write replies, one update after the other.
+
+    It can be stopped after any update and continued by another process as if it had not been:
+    `state` is everything that the next update depends on beside the arguments.
+
+    Attributes:
+        step: Updates so far.
+    """
+
+    def __init__(
+        self, corpus: Corpus, shape: Shape, steps: int, batch: int, rate: float, seed: int
+    ) -> None:
+        """Begin with random weights; the same arguments give the same model on one device."""
+        torch.manual_seed(seed)
+        self._corpus, self._steps, self._batch, self._rate = corpus, steps, batch, rate
+        self._generator = torch.Generator().manual_seed(seed)
+        self._device = corpus.tokens.device
+        self.model = Llama(shape).to(self._device)
+        self._optimizer = adam(self.model, rate)
+        self.step = 0
+
+    def advance(self) -> Update:
+        """Learn from one batch."""
+        device, generator = self._device, self._generator
+        for group in self._optimizer.param_groups:
+            group["lr"] = self._rate * schedule(self.step, self._steps)
+        among = len(self._corpus.starts)
+        chosen = torch.randint(among, (self._batch,), generator=generator).to(device)
+        renamed = self._corpus.renamings(self._batch, generator)
+        inputs, targets = self._corpus.batch(chosen, renamed)
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            logits = self.model(inputs)
+        loss = functional.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
+        improve(self.model, self._optimizer, loss)
+        self.step += 1
+        return Update(loss, logits, targets)
+
+    def state(self) -> dict[str, object]:
+        """What another process needs to continue."""
+        return {
+            "step": self.step,
+            "model": self.model.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "generator": self._generator.get_state(),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from what `state` gave."""
+        self.step = int(state["step"])
+        self.model.load_state_dict(state["model"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self._generator.set_state(state["generator"])
+
+
+def adam(model: Llama, rate: float) -> torch.optim.AdamW:
+    """The optimizer of every training here."""
+    fused = next(model.parameters()).device.type == "cuda"
+    return torch.optim.AdamW(
+        model.parameters(), lr=rate, betas=(0.9, 0.98), weight_decay=0.05, fused=fused
+    )
+
+
+def improve(model: Llama, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+    """One step down the gradient, which may not be long."""
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+
+
 def train(
     corpus: Corpus,
     shape: Shape,
@@ -164,36 +285,15 @@ def train(
     report: Callable[[str], None],
 ) -> Llama:
     """Train from random weights; the same arguments give the same model on the same device."""
-    torch.manual_seed(seed)
-    generator = torch.Generator().manual_seed(seed)
-    device = corpus.tokens.device
-    model = Llama(shape).to(device)
-    optimizer = torch.optim.AdamW(
-        model.parameters(),
-        lr=rate,
-        betas=(0.9, 0.98),
-        weight_decay=0.05,
-        fused=device.type == "cuda",
-    )
+    training = Imitation(corpus, shape, steps, batch, rate, seed)
     began = time.monotonic()
-    half = torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
     for step in range(steps):
-        for group in optimizer.param_groups:
-            group["lr"] = rate * schedule(step, steps)
-        chosen = torch.randint(len(corpus.starts), (batch,), generator=generator).to(device)
-        inputs, targets = corpus.batch(chosen, corpus.renamings(batch, generator))
-        with half:
-            logits = model(inputs)
-        loss = functional.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        update = training.advance()
         if step % 200 == 0 or step == steps - 1:
-            right = accuracy(logits, targets)
+            right, loss = accuracy(update.logits, update.targets), update.loss.item()
             spent = time.monotonic() - began
-            report(f"step {step} loss {loss.item():.4f} replies right {right:.3f} {spent:.0f} s")
-    return model
+            report(f"step {step} loss {loss:.4f} replies right {right:.3f} {spent:.0f} s")
+    return training.model
 
 
 def schedule(step: int, steps: int) -> float:

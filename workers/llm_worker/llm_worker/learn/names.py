@@ -1,0 +1,5 @@
+"""The trainings of the small model, by name."""
+
+from llm_worker import TRAININGS
+
+BC, GRPO = TRAININGS
