@@ -32,5 +32,8 @@ def certificate_lines(found: Certificate) -> list[str]:
         lines.append(f"MOSAIC's own code: {code['then']} then, {code['now']} now")
     if found["other_packages"]:
         count = len(found["other_packages"])
-        lines.append(f"{count} packages that training does not use have other versions")
+        words = "1 package that training does not use has another version"
+        if count > 1:
+            words = f"{count} packages that training does not use have other versions"
+        lines.append(words)
     return lines

@@ -5,7 +5,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ def collect(command: Sequence[str], seeds: Mapping[str, int], env_id: str) -> di
         "processor": _processor(),
         "cpu_count": os.cpu_count(),
         "devices": os.environ.get("CUDA_VISIBLE_DEVICES", ""),
-        "packages": {dist.metadata["Name"]: dist.version for dist in _distributions()},
+        "packages": _versions(),
     }
 
 
@@ -51,11 +51,16 @@ def add_facts(run_dir: Path, **facts: Any) -> None:
     atomic.write_json(path, {**(read_document(path) or {}), **facts})
 
 
-def _distributions() -> Iterator[Any]:
+def _versions() -> dict[str, str]:
+    """The version of every package, of the copy that an import finds."""
     # Slow to import: a worker starts its training first and writes this down meanwhile.
     from importlib.metadata import distributions
 
-    return iter(distributions())
+    found: dict[str, str] = {}
+    for dist in distributions():
+        # In the order of `sys.path`: a second copy further down is hidden by the first.
+        found.setdefault(dist.metadata["Name"], dist.version)
+    return found
 
 
 def _git(folder: Path) -> dict[str, Any] | None:
@@ -102,5 +107,5 @@ def _environment_package(env_id: str) -> str:
     name = next(
         (name for prefix, name in prefixes.items() if env_id.startswith(prefix)), "gymnasium"
     )
-    versions = {dist.metadata["Name"]: dist.version for dist in _distributions()}
+    versions = _versions()
     return f"{name}=={versions[name]}" if name in versions else name

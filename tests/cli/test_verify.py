@@ -16,6 +16,7 @@ from mosaic.errors import InvalidArgumentError
 from mosaic.records import RunRecord
 from mosaic.runs import certificate
 from mosaic.runs.certificate import Certificate
+from mosaic.runs.provenance import collect
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +112,20 @@ def test_the_same_bits_with_another_package_are_not_called_verified() -> None:
     assert found == ["the package torch has changed: 2.12.0 then, 2.13.0 now"]
     assert certificate.verdict(found, state) == "changed"
     assert certificate.verdict([], None) == "differs"
+
+
+def test_of_two_copies_of_a_package_the_imported_one_is_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package that hides another version of itself is a changed package: imports find it."""
+    package = tmp_path / "cloudpickle-0.0.1.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: cloudpickle\nVersion: 0.0.1\n")
+    before = collect([], {}, "CartPole-v1")["packages"]
+    monkeypatch.syspath_prepend(tmp_path)
+    now = collect([], {}, "CartPole-v1")["packages"]
+    assert [change["name"] for change in certificate.changes(before, now)] == ["cloudpickle"]
+    assert now["cloudpickle"] == "0.0.1"
 
 
 def test_one_checkpoint_is_too_few(warm_home: Trainer) -> None:
