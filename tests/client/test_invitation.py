@@ -12,7 +12,12 @@ from mosaic.cli.main import cli
 from mosaic.client import TrainerClient
 from mosaic.config.paths import HOME_VARIABLE
 from mosaic.connect.invitation import Invitation
-from mosaic.errors import DaemonNotRunningError, NotOurDaemonError, SecretError
+from mosaic.errors import (
+    DaemonNotRunningError,
+    InvalidArgumentError,
+    NotOurDaemonError,
+    SecretError,
+)
 
 
 @pytest.fixture
@@ -51,6 +56,26 @@ def test_file_that_is_no_invitation_says_how_to_make_one(text: str, tmp_path: Pa
     path.write_text(text)
     with pytest.raises(SecretError, match="mosaic invite"):
         Invitation.load(path)
+
+
+def test_a_sweep_is_not_driven_from_elsewhere(invitation: Path, tmp_path: Path) -> None:
+    """It is driven beside its study: command and SDK say so before anything is started."""
+    pytest.importorskip("optuna")
+    from mosaic.config.build import read_config
+    from mosaic.sweep.plan import SweepPlan
+    from mosaic.sweep.runner import begin
+    from mosaic.sweep.space import Choices
+
+    words = ["--connect", str(invitation), "sweep", "ppo", "--param", "num-steps=32,64"]
+    result = CliRunner().invoke(cli, words)
+    assert isinstance(result.exception, InvalidArgumentError)
+    assert "connect with ssh://USER@HOST" in str(result.exception)
+    config = {"algo": "ppo", "env_id": "CartPole-v1", "seed": 1, "worker": "cleanrl"}
+    plan = SweepPlan(read_config(config), True, {"num_steps": Choices((32, 64))}, trials=2)
+    with TrainerClient.accept(Invitation.load(invitation), str(tmp_path / "own")) as client:
+        with pytest.raises(InvalidArgumentError, match=r"where its study is; run it there"):
+            begin(client, plan)
+        assert client.list_runs().runs == []
 
 
 def test_token_is_never_shown_to_another_daemon(invitation: Path) -> None:

@@ -47,6 +47,14 @@ def test_an_experiment_is_one_row_that_opens_into_its_runs() -> None:
     assert len(opened) == 5
 
 
+def test_the_row_of_a_sweep_says_what_was_searched() -> None:
+    """Its id alone tells no one what it is; the end of the id tells two sweeps apart."""
+    run = replace(record(run_id="01HZZZZZZZZZZZZZZZZZABCDEF"), tags=("sweep=01HZABCDEF", "trial=0"))
+    [row, *_] = arrange([run], None, View(by_experiment=True))
+    assert isinstance(row, Group)
+    assert row.title == "sweep of ppo in CartPole-v1 (abcdef) · 0 of 1 runs done"
+
+
 def test_the_grid_of_a_form_is_every_combination_with_every_seed() -> None:
     """`learning_rate=1e-3,3e-4; num_envs=4,8` and three seeds are twelve runs of one experiment."""
     draft = TrainDraft(run_name="my study", seed=5, seeds=3)

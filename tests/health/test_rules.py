@@ -12,6 +12,8 @@ import pytest
 from health.record_curves import CASES
 from mosaic.curves.names import LAST_EPISODES, RETURN, SPEED
 from mosaic.health import RULES, Finding, KnownCurve, Monitor, known_curve
+from mosaic.trainer.core.states import Run
+from mosaic.trainer.loop.health import HealthWatch
 
 CURVES = Path(__file__).parent / "curves"
 RECORDS = Path(__file__).parents[2] / "benchmarks" / "results" / "learning"
@@ -177,3 +179,19 @@ def test_no_rule_trips_over_what_a_worker_may_say() -> None:
     odd = [Report(0, {}), Report(0, {RETURN: 0.0}), Report(5, {RETURN: 0.0, SPEED: 0.0})]
     assert _heard(0, odd) == []
     assert _heard(10, [*odd, Report(2, {"losses/approx_kl": 0.0, "losses/entropy": 0.0})]) == []
+
+
+def test_the_daemon_compares_a_training_run_with_its_record(tmp_path: Path) -> None:
+    """By algorithm and environment of the run's row; an evaluation counts episodes and is left."""
+
+    def alarms(mode: str) -> list[str]:
+        watch = HealthWatch(tmp_path)
+        run = Run("01HZZZZZZZZZZZZZZZZZZZZZZZ", algo="ppo", env_id="CartPole-v1", mode=mode)
+        return [
+            alarm.rule
+            for number, report in enumerate(FLAT)
+            for alarm in watch.metrics(run, report.step, 500_000, report.values, float(number))
+        ]
+
+    assert alarms("train") == ["below-known"]
+    assert alarms("policy_eval") == []
