@@ -278,8 +278,8 @@ class AgentSite(ABC):
         if contact.worker in _OVER:
             return Word(ENDED, said_s, "its worker has ended")
         if now.mono - contact.heard < HEARD_S:
-            begun = RUNNING if contact.worker else QUEUED
-            return Word(begun, said_s, "its agent starts it" if begun == QUEUED else "it runs")
+            detail = "its agent starts it" if run.launching else "its agent is heard"
+            return Word(RUNNING if contact.worker else QUEUED, said_s, detail)
         return self.engine_word(run, contact, now)
 
     # ------------------------------------------------------------ acting
