@@ -1,11 +1,12 @@
 """Steps a processor second: on the device, in torch, and stable-baselines3, interleaved.
 
-    python -m benchmarks.ondevice [--rounds 2]
+    python -m benchmarks.ondevice [--rounds 2] [--only SAC TD3]
 
 Each contender runs twice, short and long, in a process of its own with one thread. The difference
 in steps over the difference in processor time leaves out imports and compilation; logging and
 checkpoints are on. By processor time, because a machine that does something else would make the
-wall clock's figures those of its load. The result is `benchmarks/results/ondevice.json`.
+wall clock's figures those of its load. The result is `benchmarks/results/ondevice.json`; with
+`--only`, other work keeps its rows.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 RESULT = Path(__file__).parent / "results" / "ondevice.json"
 _PEER = """
@@ -66,6 +68,10 @@ class Contender:
 
     def rate(self) -> float:
         """Steps a processor second."""
+        if "_ondevice" in self.name:
+            # The compiled program is kept. Without this only the first of the two would compile,
+            # and its seconds would be taken for steps.
+            self.seconds(self.short)
         return (self.long - self.short) / (self.seconds(self.long) - self.seconds(self.short))
 
 
@@ -113,34 +119,46 @@ CONTENDERS = [
 ]  # fmt: skip
 
 
+def _kept() -> list[dict[str, Any]]:
+    """The rows of the last measurement."""
+    if not RESULT.exists():
+        return []
+    rows: list[dict[str, Any]] = json.loads(RESULT.read_text(encoding="utf-8"))["results"]
+    return rows
+
+
 def main() -> None:
     """Measure all contenders, round by round."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=2)
-    rounds = parser.parse_args().rounds
-    rates: dict[Contender, list[float]] = {one: [] for one in CONTENDERS}
-    for _ in range(rounds):
-        for one in CONTENDERS:
+    works = list(dict.fromkeys(one.work for one in CONTENDERS))
+    parser.add_argument("--only", nargs="+", choices=works, default=works, metavar="WORK")
+    options = parser.parse_args()
+    chosen = [one for one in CONTENDERS if one.work in options.only]
+    rates: dict[Contender, list[float]] = {one: [] for one in chosen}
+    for _ in range(options.rounds):
+        for one in chosen:
             seeds = 8 if "8 seeds" in one.name else 1
             rates[one].append(seeds * one.rate())
             print(one.work, one.name, round(rates[one][-1]), file=sys.stderr, flush=True)
     record = {
-        "command": f"python -m benchmarks.ondevice --rounds {rounds}",
+        "command": f"python -m benchmarks.ondevice --rounds {options.rounds}",
         "env_id": "CartPole-v1; Pendulum-v1 for continuous PPO, SAC and TD3",
         "unit": "environment steps a processor second, one thread, all seeds together",
         "machine": {"processor": platform.machine(), "cores": os.cpu_count()},
         "load_at_the_end": round(os.getloadavg()[0], 1),
         "results": [
-            {
+            *(row for row in _kept() if row["work"] not in options.only),
+            *({
                 "work": one.work,
                 "program": one.name,
                 "steps": [one.short, one.long],
                 "rates": [round(rate) for rate in found],
                 "median": round(statistics.median(found)),
             }
-            for one, found in rates.items()
+            for one, found in rates.items()),
         ],
-    }
+    }  # fmt: skip
     RESULT.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 

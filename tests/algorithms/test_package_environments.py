@@ -59,12 +59,24 @@ def _jumanji(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callabl
 
 
 def _brax(name: str) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Seen]]:
-    from brax import envs
+    from cleanrl_worker.ondevice.brax_bodies import envs, quiet
 
-    env = envs.get_environment(name)
+    with quiet():
+        env = envs.get_environment(name)
+
+    @jax.jit
+    def reset(key: Any) -> Any:
+        with quiet():
+            return env.reset(key)
+
+    @jax.jit
+    def step(now: Any, action: Any, key: Any) -> Any:
+        with quiet():
+            return env.step(now, action)
+
     return (
-        jax.jit(env.reset),
-        jax.jit(lambda now, action, key: env.step(now, action)),
+        reset,
+        step,
         lambda now: (now.obs, float(now.reward), bool(now.done)),
     )
 

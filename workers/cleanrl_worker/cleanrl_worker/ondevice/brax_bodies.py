@@ -6,16 +6,34 @@ a GPU; on a processor MuJoCo itself is many times as fast.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from brax import envs
 from gymnasium import spaces
 
 from cleanrl_worker.kit.jax_backend import jax, jnp
 from cleanrl_worker.kit.types import Array
 from cleanrl_worker.ondevice.adapting import SOME_KEY, row_space, same_types
 from cleanrl_worker.ondevice.environment import DeviceEnv, State, Traced, Transition
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Call brax without its warnings.
+
+    It says at every import, body and trace that MJX is maintained and it is not, and that it
+    uses names which MJX wants no one to use. The guide says so once.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+with quiet():
+    from brax import envs
 
 _HEIGHT, _WIDTH = 240, 320
 
@@ -28,20 +46,23 @@ class Body(DeviceEnv):
     time_limit = 1000
 
     def __init__(self, name: str) -> None:
-        self._env: Any = envs.get_environment(name)
-        first = jax.eval_shape(self._env.reset, SOME_KEY)
+        with quiet():
+            self._env: Any = envs.get_environment(name)
+            first = jax.eval_shape(self._env.reset, SOME_KEY)
         self.observation_space = row_space(first.obs)
         self.action_space = spaces.Box(-1.0, 1.0, (int(self._env.action_size),), np.float32)
         self._camera: Any = None
 
     def reset(self, key: Traced) -> tuple[State, Traced]:
         """Near the body's rest."""
-        state = self._env.reset(key)
+        with quiet():
+            state = self._env.reset(key)
         return state, state.obs
 
     def step(self, state: State, action: Traced, key: Traced) -> Transition:
         """Some steps of the physics with the same torques."""
-        after = same_types(self._env.step(state, action), state)
+        with quiet():
+            after = same_types(self._env.step(state, action), state)
         return Transition(after, after.obs, after.reward, after.done > 0.5, jnp.bool_(False))
 
     def draw(self, state: State) -> Array:

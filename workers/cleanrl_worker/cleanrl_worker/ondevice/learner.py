@@ -103,13 +103,15 @@ class Learner(Generic[ArgsType, StateType]):
         self._spread = Spread(len(self._members))
         self._own = self._own_numbers()
 
+        # Compiled functions from here on, so that what asks for shapes first is traced only once.
+        @jax.jit
         def begin(numbers: dict[str, Traced], key: Traced) -> StateType:
             return init(replace(args, **numbers), key)
 
         with run.doing("compiling"):
             # Compiled from shapes alone: a run that does not fit is refused before it takes memory.
             self._chunk = self._compiled(self._shapes(begin))
-            self.state: StateType = self._begun(jax.jit(begin))
+            self.state: StateType = self._begun(begin)
 
     def train(self) -> None:
         """Train to the end of the schedule, or until the run is told to stop."""
@@ -230,15 +232,17 @@ class Learner(Generic[ArgsType, StateType]):
     def _compiled(self, state: Any) -> CompiledChunk:
         """The compiled chunk; read from the cache of the home if it was compiled before."""
 
-        def chunk(numbers: dict[str, Traced], updates: Traced, state: Any) -> tuple[Any, ...]:
-            args = replace(self._args, **numbers)
+        @partial(jax.jit, inline=True)
+        def iterate(numbers: dict[str, Traced], state: Any) -> tuple[Any, ...]:
+            return self._iterate(replace(self._args, **numbers), state)
 
+        def chunk(numbers: dict[str, Traced], updates: Traced, state: Any) -> tuple[Any, ...]:
             def turn(index: Traced, carry: tuple[Any, ...]) -> tuple[Any, ...]:
                 state, measured = carry
-                state, *row = self._iterate(args, state)
+                state, *row = iterate(numbers, state)
                 return state, jax.tree.map(lambda all, one: all.at[index].set(one), measured, row)
 
-            shapes = jax.eval_shape(partial(self._iterate, args), state)[1:]
+            shapes = jax.eval_shape(iterate, numbers, state)[1:]
             room = list(jax.tree.map(_room, shapes))
             # A loop with a traced end: one program for chunks of every length.
             state, measured = jax.lax.fori_loop(0, updates, turn, (state, room))
