@@ -19,6 +19,8 @@ from cleanrl_worker.ondevice import registry
 from cleanrl_worker.ondevice.batch import DeviceEnvs
 from cleanrl_worker.ondevice.package_ids import PACKAGES, kinds_of, package_ids
 
+# Compiling a physics engine takes minutes on a busy processor.
+pytestmark = pytest.mark.timeout(1800)
 STEPS = 40
 # What one step of the package's own gave: all numbers of the observation, reward, whether it ended.
 Seen = tuple[np.ndarray, float, bool]
