@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,12 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.box import Box, MakeTrainer, box_at
-from support.trainer import trainers, until
+from support.trainer import Trainer, trainers, until
 
 from mosaic.fastlane.frame import FrameMetrics
 from mosaic.fastlane.writer import LaneWriter
 from mosaic.records import Outcome
 from mosaic.system.processes import marked_processes
+from mosaic.trainer.launch import hardware
 
 SETTINGS = {"lost_after_s": "5"}
 
@@ -131,8 +133,14 @@ def test_no_secret_is_left_on_either_disk(shared_box: Box) -> None:
 def test_a_machine_that_cannot_be_reached_is_explained(shared_box: Box) -> None:
     """The run waits, says why in a sentence with the remedy, and can be cancelled."""
     lab = shared_box.lab
-    port = shared_box.sshd.port + 1
-    run_id = lab.submit("short", site=f"ssh://nobody@127.0.0.1:{port}")
+    # Bound and not listening: nothing answers there, and no other program can.
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        run_id = lab.submit("short", site=f"ssh://nobody@127.0.0.1:{closed.getsockname()[1]}")
+        _refused(lab, run_id)
+
+
+def _refused(lab: Trainer, run_id: str) -> None:
 
     def told() -> str:
         reason = lab.client.get(run_id).wait_reason or ""
@@ -146,8 +154,7 @@ def test_a_machine_that_cannot_be_reached_is_explained(shared_box: Box) -> None:
 def test_runs_share_the_slots_of_the_machine_there(shared_box: Box) -> None:
     """What does not fit waits in our queue, and says who holds the slots."""
     lab = shared_box.lab
-    there = os.cpu_count() or 1
-    run_id = shared_box.stepping(resources={"cpus": {"requested": there}})
+    run_id = shared_box.stepping(resources={"cpus": {"requested": hardware.cpu_count()}})
     second = shared_box.submit("short")
     why = until(lambda: lab.client.get(second).wait_reason, "it waits")
     assert why.startswith("waiting for 1 CPU slot; held by")
