@@ -13,6 +13,8 @@ _PAGE = 500
 # Where a run starts, what is written of it and how it is found: not what it learns with.
 _NOT_LEARNING = frozenset(
     {"checkpoint_path", "policy_path", "keep_checkpoints", "requirements", "fastlane_video_mode"}
+    # Of a session with a policy: who plays it, and the keys that were pressed.
+    | {"policy_worker", "script", "fps"}
 )
 
 
