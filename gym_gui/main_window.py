@@ -274,6 +274,7 @@ class MainWindow(QMainWindow):
             self.binder.actions[action].setChecked(action == f"view.{name}")
         if name == "analyse" and self.services.selection.ids:
             self.compare.show_runs(self.services.selection.ids)
+        self.run_panel.watch(name == "watch")
         # Not the filter, where a shortcut would be taken for typing.
         self.runs_panel.table.setFocus()
 

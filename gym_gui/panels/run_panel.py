@@ -5,12 +5,22 @@ from qtpy.QtGui import QHideEvent, QShowEvent
 from qtpy.QtWidgets import QStackedWidget, QTabWidget, QWidget
 
 from gym_gui.background.file_watch import FileWatch
-from gym_gui.presenters.tab_registry import TABS, PresenterRegistry
+from gym_gui.presenters.tab_registry import (
+    FAILURE,
+    LIVE,
+    OVERVIEW,
+    REPLAY,
+    TABS,
+    PresenterRegistry,
+)
 from gym_gui.services import Services
 from gym_gui.tabs.base import RunTab
 from gym_gui.widgets.layouts import as_panel, column
 from gym_gui.widgets.messages import EmptyState
 from mosaic.records import RunRecord
+
+# What only a run that has ended has something to show in.
+_LEFT_BEHIND = frozenset({REPLAY, FAILURE})
 
 
 class RunPanel(QWidget):
@@ -33,6 +43,7 @@ class RunPanel(QWidget):
         self._run: RunRecord | None = None
         self._analytics = False
         self._preferred = ""
+        self._watching = False
         self._switching = False
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
@@ -77,6 +88,18 @@ class RunPanel(QWidget):
         self._preferred = name
         if name in self._shown:
             self.tabs.setCurrentWidget(self._page(name))
+
+    def watch(self, on: bool) -> None:
+        """Whether runs are watched now: of one at work, the agent is shown and not its numbers."""
+        self._watching = on
+        if on and self._run is not None:
+            self._turn_to_what_happens(self._run)
+
+    def _turn_to_what_happens(self, run: RunRecord) -> None:
+        """Leave a tab that is empty while a run is at work, or says less than its pictures."""
+        front = self._front()
+        if run.live and (front in _LEFT_BEHIND or (self._watching and front == OVERVIEW)):
+            self.tabs.setCurrentWidget(self._page(LIVE if LIVE in self._shown else OVERVIEW))
 
     def _page(self, name: str) -> QWidget:
         """Where a tab will be; an empty page costs nothing."""
@@ -141,12 +164,15 @@ class RunPanel(QWidget):
 
     def _show(self, run: RunRecord) -> None:
         presenter = self._presenters.get(run.worker)
+        other = self._run is None or self._run.run_id != run.run_id
         self._run, self._analytics = run, presenter.analytics
         if self.isVisible():
             self._files.watch(run)
         names = presenter.tabs(run, self._files.names(run))
         if names != self._shown:
             self._set_tabs(names)
+        if other:
+            self._turn_to_what_happens(run)
         for name in names:
             if name in self._made:
                 self._made[name].set_lane(presenter.analytics)

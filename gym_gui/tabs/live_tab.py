@@ -35,6 +35,7 @@ class LiveTab(RunTab):
         self.banner = Banner()
         self.view = FrameView(services.themes)
         self.frames_shown = 0
+        self._about_lane = ""
         self.feed: FrameSource | None = None
         self._headline = label("", "section")
         self.pause = QPushButton("Pause view")
@@ -58,12 +59,18 @@ class LiveTab(RunTab):
         services.feeds.grown.connect(self._on_grown)
 
     def set_lane(self, analytics: bool) -> None:
-        self.banner.say("info", ANALYTICS_BANNER if analytics else "")
+        self._about_lane = ANALYTICS_BANNER if analytics else ""
+        self._show_lane()
+
+    def _show_lane(self) -> None:
+        """Above a live picture the sentence would contradict what everyone sees."""
+        self.banner.say("info", "" if self.frames_shown else self._about_lane)
 
     def on_other_run(self) -> None:
         self.view.clear("")
         self.save.setEnabled(False)
         self.frames_shown = 0
+        self._show_lane()
         self.headline_charts.show_curves({}, 0.0)
 
     def on_open(self) -> None:
@@ -130,6 +137,7 @@ class LiveTab(RunTab):
         if self.pause.isChecked():
             return
         self.frames_shown += 1
+        self._show_lane()
         self.save.setEnabled(True)
         self.view.say("")
         self.view.show_image(image, _numbers(frame))

@@ -110,7 +110,7 @@ class TensorBoardTab(RunTab):
         artifacts, folder = found
         if not artifacts.events:
             reason = artifacts.problem or "The run has written no TensorBoard files so far."
-            self.web.say("Not available yet", reason)
+            self.web.say(self._missing(), reason)
             return
         count = len(artifacts.events)
         noun = "event file" if count == 1 else "event files"
@@ -121,7 +121,11 @@ class TensorBoardTab(RunTab):
 
     def _on_error(self, error: Exception) -> None:
         self._asked = ()
-        self.web.say("Not available yet", str(error))
+        self.web.say(self._missing(), str(error))
+
+    def _missing(self) -> str:
+        """A run that has ended will not write any more."""
+        return "Not available yet" if self.run is not None and self.run.live else "Not available"
 
     def _follow(self) -> None:
         """Fetch what the event files have grown by; TensorBoard reads it by itself."""

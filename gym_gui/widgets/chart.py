@@ -32,6 +32,9 @@ _MOST_WITH_RAW = 4
 # How clear single seeds are behind the middle of their group.
 _BEHIND = 0.25
 _MOST_PHASES = 8
+# A curve whose values differ by less than this share of themselves is drawn as flat, with so much
+# of its value as height around it.
+_FLAT, _FLAT_HEIGHT = 1e-6, 0.1
 # More lines of text would cover the curves.
 _MOST_READ = 6
 
@@ -60,6 +63,7 @@ class Chart(QWidget):
         self._items: dict[str, pg.PlotDataItem] = {}
         self._raw: dict[str, pg.PlotDataItem] = {}
         self._crosshair = math.nan
+        self._least_height: float | None = None
         self._axes = {name: ReadableAxis(name) for name in ("left", "bottom")}
         self.plot = pg.PlotWidget(enableMenu=False, axisItems=self._axes)
         self.plot.hideButtons()
@@ -163,6 +167,7 @@ class Chart(QWidget):
             # Soft edges are for curves of few points: of many noisy ones they take too long.
             self._item(key, line).setData(x, y, antialias=len(x) <= _SOFT_POINTS)
             self._items[key].setVisible(self._solo in ("", key))
+        self._give_flat_curves_height()
         self._draw_raw()
         self._draw_bands()
         self.ends.show(self._lines if self._look.bands is None else {}, self._look)
@@ -172,6 +177,19 @@ class Chart(QWidget):
         self.marks.show(tuple(marks), self._themes.theme.tone("danger"))
         self.phases.show(_phases_in_sight(shown), self._themes.theme.muted)
         self._show_readout()
+
+    def _give_flat_curves_height(self) -> None:
+        """Around a constant the view would be so low that all numbers beside it look the same."""
+        drawn = [y[np.isfinite(y)] for _, y in self.curves_shown().values()]
+        ends = [(one.min(), one.max()) for one in drawn if len(one)]
+        least = None
+        if ends and not self._look.log_y:
+            low, high = min(end[0] for end in ends), max(end[1] for end in ends)
+            size = max(abs(low), abs(high))
+            least = _FLAT_HEIGHT * size if high - low < _FLAT * size else None
+        if least != self._least_height:
+            self._least_height = least
+            self.plot.getViewBox().setLimits(minYRange=least)
 
     def _draw_raw(self) -> None:
         """Behind a smoothed curve, a pale one of what was measured."""

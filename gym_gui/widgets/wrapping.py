@@ -16,6 +16,8 @@ from gym_gui.widgets.qt_types import sure
 
 # Narrower, a panel shows too little of anything to be worth scrolling.
 _NARROWEST, _LOWEST = 200, 120
+# Of parts below each other, against 1000 for each of the others.
+_FIRST_SHARE = 3000
 
 
 class WrappingRow(QLayout):
@@ -137,11 +139,15 @@ class FoldingSplitter(QSplitter):
     def resizeEvent(self, event: QResizeEvent | None) -> None:  # noqa: N802
         fits = self.width() >= sum(need.width() + self.handleWidth() for need in self._needs())
         wanted = Qt.Orientation.Horizontal if fits else Qt.Orientation.Vertical
+        before = self.orientation()
         if wanted != self.orientation():
             self._give_the_first_more()
             self.setOrientation(wanted)
             self.updateGeometry()
         super().resizeEvent(event)
+        if wanted != before and not fits:
+            # Qt would keep the shares that the parts had beside each other.
+            self.setSizes([_FIRST_SHARE if place == 0 else 1000 for place in range(self.count())])
 
     def _give_the_first_more(self) -> None:
         """Below each other, the first part is what the panel is for, the others explain it."""

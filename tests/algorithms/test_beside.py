@@ -136,7 +136,8 @@ def test_every_family_can_be_judged_beside_training(
 ) -> None:
     """Pixels, JAX, EnvPool and environments on the device: judged, filmed, and told the same by
     an evaluation that is made afterwards."""
-    judged = ("--eval-every", "1", "--eval-episodes", "1", "--smoke")
+    # Never reached in so short a run: the policy of its end is judged, and that is enough here.
+    judged = ("--eval-every", "1000000", "--eval-episodes", "1", "--smoke")
     train(algorithm, tmp_path / "run", *judged, *flags)
     final = checkpoint_files.find(tmp_path / "run", checkpoint_files.POLICY_SUFFIX)[0]
     step = checkpoints.load(final)["step"]
@@ -146,6 +147,16 @@ def test_every_family_can_be_judged_beside_training(
     [seed] = numbers["seeds"]
     [again] = evaluate(final, episodes=1, seed=seed, max_steps=27_000)
     assert numbers["deterministic"]["returns"] == [again.episodic_return]
+
+
+@pytest.mark.prove
+def test_a_compiled_loop_stops_at_the_steps_that_are_judged(tmp_path: Path) -> None:
+    """However many turns the machine manages in one call, the same policies are judged."""
+    flags = ("--num-envs", "4", "--num-steps", "16", "--total-timesteps", "6400")
+    judged = ("--eval-every", "1600", "--eval-episodes", "1", "--no-eval-videos")
+    train("ppo_ondevice", tmp_path / "run", *flags, *judged)
+    found = {int(path.stem[5:]) for path in (tmp_path / "run" / "evaluations").glob("step-*.json")}
+    assert found == {1600, 3200, 4800, 6400}
 
 
 def test_best_median_and_worst_are_chosen_by_return() -> None:

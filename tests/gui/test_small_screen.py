@@ -60,5 +60,8 @@ def test_a_row_wraps_and_a_splitter_folds(driver: Driver) -> None:
     driver.spin(0.05)
     assert len({tool.y() for tool in buttons}) > 1
     assert len({sure.x() for sure in (split.widget(0), split.widget(1)) if sure}) == 1
+    # The first part is what the panel is for; what explains it takes less.
+    first, second = split.sizes()
+    assert first > 2 * second
     split.close()
     split.deleteLater()
