@@ -32,9 +32,15 @@ def facet_tag(tag: str, facet: str) -> str:
     return f"{tag}{_MARK}{facet}" if facet else tag
 
 
+def split_facet(tag: str) -> tuple[str, str]:
+    """The curve of a chart and whose it is; the inverse of `facet_tag`."""
+    curve, _, facet = tag.partition(_MARK)
+    return curve, facet
+
+
 def chart_order(tag: str) -> tuple[int, str, str]:
     """A sort key for charts: as their curves, and the facets of a curve beside each other."""
-    curve, _, facet = tag.partition(_MARK)
+    curve, facet = split_facet(tag)
     return (*tag_order(curve), facet)
 
 

@@ -70,6 +70,7 @@ class ComparePanel(QWidget):
         self.facet = QComboBox()
         self.facet.setAccessibleName("A chart for each value of")
         self.facet.setToolTip("One chart for all runs, or one for each value of a setting")
+        self.facet.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.facet.addItem(_NO_FACETS, "")
         self.facet.currentIndexChanged.connect(lambda _place: self._show())
         self.grid = ChartGrid(

@@ -20,7 +20,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
-from gym_gui.models.facets import chart_order
+from gym_gui.models.facets import chart_order, split_facet
 from gym_gui.models.series import Series, as_csv
 from gym_gui.resources.theming import ThemeManager
 from gym_gui.widgets.chart import Chart
@@ -79,9 +79,14 @@ class ChartCard(QWidget):
             lambda: self._choose("csv", self.save_csv)
         )
         more.setMenu(menu)
-        head = row(ElidedLabel(tag, "section"), self.pin, more)
+        curve, facet = split_facet(tag)
+        head = row(ElidedLabel(curve, "section"), self.pin, more)
         head.setStretch(0, 1)
-        self.setLayout(column(framed(column(head, self.chart, margin=8, spacing=4))))
+        # On a line of its own: behind a long name it would be cut off, and charts look the same.
+        self.facet = ElidedLabel(facet, "muted")
+        self.facet.setVisible(bool(facet))
+        parts = column(head, self.facet, self.chart, margin=8, spacing=4)
+        self.setLayout(column(framed(parts)))
 
     def show_lines(self, lines: Mapping[str, Line], look: Look) -> None:
         """Show these curves."""

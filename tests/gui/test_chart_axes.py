@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gym_gui.background.joined_feeds import continued
-from gym_gui.models.facets import chart_order, facet_keys, facet_of, facet_tag
+from gym_gui.models.facets import chart_order, facet_keys, facet_of, facet_tag, split_facet
 from gym_gui.models.run_store import RunStore
 from gym_gui.models.series import Series, joined
 from gym_gui.widgets.chart import Chart
@@ -98,6 +98,7 @@ def test_facets_are_the_keys_in_which_runs_differ() -> None:
     }
     assert facet_keys(asked) == ["environment", "lr"]
     assert [facet_of(one, "lr") for one in asked.values()] == ["lr=0.001", "lr=default"]
+    assert split_facet(facet_tag("charts/SPS", "lr=0.001")) == ("charts/SPS", "lr=0.001")
     tags = [facet_tag("charts/SPS", "a"), facet_tag("charts/episodic_return", "b"), "losses/x"]
     assert sorted([*tags, facet_tag("charts/episodic_return", "a")], key=chart_order) == [
         facet_tag("charts/episodic_return", "a"),
