@@ -14,6 +14,7 @@ os.environ["QT_QPA_PLATFORM"] = "offscreen"
 # The browser needs a display of its own; no page of it is looked at.
 os.environ["MOSAIC_NO_WEBENGINE"] = "1"
 
+from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QApplication
 
 from gym_gui.app import make_services
@@ -58,8 +59,10 @@ def main() -> None:
     editor = form.parameters.editor("epsilon")
     editor.editor.setText("1.5")
     seen["form"] = [form.described, list(form.env.names), editor.problem]
-    window.close()
-    print(json.dumps(seen))
+    print(json.dumps(seen), flush=True)
+    # As the program itself ends: threads of the window may still speak to Qt when it is closed.
+    QTimer.singleShot(0, window.close)
+    application.exec()
 
 
 if __name__ == "__main__":
