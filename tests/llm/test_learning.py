@@ -226,21 +226,16 @@ def test_a_killed_training_ends_with_the_same_weights(tmp_path: Path) -> None:
 
 @pytest.mark.prove
 @pytest.mark.timeout(1800)
-def test_both_trainings_make_the_model_better(tmp_path: Path) -> None:
-    """Imitation beats random weights; rewards make a half-trained model better."""
+def test_imitation_makes_the_model_better(tmp_path: Path) -> None:
+    """Random weights solve nothing; after 500 small batches most unseen worlds are solved."""
     pytest.importorskip("minigrid")
     small = {"width": 64, "layers": 2, "heads": 4, "hidden": 128, "batch": 64}
     measured = {"eval_episodes": 40, "eval_steps": 24, "device": "cpu"}
     given = {**small, **measured, "updates": 500, "bot_episodes": 1000}
-    imitated, rewarded = tmp_path / "imitated", tmp_path / "rewarded"
-    _learn(_config(tmp_path, "llm_bc", given), imitated)
-    learned = json.loads((imitated / "llm" / "learned.json").read_text())
+    _learn(_config(tmp_path, "llm_bc", given), tmp_path / "imitated")
+    learned = json.loads((tmp_path / "imitated" / "llm" / "learned.json").read_text())
     assert learned["before"]["success"] == 0
-    assert learned["after"]["success_low"] > 0.1
-    more = {**measured, "updates": 30, "groups": 4, "longest": 16, "start_from": str(imitated)}
-    _learn(_config(tmp_path, "llm_grpo", more), rewarded)
-    better = json.loads((rewarded / "llm" / "learned.json").read_text())
-    assert better["after"]["success"] > better["before"]["success"]
+    assert learned["after"]["success_low"] > 0.5
 
 
 def test_the_defaults_are_the_recipe_of_the_shipped_model() -> None:
