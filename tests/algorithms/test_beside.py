@@ -123,7 +123,6 @@ def test_the_recorded_episodes_say_what_happened_inside(judged: Path) -> None:
         ("ppo_atari_envpool", ()),
         ("ppo_atari_envpool_xla_jax", ()),
         ("pqn_atari_envpool_lstm", ()),
-        ("ppo_rnd_envpool", ()),
         ("ppo_procgen", ()),
         ("ppo_ondevice", ()),
         ("sac_ondevice", ()),
