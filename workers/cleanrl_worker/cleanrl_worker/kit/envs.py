@@ -65,7 +65,13 @@ def make_env(env_id: str, *, video_dir: str | None = None, **options: Any) -> En
     if draws:
         options["render_mode"] = "rgb_array"
     try:
-        env = gym.make(env_id, disable_env_checker=True, **options)
+        try:
+            env = gym.make(env_id, disable_env_checker=True, **options)
+        except TypeError:
+            # A recording takes what pictures there are; an environment may know none at all.
+            if video_dir is not None or options.pop("render_mode", None) is None:
+                raise
+            env = gym.make(env_id, disable_env_checker=True, **options)
     except gym.error.DependencyNotInstalled as error:
         raise UsageError(f"{env_id} needs a package that is missing: {error}") from None
     except (gym.error.Error, ModuleNotFoundError) as error:
