@@ -124,6 +124,18 @@ class EngineSilentError(MosaicError):
     """The engine of a site does not answer now; what was asked can be asked again."""
 
 
+class DaemonAwayError(MosaicError):
+    """The daemon does not answer an agent now; the same can be said again."""
+
+
+class AgentOverError(MosaicError):
+    """The daemon needs an agent no more."""
+
+
+class AgentRefusedError(MosaicError):
+    """`mosaic agent` on another machine could not start an agent."""
+
+
 class SlurmRefusedError(MosaicError):
     """SLURM answered, and said no."""
 

@@ -12,14 +12,14 @@ import sys
 import time
 from contextlib import suppress
 
-from mosaic.agent.conversation import AwayError, Conversation, OverError, read_launch
+from mosaic.agent.conversation import Conversation, read_launch
 from mosaic.agent.folder import AgentFolder
 from mosaic.agent.frames import FrameSender
 from mosaic.agent.launching import prepare, start
 from mosaic.agent.mirror import Mirror, Piece
 from mosaic.agent.orders import Order, address_of
 from mosaic.config.paths import Home, confine
-from mosaic.errors import ConfinementError
+from mosaic.errors import AgentOverError, ConfinementError, DaemonAwayError
 from mosaic.runs import opening
 from mosaic.runs.directory import remove_tree
 from mosaic.runs.ids import check_run_id
@@ -64,13 +64,13 @@ class Agent:
                 heard, wait_s = time.monotonic(), _BUSY_TURN_S if moved else _TURN_S
                 if done:
                     return
-            except AwayError as error:
+            except DaemonAwayError as error:
                 log.info("the daemon is away: %s", error)
                 wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
                 if time.monotonic() - heard > _PATIENCE_S:
                     self._end_worker()
                     return
-            except OverError as error:
+            except AgentOverError as error:
                 log.info("%s", error)
                 self._end_worker()
                 return

@@ -9,7 +9,7 @@ import grpc
 from mosaic.agent.mirror import Piece
 from mosaic.agent.orders import Launch, Order, address_of
 from mosaic.connect.channel import open_channel
-from mosaic.errors import MosaicError
+from mosaic.errors import AgentOverError, DaemonAwayError, MosaicError
 from mosaic.wire import trainer_pb2 as pb
 from mosaic.wire import trainer_pb2_grpc
 
@@ -29,14 +29,6 @@ _AWAY = frozenset(
 )
 
 
-class AwayError(MosaicError):
-    """The daemon does not answer now."""
-
-
-class OverError(MosaicError):
-    """The daemon needs this agent no more."""
-
-
 class Conversation:
     """The calls of one agent, in its run's name."""
 
@@ -51,8 +43,8 @@ class Conversation:
         """Say what is new; hear what to do.
 
         Raises:
-            AwayError: No answer; the same can be said again.
-            OverError: The run needs this agent no more.
+            DaemonAwayError: No answer; the same can be said again.
+            AgentOverError: The run needs this agent no more.
         """
         request = pb.AgentTurnRequest(
             run_id=self.order["run_id"],
@@ -80,15 +72,15 @@ class Conversation:
         except grpc.RpcError as error:
             raise _meaning(error) from None
         if reply.over:
-            raise OverError("the run needs this agent no more")
+            raise AgentOverError("the run needs this agent no more")
         return reply
 
     def fetch(self, path: str) -> Iterator[bytes]:
         """A file that the launch names.
 
         Raises:
-            AwayError: No answer; it can be asked for again.
-            OverError: The run needs this agent no more.
+            DaemonAwayError: No answer; it can be asked for again.
+            AgentOverError: The run needs this agent no more.
         """
         try:
             for chunk in self._stub.AgentFetch(
@@ -102,8 +94,8 @@ class Conversation:
         """Send pictures until there are no more, or the daemon wants none.
 
         Raises:
-            AwayError: The daemon does not take them.
-            OverError: The run needs this agent no more.
+            DaemonAwayError: The daemon does not take them.
+            AgentOverError: The run needs this agent no more.
         """
         try:
             self._stub.AgentFrames(frames, metadata=self._metadata())
@@ -128,4 +120,4 @@ def read_launch(text: str) -> Launch:
 
 def _meaning(error: grpc.RpcError) -> MosaicError:
     text = f"{error.code().name.lower()}: {error.details()}"
-    return AwayError(text) if error.code() in _AWAY else OverError(text)
+    return DaemonAwayError(text) if error.code() in _AWAY else AgentOverError(text)

@@ -66,7 +66,8 @@ def read(run_dir: Path, mend: bool = False) -> list[LogLine]:
     except FileNotFoundError:
         return []
     events, good = _whole_events(content)
-    if mend and good and content[good:].strip():
+    # An empty line too: events that were appended behind it would never be read.
+    if mend and 0 < good < len(content):
         path = run_dir / FILE_NAME
         # The copy first: what is cut off may be all that a person has to repair the log with.
         atomic.write_bytes(path.with_suffix(".damaged"), content)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from support.trainer import Trainer, until
 
@@ -307,6 +307,8 @@ def test_d05_event_log_cut_at_every_byte(tmp_path: Path, event_log: list[LogLine
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(position=st.integers(0, 500), noise=st.binary(min_size=1, max_size=20))
+# An empty line behind the last event, which hid everything that was recorded after it.
+@example(position=500, noise=b"\n")
 def test_d05_files_with_random_damage(
     tmp_path: Path, event_log: list[LogLine], position: int, noise: bytes
 ) -> None:

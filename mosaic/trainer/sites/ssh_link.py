@@ -12,7 +12,7 @@ from mosaic.agent.orders import ANSWER, BEGIN, HELLO, Order
 from mosaic.connect.endpoint import Address
 from mosaic.connect.remote_home import RemoteHome
 from mosaic.connect.session import SshSession, sweep_folders
-from mosaic.errors import EngineSilentError, MosaicError, UnreachableError
+from mosaic.errors import AgentRefusedError, EngineSilentError, UnreachableError
 from mosaic.workers.capabilities import PROTOCOL_VERSION
 
 # ssh gives up connecting after 10 s; then a Python has to start on a machine that may be busy.
@@ -33,10 +33,6 @@ class OtherMachine:
     cpus: int
     memory_mb: int
     gpus: tuple[int, ...]
-
-
-class AgentRefusedError(MosaicError):
-    """`mosaic agent` over there could not start an agent."""
 
 
 class SshLink:
