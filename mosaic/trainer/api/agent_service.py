@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import grpc
 
 from mosaic.errors import RunFileError
+from mosaic.runs import opening
 from mosaic.trainer.api.gate import caller_run_id
 from mosaic.trainer.core.states import Run
 from mosaic.trainer.loop.engine import Engine
@@ -39,10 +40,12 @@ class AgentHandlers:
         self, request: pb.AgentFetchRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[pb.FileChunk]:
         run, site = self._run_of(context)
-        path = site.needed(run, request.path) if site is not None else None
-        if path is None:
+        if site is None or not site.needs(run, request.path):
             raise RunFileError(f"{request.path[:200]} is no file that this run needs")
-        with path.open("rb") as handle:
+        # Without following a link: a worker could have put one there that leads to a secret.
+        run_id, _, place = request.path.partition("/")
+        source = opening.open_regular(self._engine.home.run_dir(run_id), place)
+        with os.fdopen(source, "rb") as handle:
             size, offset = os.fstat(handle.fileno()).st_size, 0
             while data := await asyncio.to_thread(handle.read, _CHUNK):
                 yield pb.FileChunk(data=data, offset=offset, size=size)

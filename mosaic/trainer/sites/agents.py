@@ -236,17 +236,17 @@ class AgentSite(ABC):
         except FileNotFoundError:
             pass  # withdrawn, or handed out before to an agent that was killed since
         try:
-            return taken.read_text()
+            return opening.read_regular(taken.parent, taken.name).decode()
         except FileNotFoundError:
             return ""
 
-    def needed(self, run: Run, path: str) -> Path | None:
-        """A file that the agent of a run may fetch; None for any other."""
-        for launch in self._launches(run, _TAKEN):
-            document = json.loads(launch.read_text())
-            if any(item["path"] == path for item in document["files"]):
-                return self._home.runs / path
-        return None
+    def needs(self, run: Run, path: str) -> bool:
+        """Whether the agent of a run may fetch a file: one that its launch names."""
+        return any(
+            item["path"] == path
+            for launch in self._launches(run, _TAKEN)
+            for item in json.loads(opening.read_regular(launch.parent, launch.name))["files"]
+        )
 
     # ------------------------------------------------------------ looking
 
@@ -319,7 +319,7 @@ def _for_the_worker(directory: RunDirectory) -> dict[str, bytes]:
     files = {}
     for path in (directory.control, directory.fence, directory.stop_asked):
         if opening.is_regular(path):
-            files[path.name] = path.read_bytes()
+            files[path.name] = opening.read_regular(directory.path, path.name)
     for name in opening.names_in(directory.path, "checkpoints"):
         if name.endswith(PIN_SUFFIX):
             files[f"checkpoints/{name}"] = b""

@@ -57,7 +57,9 @@ def _script(config: dict[str, Any]) -> str:
     named = extras.get("script_path") if isinstance(extras, dict) else None
     if not isinstance(named, str) or not named:
         return ""
-    return Path(named).expanduser().read_text()
+    # Resolved first: it is the user's own file, and may well be a link.
+    path = Path(named).expanduser().resolve()
+    return opening.read_regular(path.parent, path.name).decode()
 
 
 def _own_files(home: Home, run_dir: Path) -> Iterator[Needed]:
@@ -97,10 +99,12 @@ def _paths(value: Any, prefix: str) -> Iterator[str]:
 
 
 def _needed(home: Home, path: Path) -> Needed:
-    with path.open("rb") as handle:
+    relative = path.relative_to(home.runs).as_posix()
+    run_id, _, place = relative.partition("/")
+    with os.fdopen(opening.open_regular(home.run_dir(run_id), place), "rb") as handle:
         digest = hashlib.file_digest(handle, "sha256").hexdigest()
         size = handle.tell()
-    return Needed(path=path.relative_to(home.runs).as_posix(), size=size, sha256=digest)
+    return Needed(path=relative, size=size, sha256=digest)
 
 
 def _size(path: Path) -> int:

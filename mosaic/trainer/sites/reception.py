@@ -106,7 +106,8 @@ class Reception:
         have = staged.stat().st_size if staged.exists() else 0
         if piece.offset != have or (not piece.data and piece.size):
             return have
-        with staged.open("ab") as target:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        with os.fdopen(opening.open_regular(self._root, staged.name, flags), "ab") as target:
             target.write(piece.data)
             have = target.tell()
             if have < piece.size:
@@ -131,7 +132,7 @@ class Reception:
             state = (info.st_size, info.st_mtime_ns, info.st_ino)
             if known is not None and (known.size, known.modified_ns, known.inode) == state:
                 return known.sha256
-            with open(os.open(path, os.O_RDONLY | opening.NEVER_WAIT), "rb") as handle:
+            with os.fdopen(opening.open_regular(path.parent, path.name), "rb") as handle:
                 digest = hashlib.file_digest(handle, "sha256").hexdigest()
         except OSError:
             return ""
