@@ -104,15 +104,15 @@ setup-spade: $(STAMPS)/spade
 setup-llm: $(STAMPS)/llm
 setup-smollm2: $(STAMPS)/smollm2
 setup-textarena: $(STAMPS)/textarena
-setup-all: $(STAMPS)/gui $(STAMPS)/web $(STAMPS)/ray $(STAMPS)/spade $(STAMPS)/llm $(STAMPS)/extras $(STAMPS)/dev
+setup-all: $(STAMPS)/gui $(STAMPS)/web $(STAMPS)/ray $(STAMPS)/spade $(STAMPS)/llm $(STAMPS)/textarena $(STAMPS)/extras $(STAMPS)/dev
 
 run: $(BASE)
 	@$(BIN)/python scripts/first_run.py
 
-test: $(STAMPS)/gui $(STAMPS)/web $(STAMPS)/spade $(STAMPS)/llm $(STAMPS)/extras $(STAMPS)/dev
+test: $(STAMPS)/gui $(STAMPS)/web $(STAMPS)/spade $(STAMPS)/llm $(STAMPS)/textarena $(STAMPS)/extras $(STAMPS)/dev
 	@$(BIN)/python scripts/run_tests.py $(ARGS)
 
-prove: $(STAMPS)/extras $(STAMPS)/ray $(STAMPS)/spade $(STAMPS)/llm $(STAMPS)/dev
+prove: $(STAMPS)/extras $(STAMPS)/textarena $(STAMPS)/ray $(STAMPS)/spade $(STAMPS)/llm $(STAMPS)/dev
 	@PYTHONPATH=tests:. $(BIN)/python -m mutants.prove $(ARGS)
 	@$(BIN)/python scripts/run_tests.py -m prove -q
 	@PYTHONPATH=tests $(BIN)/python -m soak --minutes 10 --seed 1

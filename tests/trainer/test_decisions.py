@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from mosaic.errors import InvalidTransitionError
-from mosaic.trainer.api.messages import run_record
+from mosaic.records.wire import read_run
+from mosaic.trainer.api.messages import run_message
 from mosaic.trainer.core.decisions import Decision, Now, decide
 from mosaic.trainer.core.events import Started, Submitted, WorkerSpawned
 from mosaic.trainer.core.folding import evolve, replay
@@ -291,4 +292,4 @@ def test_a_run_that_was_to_stop_before_the_end_is_not_done(
     """A completed run is at 100 %, also without its last batch; half a schedule is half."""
     run = replace(make(State.TERM), outcome="completed", total_timesteps=100, stop_at=stop_at)
     stored = StoredRun(run, Vitals(step=stop_at or 96, total=100), 1)
-    assert run_record(stored, "/runs/x").progress.fraction == share
+    assert read_run(run_message(stored, "/runs/x")).progress.fraction == share
