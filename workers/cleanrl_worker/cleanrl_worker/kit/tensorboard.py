@@ -64,15 +64,15 @@ def _field(number: int, content: bytes) -> bytes:
     return bytes((number << 3 | 2,)) + _varint(len(content)) + content
 
 
-def _scalar_event(wall_time: float, step: int, tag: bytes, value: float) -> bytes:
-    entry = tag + b"\x15" + struct.pack("<f", value)
-    return (
-        b"\x09"
-        + struct.pack("<d", wall_time)
-        + b"\x10"
-        + _varint(step)
-        + _field(5, _field(1, entry))
-    )
+_FLOAT = struct.Struct("<f")
+_TIME_AND_STEP = struct.Struct("<cdc")
+
+
+def _before_value(tag: str) -> bytes:
+    """What stands between the step and the value of a scalar event; the same for all of a tag."""
+    entry = _field(1, tag.encode()) + b"\x15"
+    inner = b"\x0a" + _varint(len(entry) + _FLOAT.size) + entry
+    return b"\x2a" + _varint(len(inner) + _FLOAT.size) + inner
 
 
 def _text_event(wall_time: float, tag: str, text: str) -> bytes:
@@ -117,6 +117,7 @@ class EventWriter:
         self._file = (folder / name).open("ab", buffering=0)
         self._unwritten = b""
         self._tags: dict[str, bytes] = {}
+        self._step, self._varint = 0, _varint(0)
         self._waiting: list[bytes] = [
             b"\x09" + struct.pack("<d", now) + _field(3, b"brain.Event:2")
         ]
@@ -124,10 +125,14 @@ class EventWriter:
 
     def add_scalar(self, tag: str, value: float, step: int, wall_time: float) -> None:
         """Note one value; it reaches the file with the next flush."""
-        encoded = self._tags.get(tag)
-        if encoded is None:
-            encoded = self._tags[tag] = _field(1, tag.encode())
-        self._waiting.append(_scalar_event(wall_time, step, encoded, value))
+        before = self._tags.get(tag)
+        if before is None:
+            before = self._tags[tag] = _before_value(tag)
+        if step != self._step:
+            # Most events share their step with the one before.
+            self._step, self._varint = step, _varint(step)
+        start = _TIME_AND_STEP.pack(b"\x09", wall_time, b"\x10")
+        self._waiting.append(start + self._varint + before + _FLOAT.pack(value))
 
     def add_text(self, tag: str, text: str) -> None:
         """Note a text, shown in TensorBoard's text tab."""
