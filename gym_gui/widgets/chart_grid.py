@@ -84,9 +84,10 @@ class ChartCard(QWidget):
         head.setStretch(0, 1)
         # On a line of its own: behind a long name it would be cut off, and charts look the same.
         self.facet = ElidedLabel(facet, "muted")
-        self.facet.setVisible(bool(facet))
         parts = column(head, self.facet, self.chart, margin=8, spacing=4)
         self.setLayout(column(framed(parts)))
+        # After the layout, which gives it a parent.
+        self.facet.setVisible(bool(facet))
 
     def show_lines(self, lines: Mapping[str, Line], look: Look) -> None:
         """Show these curves."""
@@ -317,9 +318,11 @@ class ChartGrid(QWidget):
         place = 0
         for card in ordered:
             fits = search in card.tag.lower()
-            card.setVisible(fits)
             if fits:
                 self._grid.addWidget(card, place // self._columns, place % self._columns)
                 place += 1
+            # Only now that it has a parent: a new card would be shown as a window of its own for a
+            # moment, and take the keys from this one.
+            card.setVisible(fits)
         for column_number in range(4):
             self._grid.setColumnStretch(column_number, int(column_number < self._columns))
