@@ -1,4 +1,4 @@
-"""Verifying from the window: a piece is trained again as a run, and its certificate is told."""
+"""Verifying from the window: a piece is trained again as a run, and its certificate is shown."""
 
 from functools import partial
 

@@ -77,7 +77,7 @@ class Picker(QWidget):
                 item.setData("choice", _CHOICE_ROLE)
                 rows.append(item)
                 self._names.add(name)
-        # All at once: whoever shows the list would look at it again for each row.
+        # All at once: a view of the list would look at it again for each row.
         sure(self._items.invisibleRootItem()).appendRows(rows)
         self.combo.blockSignals(False)
         self.set_text(text)

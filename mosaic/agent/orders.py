@@ -1,4 +1,4 @@
-"""What an agent is told to do, and the words between `mosaic agent` and those who start it."""
+"""An agent's order, and the messages between `mosaic agent` and the daemon that starts it."""
 
 from collections.abc import Mapping
 from typing import Any, TypedDict

@@ -255,7 +255,7 @@ def first_event(
 
 
 def _stop_at(config: "WorkerRunConfig") -> int | None:
-    """Where a run is told to stop, among the algorithm's arguments or the worker's own extras."""
+    """The step at which a run is to stop, from its arguments or the worker's extras."""
     extras = config.extras.model_dump(exclude_unset=True)
     asked = config.extras.algo_params.get("stop_at", extras.get("stop_at"))
     return asked if isinstance(asked, int) and not isinstance(asked, bool) else None

@@ -142,7 +142,7 @@ class AgentSite(ABC):
         """See `Site`."""
 
     def order(self, run: Run, job: str) -> Order:
-        """What an agent of a run is told."""
+        """The order for the agent of a run."""
         address = self._door.address()
         return Order(
             run_id=run.run_id,

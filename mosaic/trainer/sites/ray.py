@@ -90,14 +90,14 @@ class RaySite(AgentSite):
             self._link.rest()
         if self._link.problem:
             return
-        anew = self._link.generation != self._generation
+        reconnected = self._link.generation != self._generation
         self._generation = self._link.generation
         for run in mine:
             contact = self.contact(run.run_id)
             actor = self._link.actors.get(_actor(run, run.job))
             alive = actor is not None and actor.state == "alive"
             silent = now - contact.heard > HEARD_S and now - contact.sent > _START_S
-            if run.job and not run.queued and (anew or (silent and alive)):
+            if run.job and not run.queued and (reconnected or (silent and alive)):
                 contact.sent = now
                 with suppress(EngineSilentError):  # it ended just now: the next one is asked
                     self._ask(run, self.order(run, run.job), fresh=False)

@@ -76,12 +76,12 @@ class SshSite(AgentSite):
         if self._link.machine is None:
             return
         # A new connection has a new socket at its other end, which every agent has to learn of.
-        anew = self._link.generation != self._generation
+        reconnected = self._link.generation != self._generation
         self._generation = self._link.generation
         for run in mine:
             contact = self.contact(run.run_id)
             silent = now - contact.heard > HEARD_S and now - contact.sent > _START_S
-            if run.job and not run.queued and (anew or silent):
+            if run.job and not run.queued and (reconnected or silent):
                 self._send_again(run, contact)
 
     def _send_again(self, run: Run, contact: Contact) -> None:
