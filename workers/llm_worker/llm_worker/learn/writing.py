@@ -58,9 +58,13 @@ class Writer:
         open_rows = torch.ones(len(prompts), dtype=torch.bool, device=device)
         for number in range(LONGEST_REPLY):
             chosen = _choose(logits, temperature, chance)
-            for row, token in enumerate(chosen.tolist()):
-                if open_rows[row]:
-                    written[row].append(token)
+            # One copy from the device for all rows: asking it for each would take longer than
+            # the model itself.
+            for reply, token, still in zip(
+                written, chosen.tolist(), open_rows.tolist(), strict=True
+            ):
+                if still:
+                    reply.append(token)
             open_rows &= chosen != self._end
             if not open_rows.any():
                 break
