@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -56,24 +56,24 @@ def main() -> None:
     parser.add_argument("algorithms", nargs="*", default=list(TWINS))
     options = parser.parse_args()
     found = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-    tasks = [
-        (name, algorithm, setting, seed)
-        for name in options.algorithms
-        for twin, setting in [TWINS[name]]
-        for algorithm in (twin, name)
-        for seed in setting.seeds
-    ]
     with ThreadPoolExecutor(options.jobs) as pool:
-        runs = list(pool.map(lambda task: train(*task[1:]), tasks))
-    for name in options.algorithms:
-        twin, setting = TWINS[name]
-        of = {
-            side: [run for task, run in zip(tasks, runs, strict=True) if task[:2] == (name, side)]
-            for side in (name, twin)
-        }
-        found[name] = compared(name, twin, setting, of)
-        print(f"{name}: {said(name, found[name])}")
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        started = {name: _start(pool, name) for name in options.algorithms}
+        for name, trained in started.items():
+            twin, setting = TWINS[name]
+            runs = {side: [one.result() for one in own] for side, own in trained.items()}
+            found[name] = compared(name, twin, setting, runs)
+            print(f"{name}: {said(name, found[name])}", flush=True)
+            # Written after each pair: the next one may take an hour.
+            RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def _start(pool: ThreadPoolExecutor, name: str) -> dict[str, list[Future[dict[str, Any]]]]:
+    """Train both sides of a pair, every seed."""
+    twin, setting = TWINS[name]
+    return {
+        side: [pool.submit(train, side, setting, seed) for seed in setting.seeds]
+        for side in (name, twin)
+    }
 
 
 def compared(
