@@ -25,6 +25,7 @@ TAGS: Mapping[str, str] = {
     EPISODES: "charts/episodes",
 }
 # An evaluation counts episodes, not steps: its curves are never taken for learning curves.
+_EVALUATION = "eval/"
 EVALUATION_TAGS: Mapping[str, str] = {
     RETURN: "eval/episodic_return",
     LENGTH: "eval/episodic_length",
@@ -41,7 +42,7 @@ LOSSES = "losses/"
 # One point, of a member of a run whose numbers are no longer finite: the step at which that was.
 DIVERGED = "charts/diverged"
 _NAMES = {tag: name for name, tag in TAGS.items()}
-_GROUPS = ("charts/", "evaluation/", "eval/", REWARD_TERMS, LOSSES)
+_GROUPS = ("charts/", "evaluation/", _EVALUATION, REWARD_TERMS, LOSSES)
 
 Curve = TypeVar("Curve")
 
@@ -62,6 +63,11 @@ def headline(curves: Mapping[str, Curve], name: str) -> Curve | None:
         if tag in curves:
             return curves[tag]
     return None
+
+
+def is_evaluation(tag: str) -> bool:
+    """Whether the points of a curve count episodes; those of all others count steps."""
+    return tag.startswith(_EVALUATION)
 
 
 def ends_of(tag: str) -> tuple[str, str]:

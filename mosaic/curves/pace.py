@@ -35,7 +35,7 @@ class Marks:
     def due(self, name: str, step: int, total: int) -> bool:
         """Whether a value of this curve is to be stored."""
         stored = self._stored.get(name)
-        # Steps that go back are the next phase of a script, which has a curve of its own.
+        # Steps that go back are a worker's that has begun again, and a curve of their own.
         return stored is None or step < stored or step >= next_mark(stored, total)
 
     def store(self, name: str, step: int) -> None:

@@ -21,8 +21,6 @@ POINT = struct.Struct("<qdd")
 DAEMONS_MARK = ".by-daemon"
 # Some tens of megabytes. A disk that stays full for longer than that costs points, not memory.
 _MOST_WAITING = 500_000
-# These count episodes, everything else counts steps.
-_EVALUATION = "eval/"
 
 Point = tuple[int, float, float]
 
@@ -51,43 +49,23 @@ class MetricWriter:
         self._folder = Path(run_dir) / FOLDER
         self._folder.mkdir(parents=not for_worker, exist_ok=True)
         mark = self._folder / DAEMONS_MARK
-        in_place_of_daemon = not for_worker and mark.exists()
-        if in_place_of_daemon:
+        if not for_worker:
             mark.unlink(missing_ok=True)
         self._flush_every_s = flush_every_s
         self._flushed_at = time.monotonic()
         self._pending: dict[str, list[Point]] = {}
         self.waiting = 0
-        # The daemon's own lines count the steps of all phases already, and what it has written so
-        # far in this worker's place is of the same phase.
-        same_phase = for_worker or in_place_of_daemon
-        self._offsets: dict[bool, int] | None = None if same_phase else {}
 
     def add(self, tag: str, step: int, value: float, wall_time: float | None = None) -> None:
         """Note one value."""
         wall = time.time() if wall_time is None else wall_time
         if self.waiting < _MOST_WAITING:
-            at = int(step) + self._offset(tag, int(step))
-            self._pending.setdefault(tag, []).append((at, float(value), wall))
+            self._pending.setdefault(tag, []).append((int(step), float(value), wall))
             self.waiting += 1
         else:
             self.lost += 1
         if time.monotonic() - self._flushed_at >= self._flush_every_s:
             self.flush()
-
-    def _offset(self, tag: str, step: int) -> int:
-        """What to add to a step so that the phases of a script follow each other.
-
-        The second phase of a script is a new process in the same run. If it counts from the
-        beginning again, its curves would run backwards over those of the first.
-        """
-        if self._offsets is None:
-            return 0
-        evaluates = tag.startswith(_EVALUATION)
-        if evaluates not in self._offsets:
-            before = newest_step(self._folder, evaluates)
-            self._offsets[evaluates] = before if step < before else 0
-        return self._offsets[evaluates]
 
     def flush(self) -> None:
         """Append everything noted so far; what the disk refuses waits for the next time."""
@@ -137,14 +115,6 @@ class MetricWriter:
 def path_of(folder: Path, tag: str) -> Path:
     """The file of a tag in a metrics folder."""
     return folder / (urllib.parse.quote(tag, safe="") + SUFFIX)
-
-
-def newest_step(folder: Path, evaluates: bool) -> int:
-    """The last step of a run's curves, of its evaluations or of everything else; 0 without any."""
-    names = opening.names_in(folder.parent, folder.name)
-    tags = [urllib.parse.unquote(name.removesuffix(SUFFIX)) for name in names]
-    points = [newest_point(folder, tag) for tag in tags if tag.startswith(_EVALUATION) == evaluates]
-    return max((point[0] for point in points if point is not None), default=0)
 
 
 def newest_point(folder: Path, tag: str) -> Point | None:

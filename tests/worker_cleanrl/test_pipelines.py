@@ -8,9 +8,13 @@ import signal
 import time
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 from support import harness
+
+from mosaic.curves.names import EPISODES, LENGTH, RETURN, TAGS
+from mosaic.runs.metrics import MetricReader
 
 HEAD = """#!/usr/bin/env bash
 # @description Small rooms first
@@ -28,7 +32,8 @@ def _write(tmp_path: Path, body: str) -> str:
 
 
 def test_phases_of_a_script_are_one_run(tmp_path: Path) -> None:
-    """Each worker inside is a phase; steps add up, checkpoints keep their place."""
+    """Each worker inside is a phase; steps add up, curves follow each other, checkpoints keep
+    their place."""
     script = _write(
         tmp_path,
         f"""
@@ -44,10 +49,26 @@ python -m cleanrl_worker.cli --resume "$MOSAIC_RUN_DIR/warm-up" --total-timestep
     assert "seed 9\n" in worker.said()
     last = worker.events("metrics")[-1]
     assert (last["step"], last["total"]) == (768, 768)
+    _curves_are_those_of_the_phases(tmp_path / "run", last["values"])
     saved = {event["path"] for event in worker.events("checkpoint_saved")}
     assert "warm-up/checkpoints/step-512.state" in saved
     assert all((tmp_path / "run" / path).exists() for path in saved)
     assert len({event["run_id"] for event in worker.events()}) == 1
+
+
+def _curves_are_those_of_the_phases(run_dir: Path, told: dict[str, float]) -> None:
+    """Every point of both, the second phase after the first; the last is what was told last."""
+    whole = MetricReader(run_dir)
+    parts = [MetricReader(run_dir / "phases" / number) for number in ("1", "2")]
+    assert set(whole.tags()) == {tag for part in parts for tag in part.tags()}
+    for tag in whole.tags():
+        points = [part.read(tag) for part in parts]
+        # The second phase continues the first, so both count the same steps.
+        np.testing.assert_array_equal(whole.read(tag), np.concatenate(points))
+        assert len(points[0])
+        assert points[0]["step"][-1] <= 512 < points[1]["step"][0] <= points[1]["step"][-1] <= 768
+    for name in (RETURN, LENGTH, EPISODES):
+        assert whole.read(TAGS[name])["value"][-1] == told[name]
 
 
 def test_settings_are_never_part_of_a_command_line(tmp_path: Path) -> None:
@@ -152,8 +173,14 @@ def test_phases_that_cannot_be_trained_are_refused(
 
 
 def test_a_dry_run_of_phases_writes_nothing(tmp_path: Path) -> None:
-    """It says what would be run."""
-    config = _phases(tmp_path, {"name": "warm up"}, {"begins": "continued"})
+    """It says what would be run. A phase that continues has the settings of the one before, so it
+    may be shorter than a turn with the usual ones."""
+    small = {"num_envs": 2, "num_steps": 64}
+    config = _phases(
+        tmp_path,
+        {"name": "warm up", "parameters": small},
+        {"begins": "continued", "steps": 256},
+    )
     worker = harness.run(tmp_path / "dry", "--config", config, "--dry-run", "--emit-summary")
     assert '"warm up"' in worker.said()
     assert not list((tmp_path / "dry").glob("*.sh"))

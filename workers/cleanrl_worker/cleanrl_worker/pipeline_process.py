@@ -1,8 +1,8 @@
 """A pipeline (a shell script) as W sees it: its stdout tells what its phases do.
 
 Runs of the worker inside the pipeline print their own lifecycle lines. They count as this run's:
-steps are added up over phases, checkpoints keep their place in the run directory. Everything else
-is passed on to stdout as it is.
+steps are added up over phases, curves follow each other (`phase_curves`), checkpoints keep their
+place in the run directory. Everything else is passed on to stdout as it is.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ from pathlib import Path
 
 import psutil
 
+from cleanrl_worker.kit.bridge import CURVES_DIR
 from cleanrl_worker.modes.plan import Plan
+from cleanrl_worker.phase_curves import SCRIPT_DIR, PhaseCurves, Shift
 from cleanrl_worker.relay import Event
 from mosaic.config.pipeline import PipelineHeader, read_header
+from mosaic.curves.names import EPISODES, tag_of
 from mosaic.system import atomic
 from mosaic.system.processes import process_state
 from mosaic.workers.lifecycle import MARK
@@ -35,11 +38,9 @@ _ITS_OWN = ("run_id", "seq", "at", "schema")
 class PipelineProcess:
     """bash and whatever it starts, in this process's own group."""
 
-    def __init__(
-        self, child: subprocess.Popen[bytes], header: PipelineHeader, run_dir: Path
-    ) -> None:
+    def __init__(self, child: subprocess.Popen[bytes], phases: _Phases) -> None:
         self._child = child
-        self._phases = _Phases(header, run_dir)
+        self._phases = phases
         self._unread = b""
         assert child.stdout is not None
         self._output = child.stdout
@@ -52,14 +53,19 @@ class PipelineProcess:
         assert plan.pipeline is not None
         if plan.pipeline_text:
             atomic.write_text(plan.pipeline, plan.pipeline_text)
+        run_dir = Path(environment["MOSAIC_RUN_DIR"])
+        curves = PhaseCurves(Path(environment[CURVES_DIR]))
+        # Each phase has curves of its own; these here are made of them.
+        variables = {**os.environ, **environment, SCRIPT_DIR: str(run_dir)}
+        del variables[CURVES_DIR]
         child = subprocess.Popen(
             plan.command(),
-            env={**os.environ, **environment},
+            env=variables,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             cwd=plan.folder,
         )
-        return cls(child, read_header(plan.pipeline), Path(environment["MOSAIC_RUN_DIR"]))
+        return cls(child, _Phases(read_header(plan.pipeline), run_dir, curves))
 
     @property
     def pid(self) -> int:
@@ -111,6 +117,7 @@ class PipelineProcess:
         """Close the pipe; a last line without an end is passed on too."""
         self._lines([self._unread])
         self._output.close()
+        self._phases.close()
 
     def _signal_everyone(self, number: int) -> None:
         try:
@@ -140,12 +147,18 @@ class PipelineProcess:
 class _Phases:
     """Turns the lines of a pipeline into events of one run."""
 
-    def __init__(self, header: PipelineHeader, run_dir: Path) -> None:
+    def __init__(self, header: PipelineHeader, run_dir: Path, curves: PhaseCurves) -> None:
         self._header = header
         self._run_dir = run_dir
+        self._curves = curves
         self._started = 0
         self._announced = False
-        self._done = self._previous = self._step = 0
+        # Of the whole run: steps trained, episodes finished and episodes judged.
+        self._reached, self._episodes, self._judged = 0, 0.0, 0
+        self._shift = Shift()
+        # The last step of each phase, as the phase counts, and its episodes till there.
+        self._ends: dict[int, float] = {}
+        self._evaluates = False
         self._folder = run_dir
 
     def read(self, line: bytes) -> list[Event] | None:
@@ -161,38 +174,77 @@ class _Phases:
         except (KeyError, TypeError, ValueError):
             return None
 
+    def close(self) -> None:
+        """The pipeline has ended."""
+        self._curves.close()
+
     def _nested(self, event: Event) -> list[Event]:
         match event.get("event"):
             case "run_started":
-                self._folder = Path(str(event.get("run_dir") or self._run_dir))
-                name = f"{event.get('algo')} in {event.get('env_id')}"
-                began = [] if self._announced else [self._begin(self._planned_name(name))]
-                if event.get("mode") == "resume_training":
-                    # Its steps continue where the phase before it ended.
-                    self._done -= self._previous
-                return began
+                return self._follow(event)
             case "metrics":
-                self._step = int(event["step"])
-                total = self._header.total_timesteps
-                return [{**event, "step": self._done + self._step, "total": total}]
+                return [self._metrics(event)]
             case "checkpoint_saved":
                 return self._checkpoint(event)
             case "run_completed" | "run_failed":
-                self._done, self._previous, self._step = self._done + self._step, self._step, 0
+                self._end()
                 return []
             case "heartbeat":
                 return []
             case "curriculum_stage" if "step" in event:
-                return [{**event, "step": self._done + int(event["step"])}]
+                return [{**event, "step": self._shift.steps + int(event["step"])}]
             case _:
                 return [event]
+
+    def _follow(self, event: Event) -> list[Event]:
+        """A run of the worker begins inside the pipeline."""
+        # One that was killed has not said that it ended.
+        self._end()
+        self._folder = Path(str(event.get("run_dir") or self._run_dir))
+        self._evaluates = event.get("mode") == "policy_eval"
+        # One that continues another counts that one's steps and episodes, too. Where that one is
+        # not of this pipeline, they stay in, as in any run that is continued.
+        first = int(event.get("first_step", 0))
+        self._shift = Shift(
+            steps=self._reached - first if self._reached else 0,
+            episodes=self._episodes - self._ends.get(first, 0.0),
+            judged=self._judged,
+        )
+        curves = event.get("curves")
+        self._curves.begin(Path(str(curves)) if curves else None, self._shift)
+        name = f"{event.get('algo')} in {event.get('env_id')}"
+        return [] if self._announced else [self._begin(self._planned_name(name))]
+
+    def _end(self) -> None:
+        """What the phase has stored is there in full: no later point can be one of its own."""
+        self._curves.catch_up()
+        self._reached = max(self._reached, self._curves.reached)
+        self._judged = max(self._judged, self._curves.judged)
+        own = self._reached - self._shift.steps
+        self._ends[own] = self._episodes - self._shift.episodes
+
+    def _metrics(self, event: Event) -> Event:
+        step, total = int(event["step"]), self._header.total_timesteps
+        values = {
+            name: self._shift.value(tag_of(name), value) for name, value in event["values"].items()
+        }
+        if self._evaluates:
+            # Its steps are episodes and its return is no return of training, so neither is passed
+            # on where something was trained: they are in the curves of evaluations.
+            if self._reached:
+                step, values = self._reached, {}
+            return {**event, "step": step, "total": total, "values": values}
+        self._reached = max(self._reached, self._shift.steps + step)
+        self._episodes = max(self._episodes, values.get(EPISODES, 0.0))
+        self._curves.note(self._reached, total, values)
+        return {**event, "step": self._reached, "total": total, "values": values}
 
     def _checkpoint(self, event: Event) -> list[Event]:
         path = self._folder / str(event["path"])
         if not path.is_relative_to(self._run_dir):
             return []
         relative = path.relative_to(self._run_dir).as_posix()
-        step = self._done + int(event["step"])
+        step = self._shift.steps + int(event["step"])
         return [{**event, "path": relative, "step": step}]
 
     def _planned_name(self, fallback: str) -> str:
@@ -207,5 +259,5 @@ class _Phases:
             "name": name,
             "phases": len(self._header.phases),
             # Of the whole run: charts begin another curve here.
-            "step": self._done + self._step,
+            "step": self._reached,
         }

@@ -20,7 +20,9 @@ from typing import Any
 
 from cleanrl_worker.analytics import upstreams_policies, write_manifest
 from cleanrl_worker.config import CleanRLWorkerConfig
+from cleanrl_worker.kit.bridge import CURVES_DIR
 from cleanrl_worker.modes import Plan, mode_of
+from cleanrl_worker.phase_curves import SCRIPT_DIR, curves_folder
 from cleanrl_worker.pipeline_process import PipelineProcess
 from cleanrl_worker.relay import Relay
 from cleanrl_worker.resolution import DEFAULT_ALGO_REGISTRY, UPSTREAM_PREFIX
@@ -57,6 +59,7 @@ class CleanRLWorkerRuntime:
     _session: WorkerSession | None = None
     _stopping: bool = False
     _plan: Plan = field(init=False)
+    _curves: Path = field(init=False)
 
     def __post_init__(self) -> None:
         self._plan = mode_of(self.config).plan(self.config, self.run_dir)
@@ -69,6 +72,7 @@ class CleanRLWorkerRuntime:
         """Do what the config asks; returns this process's exit status."""
         self.run_dir.mkdir(parents=True, exist_ok=True)
         forgive_full_disks()
+        self._curves = curves_folder(self.run_dir)
         emitter = LifecycleEmitter(self.config.run_id)
         child = self._start()
         signal.signal(signal.SIGTERM, lambda *_: self._stop(child))
@@ -111,6 +115,7 @@ class CleanRLWorkerRuntime:
         return kind.start(self._plan, self._environment())
 
     def _announce(self, emitter: LifecycleEmitter) -> None:
+        in_script = {"first_step": self._plan.first_step, "curves": str(self._curves)}
         emitter.run_started(
             worker="cleanrl",
             algo=self.config.algo,
@@ -118,6 +123,7 @@ class CleanRLWorkerRuntime:
             total=self.config.total_timesteps or 0,
             mode=self.config.mode,
             run_dir=str(self.run_dir),
+            **(in_script if SCRIPT_DIR in os.environ else {}),
         )
 
     def _shake_hands(self, child: Child, emitter: LifecycleEmitter) -> None:
@@ -221,6 +227,7 @@ class CleanRLWorkerRuntime:
             **({} if extras.tensorboard_enabled else {SWITCH: "off"}),
             **self._plan.environment,
             "MOSAIC_RUN_DIR": str(self.run_dir),
+            CURVES_DIR: str(self._curves),
             "CLEANRL_RUN_DIR": str(self.run_dir),
         }
 

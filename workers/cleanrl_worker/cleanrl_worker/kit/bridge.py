@@ -16,12 +16,14 @@ import threading
 from collections import deque
 
 VARIABLE = "CLEANRL_BRIDGE_FD"
+# Where a training process writes its curves; the run directory where it is not set.
+CURVES_DIR = "MOSAIC_CURVES_DIR"
 METRICS = "metrics"
 
 
 def without_bridge() -> dict[str, str]:
     """The environment for a process that a script starts: bridge, metrics and frames stay here."""
-    own = (VARIABLE, "MOSAIC_RUN_DIR", "CLEANRL_FASTLANE_MODE")
+    own = (VARIABLE, CURVES_DIR, "MOSAIC_RUN_DIR", "CLEANRL_FASTLANE_MODE")
     return {name: value for name, value in os.environ.items() if name not in own}
 
 

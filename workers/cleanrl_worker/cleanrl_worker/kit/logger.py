@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeAlias, TypedDict
 
 from cleanrl_worker.kit.args import RunArgs
-from cleanrl_worker.kit.bridge import METRICS, Bridge
+from cleanrl_worker.kit.bridge import CURVES_DIR, METRICS, Bridge
 from cleanrl_worker.kit.errors import TrainingError
 from cleanrl_worker.kit.tensorboard import event_writer
 from cleanrl_worker.kit.types import EndedEpisode
@@ -281,7 +281,7 @@ class Logger:
 
 def metric_writer() -> MetricWriter | None:
     """The run's own metric files; None for a script that was started by hand."""
-    folder = os.environ.get("MOSAIC_RUN_DIR")
+    folder = os.environ.get(CURVES_DIR) or os.environ.get("MOSAIC_RUN_DIR")
     return MetricWriter(folder) if folder else None
 
 

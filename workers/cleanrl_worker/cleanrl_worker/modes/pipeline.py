@@ -104,11 +104,14 @@ def _phase_problems(config: CleanRLWorkerConfig, phases: list[TrainingPhase]) ->
     # Here: the check of every mode begins there.
     from cleanrl_worker.validation import find_problems
 
+    parameters: dict[str, JsonValue] = {}
     for place, phase in enumerate(phases):
+        # One that continues has the settings of the phase before it, as far as it changes none.
+        inherited = parameters if phase.begins == "continued" else {}
+        parameters = {**inherited, **phase.parameters}
         if sentence := phase_problem(phases, place):
             yield problem(f"{_PHASES}/{place}", BAD_SCRIPT, sentence)
             continue
-        parameters: dict[str, JsonValue] = dict(phase.parameters)
         if phase.begins == "warm":
             # Only its presence matters: what it names is written by the phase before.
             parameters[WARM_START] = "."

@@ -29,6 +29,7 @@ class Plan:
         environment: Variables beside those of the worker process.
         obeys: Whether it pauses on request; any other is stopped by signal.
         saves: Whether it writes a checkpoint on request.
+        first_step: The step it continues from; 0 where it begins.
         folder: Its working directory; by default the worker's own.
         python: The interpreter, which may belong to a bundle of extras.
     """
@@ -42,6 +43,7 @@ class Plan:
     environment: dict[str, str] = field(default_factory=dict)
     obeys: bool = True
     saves: bool = False
+    first_step: int = 0
     folder: Path | None = None
     python: str = sys.executable
 

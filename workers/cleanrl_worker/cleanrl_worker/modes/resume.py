@@ -86,8 +86,22 @@ def plan(config: CleanRLWorkerConfig, run_dir: Path) -> Plan:
     source = _source(config, run_dir)
     ordinary = train.plan(config, run_dir)
     return dataclasses.replace(
-        ordinary, values={**ordinary.values, "resume": str(source)}, obeys=True, saves=True
+        ordinary,
+        values={**ordinary.values, "resume": str(source)},
+        obeys=True,
+        saves=True,
+        first_step=_first_step(config, run_dir),
     )
+
+
+def _first_step(config: CleanRLWorkerConfig, run_dir: Path) -> int:
+    try:
+        info = _read(config, run_dir, check=False)
+    except CheckpointError:
+        # The script says so itself, with the file's name.
+        return 0
+    # From weights alone a run begins at step 0.
+    return info.step if info.full else 0
 
 
 def _source(config: CleanRLWorkerConfig, run_dir: Path) -> Path:

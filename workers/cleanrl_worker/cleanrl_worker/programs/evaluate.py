@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from cleanrl_worker.kit.bridge import METRICS, Bridge
+from cleanrl_worker.kit.bridge import CURVES_DIR, METRICS, Bridge
 from cleanrl_worker.kit.control import Control
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.evaluation import Episode, evaluate
@@ -38,7 +39,7 @@ class Evaluation:
         self._began = time.monotonic()
         self._reported = 0.0
         self._events = event_writer(Path(options.tensorboard_dir or self._run_dir / "tensorboard"))
-        self._metrics = MetricWriter(self._run_dir)
+        self._metrics = MetricWriter(os.environ.get(CURVES_DIR) or self._run_dir)
 
     def play(self) -> None:
         """Play one round, or round after round until stopped."""
