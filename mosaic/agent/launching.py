@@ -7,11 +7,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from mosaic.agent.folder import AgentFolder
 from mosaic.agent.orders import Launch, Needed
 from mosaic.agent.scanning import belongs, look
+from mosaic.config.json_types import JsonValue, object_at
 from mosaic.config.paths import HOME_VARIABLE
 from mosaic.runs import opening
 from mosaic.system import atomic, processes
@@ -40,11 +40,12 @@ def prepare(folder: AgentFolder, launch: Launch, fetch: Fetch) -> None:
         _bring(folder.home.runs / item["path"], item, fetch)
     for name, size in launch["logs"].items():
         _set_length(run_dir / name, size)
-    config = _moved(launch["config"], launch["runs"], str(folder.home.runs))
+    config = object_at(_moved(launch["config"], launch["runs"], str(folder.home.runs)))
     if launch["script"]:
-        script = folder.root / Path(config["extras"]["script_path"]).name
+        extras = object_at(config, "extras")
+        script = folder.root / Path(str(extras["script_path"])).name
         atomic.write_text(script, launch["script"], mode=0o700)
-        config["extras"]["script_path"] = str(script)
+        extras["script_path"] = str(script)
     atomic.write_json(folder.config, config, mode=0o600)
 
 
@@ -69,7 +70,7 @@ def _set_length(path: Path, size: int) -> None:
         os.truncate(path, size)
 
 
-def _moved(value: Any, theirs: str, ours: str) -> Any:
+def _moved(value: JsonValue, theirs: str, ours: str) -> JsonValue:
     """A document whose paths of the daemon's machine are those of this one."""
     if isinstance(value, dict):
         return {key: _moved(item, theirs, ours) for key, item in value.items()}
@@ -93,7 +94,7 @@ def start(folder: AgentFolder, launch: Launch, target: str) -> "subprocess.Popen
     for name in launch["from_node"]:
         if name in os.environ:
             environment[name] = os.environ[name]
-    spec = {
+    spec: supervisor.Spec = {
         "run_id": launch["run_id"],
         "run_dir": str(run_dir),
         "argv": [

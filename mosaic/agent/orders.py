@@ -1,8 +1,9 @@
 """An agent's order, and the messages between `mosaic agent` and the daemon that starts it."""
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import TypedDict
 
+from mosaic.config.json_types import JsonValue
 from mosaic.connect.endpoint import Address
 
 # The two questions that `mosaic agent` understands, and the key of its answers.
@@ -28,6 +29,22 @@ class Order(TypedDict):
     target: str
     certificate: str
     name: str
+
+
+class Hello(TypedDict):
+    """The answer to `hello`: what `mosaic agent` found on its machine.
+
+    Attributes:
+        folder: Where it keeps what lasts as long as the connection.
+        protocol: The version of the worker protocol there.
+        gpus: The numbers of the GPUs.
+    """
+
+    folder: str
+    protocol: int
+    cpus: int
+    memory_mb: int
+    gpus: list[int]
 
 
 class Needed(TypedDict):
@@ -62,7 +79,7 @@ class Launch(TypedDict):
     given: dict[str, str]
     private: list[str]
     from_node: list[str]
-    config: dict[str, Any]
+    config: dict[str, JsonValue]
     runs: str
     files: list[Needed]
     script: str

@@ -9,12 +9,12 @@ import os
 import shutil
 import sys
 import tempfile
-from typing import Any
+from collections.abc import Mapping
 
 import click
 
 from mosaic.agent.agent import begin
-from mosaic.agent.orders import ANSWER, BEGIN, HELLO, read_order
+from mosaic.agent.orders import ANSWER, BEGIN, HELLO, Hello, read_order
 from mosaic.config.paths import Home
 from mosaic.errors import MosaicError
 from mosaic.trainer.launch import hardware
@@ -34,20 +34,20 @@ def agent() -> int:
     return 0
 
 
-def _answer(line: str, folder: str) -> dict[str, Any]:
+def _answer(line: str, folder: str) -> Mapping[str, object]:
     try:
         asked = json.loads(line)
         if BEGIN in asked:
             begin(Home.locate(), read_order(asked[BEGIN]))
             return {BEGIN: asked[BEGIN]["run_id"]}
         if HELLO in asked:
-            return {
-                "folder": folder,
-                "protocol": PROTOCOL_VERSION,
-                "cpus": hardware.cpu_count(),
-                "memory_mb": hardware.memory_total_mb(),
-                "gpus": [gpu.index for gpu in hardware.probe_gpus()],
-            }
+            return Hello(
+                folder=folder,
+                protocol=PROTOCOL_VERSION,
+                cpus=hardware.cpu_count(),
+                memory_mb=hardware.memory_total_mb(),
+                gpus=[gpu.index for gpu in hardware.probe_gpus()],
+            )
     except (MosaicError, OSError, ValueError, KeyError, TypeError) as error:
         return {"error": f"{type(error).__name__}: {error}"}
     return {"error": f"{os.path.basename(sys.argv[0])} agent does not know {line.strip()[:80]!r}"}

@@ -11,4 +11,14 @@ if TYPE_CHECKING:
 else:
     JsonValue = object
 
-__all__ = ["JsonValue"]
+__all__ = ["JsonValue", "object_at"]
+
+
+def object_at(document: object, *path: str) -> dict[str, JsonValue]:
+    """The object at a path inside a document, such as the worker's part of a configuration.
+
+    Empty where there is none: a document may be damaged, or of another version.
+    """
+    for part in path:
+        document = document.get(part) if isinstance(document, dict) else None
+    return document if isinstance(document, dict) else {}

@@ -16,8 +16,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any
 
+from mosaic.config.json_types import JsonValue
 from mosaic.connect.remote_home import RemoteHome, ssh_command
 from mosaic.errors import UnreachableError
 from mosaic.system.processes import process_state
@@ -69,7 +69,7 @@ class SshSession:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def ask(self, line: str, patience_s: float) -> dict[str, Any]:
+    def ask(self, line: str, patience_s: float) -> dict[str, JsonValue]:
         """Ask the other end.
 
         Raises:
@@ -95,7 +95,7 @@ class SshSession:
                 document = json.loads(said)
                 if isinstance(document, dict) and isinstance(document.get(self._key), dict):
                     self.answered = True
-                    answer: dict[str, Any] = document[self._key]
+                    answer: dict[str, JsonValue] = document[self._key]
                     return answer
 
     def forward(self, target: str) -> Path:

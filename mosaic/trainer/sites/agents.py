@@ -15,19 +15,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGKILL
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from mosaic.agent.orders import Order
+from mosaic.config.json_types import JsonValue
 from mosaic.config.keeping import PIN_SUFFIX
 from mosaic.config.paths import Home
 from mosaic.config.settings import Settings
 from mosaic.connect import auth
+from mosaic.errors import EngineSilentError
 from mosaic.runs import opening
 from mosaic.runs.directory import RunDirectory
 from mosaic.runs.opening import read_document
 from mosaic.system import atomic
 from mosaic.trainer.core.decisions import Now
-from mosaic.trainer.core.events import Json
 from mosaic.trainer.core.evidence import (
     ENDED,
     QUEUED,
@@ -42,6 +43,7 @@ from mosaic.trainer.core.states import Run, State
 from mosaic.trainer.launch.executor import LaunchSpec
 from mosaic.trainer.sites import handover, signals
 from mosaic.trainer.sites.door import Door
+from mosaic.trainer.sites.interface import Link
 from mosaic.trainer.sites.reception import Reception
 from mosaic.trainer.sites.relay import FrameRelay
 from mosaic.wire import trainer_pb2 as pb
@@ -104,7 +106,15 @@ class Word:
 
 
 class AgentSite(ABC):
-    """A site whose runs have agents; how an agent gets there is the subclass's."""
+    """A site whose runs have agents; how an agent gets there is the subclass's.
+
+    Attributes:
+        idle_s: How long a connection is kept after the last run.
+        start_s: How long an agent that was sent for may be silent.
+    """
+
+    idle_s: ClassVar[float]
+    start_s: ClassVar[float]
 
     def __init__(self, name: str, home: Home, settings: Settings, door: Door) -> None:
         self.name = name
@@ -113,8 +123,15 @@ class AgentSite(ABC):
         self._door = door
         self._contacts: dict[str, Contact] = {}
         self._jobs: dict[str, str] = {}
+        self._generation = 0
+        self._needed = time.monotonic()
 
     # ------------------------------------------------------------ what an engine adds
+
+    @property
+    @abstractmethod
+    def link(self) -> Link:
+        """The connection through which agents are sent."""
 
     @abstractmethod
     async def send_agent(self, run: Run, order: Order) -> None:
@@ -130,16 +147,31 @@ class AgentSite(ABC):
         """What the engine says about a run whose agent is silent, or has not been heard yet."""
 
     @abstractmethod
-    def capacity(self, runs: Iterable[Run]) -> Machine | None:
-        """See `Site`."""
+    def send_again(self, run: Run, contact: Contact) -> None:
+        """Make sure that a run which was placed before has an agent that knows the way to us."""
+
+    def expects_word(self, run: Run) -> bool:
+        """Whether the agent of a run could be heard now; an engine may say that it cannot."""
+        return True
 
     @abstractmethod
-    def reap(self) -> None:
+    def capacity(self, runs: Iterable[Run]) -> Machine | None:
         """See `Site`."""
 
     @abstractmethod
     async def close(self) -> None:
         """See `Site`."""
+
+    def need_link(self) -> None:
+        """Connect for a run that waits.
+
+        Raises:
+            EngineSilentError: There is no connection yet.
+        """
+        if not self.link.connected:
+            self._needed = time.monotonic()
+            self.link.keep()
+            raise EngineSilentError(self.link.problem)
 
     def order(self, run: Run, job: str) -> Order:
         """The order for the agent of a run."""
@@ -284,6 +316,27 @@ class AgentSite(ABC):
 
     # ------------------------------------------------------------ acting
 
+    def reap(self) -> None:
+        """Keep the connection while a run needs it, and send again for agents that are silent."""
+        now = time.monotonic()
+        mine = [run for run in self._door.live() if run.site == self.name]
+        if mine:
+            self._needed = now
+            self.link.keep()
+        elif now - self._needed > self.idle_s:
+            self.link.rest()
+        if not self.link.connected:
+            return
+        # A new connection may have another way back to us, which every agent has to learn of.
+        reconnected = self.link.generation != self._generation
+        self._generation = self.link.generation
+        for run in mine:
+            contact = self.contact(run.run_id)
+            silent = now - contact.heard > HEARD_S and now - contact.sent > self.start_s
+            missing = silent and self.expects_word(run)
+            if run.job and not run.queued and (reconnected or missing):
+                self.send_again(run, contact)
+
     def withdraw(self, run: Run, watch: "Watch") -> bool:
         removed = self._remove_launches(run, _WAITING)
         contact = self.contact(run.run_id)
@@ -297,7 +350,7 @@ class AgentSite(ABC):
         # The supervisor there kills whatever its worker leaves behind.
         self.signal(run, watch, SIGKILL)
 
-    def left(self, run: Run, watch: "Watch", record: Mapping[str, Json]) -> int:
+    def left(self, run: Run, watch: "Watch", record: Mapping[str, JsonValue]) -> int:
         """None: the supervisor has ended them all before its record was written."""
         return 0
 

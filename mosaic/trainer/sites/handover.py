@@ -3,9 +3,8 @@
 import glob
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from mosaic.agent.orders import Launch, Needed
 from mosaic.agent.scanning import LOGS, belongs, look
@@ -51,7 +50,7 @@ def describe(home: Home, run: Run, spec: LaunchSpec, job: str) -> Launch:
     )
 
 
-def _script(config: dict[str, Any]) -> str:
+def _script(config: Mapping[str, object]) -> str:
     """The user's own script, which is in no run and so has to travel as text."""
     extras = config.get("extras")
     named = extras.get("script_path") if isinstance(extras, dict) else None
@@ -73,7 +72,7 @@ def _own_files(home: Home, run_dir: Path) -> Iterator[Needed]:
             yield _needed(home, run_dir / path)
 
 
-def _other_files(home: Home, run: Run, config: dict[str, Any]) -> Iterator[Needed]:
+def _other_files(home: Home, run: Run, config: Mapping[str, object]) -> Iterator[Needed]:
     """Files of other runs that the configuration names, such as the checkpoint to continue from."""
     for named in sorted(set(_paths(config, f"{home.runs}{os.sep}"))):
         path = Path(os.path.normpath(named))
@@ -87,7 +86,7 @@ def _other_files(home: Home, run: Run, config: dict[str, Any]) -> Iterator[Neede
         yield from (_needed(home, item) for item in below if opening.is_regular(item))
 
 
-def _paths(value: Any, prefix: str) -> Iterator[str]:
+def _paths(value: object, prefix: str) -> Iterator[str]:
     if isinstance(value, dict):
         for item in value.values():
             yield from _paths(item, prefix)

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from mosaic.config.json_types import JsonValue
 from mosaic.trainer.core.decisions import Now
-from mosaic.trainer.core.events import Json
 from mosaic.trainer.core.evidence import News
 from mosaic.trainer.core.scheduler import Machine
 from mosaic.trainer.core.states import Run
@@ -45,7 +45,7 @@ class Site(Protocol):
     def sweep(self, run: Run, watch: "Watch") -> None:
         """Kill everything of the run but its supervisor, which writes down how it ended."""
 
-    def left(self, run: Run, watch: "Watch", record: Mapping[str, Json]) -> int:
+    def left(self, run: Run, watch: "Watch", record: Mapping[str, JsonValue]) -> int:
         """How many processes an ended worker has left behind.
 
         Args:
@@ -69,3 +69,28 @@ class Site(Protocol):
 
     async def close(self) -> None:
         """End the helpers; runs continue."""
+
+
+class Link(Protocol):
+    """The connection to the machine or the engine that starts the agents of a site.
+
+    Attributes:
+        problem: Why it cannot be used, for people.
+        generation: Grows with every new connection.
+    """
+
+    problem: str
+    generation: int
+
+    @property
+    def connected(self) -> bool:
+        """Whether an agent can be sent now."""
+
+    def keep(self) -> None:
+        """Be connected from now on."""
+
+    def rest(self) -> None:
+        """No run needs the connection now."""
+
+    async def close(self) -> None:
+        """End it; agents and workers continue."""

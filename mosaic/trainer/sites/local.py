@@ -5,12 +5,12 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from mosaic.config.json_types import JsonValue
 from mosaic.config.sites import LOCAL
 from mosaic.runs import opening
 from mosaic.runs.opening import read_document
 from mosaic.system import processes
 from mosaic.trainer.core.decisions import Now
-from mosaic.trainer.core.events import Json
 from mosaic.trainer.core.evidence import Alive, News, Over
 from mosaic.trainer.core.scheduler import Machine
 from mosaic.trainer.core.states import Run, State
@@ -72,7 +72,7 @@ class LocalSite:
             logs = (watch.directory.stdout, watch.directory.stderr)
             processes.kill_all(pid for pid in processes.writing_to(logs) if pid not in supervisor)
 
-    def left(self, run: Run, watch: "Watch", record: Mapping[str, Json]) -> int:
+    def left(self, run: Run, watch: "Watch", record: Mapping[str, JsonValue]) -> int:
         # A run is over when no process carries its marker any more. Its slots are freed on this
         # proof, never on the worker's word.
         supervisor = _supervisor(watch)

@@ -13,31 +13,35 @@ from mosaic.trainer.core.decisions import Now
 from mosaic.trainer.core.evidence import ENDED, QUEUED, RUNNING, SILENT, UNKNOWN
 from mosaic.trainer.core.scheduler import Machine
 from mosaic.trainer.core.states import Run
-from mosaic.trainer.sites.agents import HEARD_S, AgentSite, Contact, Word
+from mosaic.trainer.sites.agents import AgentSite, Contact, Word
 from mosaic.trainer.sites.door import Door
-from mosaic.trainer.sites.ray_link import RayLink
+from mosaic.trainer.sites.ray_link import RayLink, RayOrder
 
-_START_S = 30.0
-# A cluster of our own is started again for the next run, which takes some seconds.
-_IDLE_S = 60.0
 _MEGABYTE = 2**20
 
 
 class RaySite(AgentSite):
     """Runs as actors of a Ray cluster that start agents."""
 
+    # A cluster of our own is started again for the next run, which takes some seconds.
+    idle_s = 60.0
+    # An actor first has to get a process of Ray's, which then starts the agent.
+    start_s = 30.0
+
     def __init__(self, name: str, home: Home, settings: Settings, door: Door) -> None:
         super().__init__(name, home, settings, door)
         part = read_site(name).part
         self._link = RayLink(f"ray:{part}" if part else "", door.changed)
-        self._generation = 0
-        self._needed = time.monotonic()
+
+    @property
+    def link(self) -> RayLink:
+        return self._link
 
     async def send_agent(self, run: Run, order: Order) -> None:
         self._ask(run, order, fresh=True)
 
     def _ask(self, run: Run, order: Order, fresh: bool) -> None:
-        request = {
+        request: RayOrder = {
             "do": "place",
             "name": _actor(run, order["job"]),
             "order": order,
@@ -74,33 +78,17 @@ class RaySite(AgentSite):
         return Word(ENDED, for_s, f"Ray lost its actor: {actor.detail}", taken=True)
 
     def capacity(self, runs: Iterable[Run]) -> Machine | None:
-        if self._link.problem:
-            self._needed = time.monotonic()
-            self._link.keep()
-            raise EngineSilentError(self._link.problem)
+        self.need_link()
         return None
 
-    def reap(self) -> None:
-        now = time.monotonic()
-        mine = [run for run in self._door.live() if run.site == self.name]
-        if mine:
-            self._needed = now
-            self._link.keep()
-        elif now - self._needed > _IDLE_S:
-            self._link.rest()
-        if self._link.problem:
-            return
-        reconnected = self._link.generation != self._generation
-        self._generation = self._link.generation
-        for run in mine:
-            contact = self.contact(run.run_id)
-            actor = self._link.actors.get(_actor(run, run.job))
-            alive = actor is not None and actor.state == "alive"
-            silent = now - contact.heard > HEARD_S and now - contact.sent > _START_S
-            if run.job and not run.queued and (reconnected or (silent and alive)):
-                contact.sent = now
-                with suppress(EngineSilentError):  # it ended just now: the next one is asked
-                    self._ask(run, self.order(run, run.job), fresh=False)
+    def expects_word(self, run: Run) -> bool:
+        actor = self._link.actors.get(_actor(run, run.job))
+        return actor is not None and actor.state == "alive"
+
+    def send_again(self, run: Run, contact: Contact) -> None:
+        contact.sent = time.monotonic()
+        with suppress(EngineSilentError):  # it ended just now: the next one is asked
+            self._ask(run, self.order(run, run.job), fresh=False)
 
     def forget(self, run: Run) -> None:
         super().forget(run)

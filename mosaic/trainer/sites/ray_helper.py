@@ -13,12 +13,18 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import ray
 
 from mosaic.agent.ray_holder import Holder
+from mosaic.trainer.sites.ray_link import RayOrder
+
+if TYPE_CHECKING:
+    from ray import ObjectRef
+    from ray.actor import ActorHandle
 
 NAMESPACE = "mosaic"
 PENDING, ALIVE, DEAD, REFUSED = "pending", "alive", "dead", "refused"
@@ -31,9 +37,9 @@ _SAY_S = 5.0
 class _Held:
     """An actor and what it was last asked."""
 
-    actor: Any
+    actor: "ActorHandle | None"
     demand: dict[str, float]
-    question: Any
+    question: "ObjectRef | None"
     state: str = PENDING
     detail: str = ""
     asked: float = field(default_factory=time.monotonic)
@@ -49,7 +55,7 @@ class Helper:
         self._said = ""
         self._said_at = 0.0
 
-    def obey(self, order: dict[str, Any]) -> None:
+    def obey(self, order: RayOrder) -> None:
         """Do what the daemon asks."""
         name = str(order["name"])
         if order["do"] == "place":
@@ -60,7 +66,7 @@ class Helper:
                 with suppress(Exception):  # it is gone already, or Ray is
                     ray.kill(held.actor)
 
-    def _place(self, name: str, order: dict[str, Any]) -> None:
+    def _place(self, name: str, order: RayOrder) -> None:
         actor = self._find(name)
         if (actor is None and order["fresh"]) or (actor is None and self._own):
             actor = self._create(name, order["demand"])
@@ -71,14 +77,14 @@ class Helper:
         self._held[name] = _Held(actor, order["demand"], question)
 
     @staticmethod
-    def _find(name: str) -> Any:
+    def _find(name: str) -> "ActorHandle | None":
         try:
             return ray.get_actor(name, namespace=NAMESPACE)
         except ValueError:
             return None
 
     @staticmethod
-    def _create(name: str, demand: dict[str, float]) -> Any:
+    def _create(name: str, demand: dict[str, float]) -> "ActorHandle":
         custom = {
             key: value for key, value in demand.items() if key not in ("CPU", "GPU", "memory")
         }
@@ -159,14 +165,14 @@ def _last_line(error: Exception) -> str:
 def connect(address: str) -> bool:
     """Join a cluster; without one, start one that ends with this process. Whether it is our own."""
     # Nothing of a run is in Ray's own logs, and its dashboard would open a port.
-    options: dict[str, Any] = {"namespace": NAMESPACE, "log_to_driver": False}
+    join = partial(ray.init, namespace=NAMESPACE, log_to_driver=False)
     if address:
-        ray.init(address=address, **options)
+        join(address=address)
         return False
     try:
-        ray.init(address="auto", **options)
+        join(address="auto")
     except ConnectionError:
-        ray.init(include_dashboard=False, **options)
+        join(include_dashboard=False)
         return True
     return False
 

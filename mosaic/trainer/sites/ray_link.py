@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import NotRequired, TypedDict
 
+from mosaic.agent.orders import Order
 from mosaic.config.paths import how_to_install
 from mosaic.errors import EngineSilentError
 
@@ -23,6 +24,38 @@ _GOODBYE_S = 10.0
 _LONGEST_LINE = 16 * 2**20
 
 log = logging.getLogger(__name__)
+
+
+class RayOrder(TypedDict):
+    """A line to the helper.
+
+    Attributes:
+        do: `place` or `end`.
+        name: The actor's.
+        order: What its agent is started with; this and the rest only to place it.
+        demand: What it asks of Ray.
+        fresh: Make an actor if there is none; otherwise one must be there.
+    """
+
+    do: str
+    name: str
+    order: NotRequired[Order]
+    demand: NotRequired[dict[str, float]]
+    fresh: NotRequired[bool]
+
+
+class _Said(TypedDict):
+    """One actor in a line of the helper."""
+
+    state: str
+    detail: str
+
+
+class RayReport(TypedDict):
+    """A line of the helper: the actors by name, or why there is none."""
+
+    actors: dict[str, _Said]
+    error: NotRequired[str]
 
 
 @dataclass(frozen=True)
@@ -54,12 +87,16 @@ class RayLink:
     _process: asyncio.subprocess.Process | None = None
     _keeping: asyncio.Task[None] | None = None
 
+    @property
+    def connected(self) -> bool:
+        return not self.problem
+
     def keep(self) -> None:
         """Be connected from now on."""
         if self._keeping is None:
             self._keeping = asyncio.get_running_loop().create_task(self._keep())
 
-    def tell(self, order: dict[str, Any]) -> None:
+    def tell(self, order: RayOrder) -> None:
         """Ask the helper to do something.
 
         Raises:
@@ -123,7 +160,7 @@ class RayLink:
             self._process = None
             await _end(process)
 
-    def _hear(self, said: dict[str, Any]) -> None:
+    def _hear(self, said: RayReport) -> None:
         if "error" in said:
             self._lost(f"Ray: {said['error']}")
             return

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mosaic.config.json_types import JsonValue
 from mosaic.config.paths import Home
 from mosaic.config.settings import Settings
 from mosaic.config.sites import read_site
@@ -26,7 +27,6 @@ from mosaic.runs.directory import RunDirectory
 from mosaic.runs.opening import read_document
 from mosaic.system import atomic
 from mosaic.trainer.core.decisions import Now
-from mosaic.trainer.core.events import Json
 from mosaic.trainer.core.evidence import (
     ENDED,
     QUEUED,
@@ -199,7 +199,7 @@ class SlurmSite:
         if run.job:
             self._queue.cancel(run.job, job_name(run))
 
-    def left(self, run: Run, watch: "Watch", record: Mapping[str, Json]) -> int:
+    def left(self, run: Run, watch: "Watch", record: Mapping[str, JsonValue]) -> int:
         """None: the supervisor has ended them all, or SLURM has with the job."""
         return 0
 

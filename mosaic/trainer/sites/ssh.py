@@ -13,31 +13,33 @@ from mosaic.agent.orders import Order
 from mosaic.config.paths import Home
 from mosaic.config.settings import Settings
 from mosaic.connect.remote_home import RemoteHome
-from mosaic.errors import EngineSilentError, MosaicError
+from mosaic.errors import MosaicError
 from mosaic.trainer.core.decisions import Now
 from mosaic.trainer.core.evidence import QUEUED, SILENT
 from mosaic.trainer.core.scheduler import Machine
 from mosaic.trainer.core.states import Run
-from mosaic.trainer.sites.agents import HEARD_S, AgentSite, Contact, Word
+from mosaic.trainer.sites.agents import AgentSite, Contact, Word
 from mosaic.trainer.sites.door import Door
 from mosaic.trainer.sites.ssh_link import SshLink
-
-# An agent that was just sent for has to import gRPC before it can be heard.
-_START_S = 20.0
-# Another run may come soon; a connection takes a second or two to make.
-_IDLE_S = 10.0
 
 
 class SshSite(AgentSite):
     """Runs on a machine behind ssh."""
+
+    # Another run may come soon; a connection takes a second or two to make.
+    idle_s = 10.0
+    # An agent that was just sent for has to import gRPC before it can be heard.
+    start_s = 20.0
 
     def __init__(self, name: str, home: Home, settings: Settings, door: Door) -> None:
         super().__init__(name, home, settings, door)
         self._place = RemoteHome.parse(name)
         self._link = SshLink(self._place, door.address, door.changed)
         self._sending: dict[str, asyncio.Task[None]] = {}
-        self._generation = 0
-        self._needed = time.monotonic()
+
+    @property
+    def link(self) -> SshLink:
+        return self._link
 
     async def send_agent(self, run: Run, order: Order) -> None:
         await self._link.begin(order)
@@ -50,11 +52,9 @@ class SshSite(AgentSite):
         return Word(QUEUED if run.launching else SILENT, silent_s, detail)
 
     def capacity(self, runs: Iterable[Run]) -> Machine | None:
+        self.need_link()
         machine = self._link.machine
-        if machine is None:
-            self._needed = time.monotonic()
-            self._link.keep()
-            raise EngineSilentError(self._link.problem)
+        assert machine is not None, "a link that is connected knows its machine"
         mine = [run for run in runs if run.site == self.name]
         return Machine(
             cpus=tuple(f"cpu:{number}" for number in range(machine.cpus)),
@@ -65,26 +65,7 @@ class SshSite(AgentSite):
             names={run.run_id: run.run_name for run in mine},
         )
 
-    def reap(self) -> None:
-        now = time.monotonic()
-        mine = [run for run in self._door.live() if run.site == self.name]
-        if mine:
-            self._needed = now
-            self._link.keep()
-        elif now - self._needed > _IDLE_S:
-            self._link.rest()
-        if self._link.machine is None:
-            return
-        # A new connection has a new socket at its other end, which every agent has to learn of.
-        reconnected = self._link.generation != self._generation
-        self._generation = self._link.generation
-        for run in mine:
-            contact = self.contact(run.run_id)
-            silent = now - contact.heard > HEARD_S and now - contact.sent > _START_S
-            if run.job and not run.queued and (reconnected or silent):
-                self._send_again(run, contact)
-
-    def _send_again(self, run: Run, contact: Contact) -> None:
+    def send_again(self, run: Run, contact: Contact) -> None:
         if run.run_id not in self._sending:
             contact.sent = time.monotonic()
             task = asyncio.get_running_loop().create_task(self._send(run))

@@ -4,11 +4,12 @@ import asyncio
 import json
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
-from mosaic.agent.orders import ANSWER, BEGIN, HELLO, Order
+from mosaic.agent.orders import ANSWER, BEGIN, HELLO, Hello, Order
+from mosaic.config.json_types import JsonValue
 from mosaic.connect.endpoint import Address
 from mosaic.connect.remote_home import RemoteHome
 from mosaic.connect.session import SshSession, sweep_folders
@@ -60,6 +61,10 @@ class SshLink:
         self._enough = threading.Event()
         self._ending: asyncio.Future[None] | None = None
 
+    @property
+    def connected(self) -> bool:
+        return self.machine is not None
+
     def keep(self) -> None:
         """Be connected from now on."""
         if self._keeping is None:
@@ -95,7 +100,7 @@ class SshLink:
         if "error" in answer:
             raise AgentRefusedError(f"{self._place.account}: {answer['error']}")
 
-    async def _ask(self, question: dict[str, Any], patience_s: float) -> dict[str, Any]:
+    async def _ask(self, question: Mapping[str, object], patience_s: float) -> dict[str, JsonValue]:
         async with self._asking:
             session = self._session
             if session is None or self.machine is None:
@@ -139,20 +144,19 @@ class SshLink:
         if enough.is_set():
             session.close()
             raise UnreachableError(f"the connection to {self._place.account} was closed")
-        hello = session.ask(json.dumps({HELLO: 1}), _GREETING_S)
-        if hello.get("protocol") != PROTOCOL_VERSION:
+        answer = session.ask(json.dumps({HELLO: 1}), _GREETING_S)
+        if answer.get("protocol") != PROTOCOL_VERSION:
             raise UnreachableError(
                 f"mosaic on {self._place.account} is of another version than here; "
                 "install the same one there",
                 final=True,
             )
+        hello = cast(Hello, answer)
         socket = f"{hello['folder']}/daemon"
         session.forward_back(socket, self._address().target)
         self._socket = socket
         self.generation += 1
-        self.machine = OtherMachine(
-            int(hello["cpus"]), int(hello["memory_mb"]), tuple(map(int, hello["gpus"]))
-        )
+        self.machine = OtherMachine(hello["cpus"], hello["memory_mb"], tuple(hello["gpus"]))
         self.problem = ""
         log.info("connected to %s", self._place.account)
 
