@@ -124,7 +124,7 @@ class Daemon:
 
     async def _wait_for_runs(self, engine: Engine) -> None:
         """Before leaving: let runs be, stop them, or wait for them, as asked."""
-        engine.draining = True
+        engine.queue.draining = True
         if self._how == pb.ShutdownRequest.LEAVE:
             return
         if self._how == pb.ShutdownRequest.STOP:

@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Callable
-from typing import Any
 
 from grpc.aio import ServicerContext
 
@@ -37,13 +36,13 @@ class DaemonHandlers:
             version=__version__,
             protocol=PROTOCOL_VERSION,
             epoch=self._engine.epoch,
-            draining=self._engine.draining,
+            draining=self._engine.queue.draining,
             pid=os.getpid(),
             uptime_s=time.monotonic() - self._started,
             notice=self._engine.disk.notice,
         )
 
-    async def GetResources(self, _: ServicerContext, __: Any) -> pb.Resources:
+    async def GetResources(self, _: pb.GetResourcesRequest, __: ServicerContext) -> pb.Resources:
         machine = self._engine.machine()
         names = {f"gpu:{gpu.index}": gpu.name for gpu in self._engine.slots.gpus}
         queued, running = slots.count(self._engine.live.runs())
@@ -68,7 +67,9 @@ class DaemonHandlers:
             memory_percent=hardware.memory_percent(),
         )
 
-    async def ListWorkers(self, _: ServicerContext, __: Any) -> pb.ListWorkersReply:
+    async def ListWorkers(
+        self, _: pb.ListWorkersRequest, __: ServicerContext
+    ) -> pb.ListWorkersReply:
         await self._engine.submissions.find_new_workers()
         return pb.ListWorkersReply(
             workers=[

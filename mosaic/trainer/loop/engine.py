@@ -6,27 +6,22 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from itertools import groupby
 
 from mosaic.config.paths import Home
 from mosaic.config.settings import Settings
 from mosaic.config.sites import LOCAL
 from mosaic.connect.endpoint import Address
-from mosaic.errors import EngineSilentError, InvalidTransitionError, MosaicError, StorageError
+from mosaic.errors import InvalidTransitionError, MosaicError, StorageError
 from mosaic.fastlane.ownership import sweep_leftovers
 from mosaic.records.run import Outcome
 from mosaic.runs import ids
 from mosaic.runs.supervised import process_keys
-from mosaic.system import processes
-from mosaic.system.shortage import shortage
 from mosaic.trainer.core.decisions import Now, decide
-from mosaic.trainer.core.scheduler import Claim, Machine, plan
+from mosaic.trainer.core.scheduler import Machine
 from mosaic.trainer.core.states import Run, State
 from mosaic.trainer.core.stimuli import (
     CancelRequested,
-    LaunchFailed,
     SignOfLife,
-    SlotsGranted,
     Stimulus,
 )
 from mosaic.trainer.launch.controls import ControlStreams
@@ -39,6 +34,7 @@ from mosaic.trainer.loop.endings import Endings, Retries
 from mosaic.trainer.loop.live import LiveRuns
 from mosaic.trainer.loop.observer import observe
 from mosaic.trainer.loop.patience import LaunchPatience
+from mosaic.trainer.loop.queue import RunQueue
 from mosaic.trainer.loop.slots import SlotTable
 from mosaic.trainer.loop.submissions import Submissions
 from mosaic.trainer.loop.trash import Trash
@@ -83,7 +79,7 @@ class Engine:
         trash: Deletes ended ones.
         controls: Commands to workers.
         disk: The space that is left.
-        draining: Start nothing new.
+        queue: Starts the runs that wait.
         epoch: How many times a daemon has started on this home.
         address: Where the daemon listens, once it does.
     """
@@ -105,18 +101,25 @@ class Engine:
         self.live = LiveRuns(home, registry)
         self.slots = SlotTable(settings)
         self.address = Address("")
-        door = Door(token, lambda: self.address, self.live.runs, self._schedule_soon)
+        # By name: the queue itself needs the sites, which are made with the door.
+        door = Door(token, lambda: self.address, self.live.runs, lambda: self.queue.look_soon())
         self.sites = Sites(home, settings, LocalSite(executor, self.slots), door)
         self.disk = housekeeping.DiskWatch(home, settings)
-        self.controls = ControlStreams()
-        self.draining = False
         self.epoch = 0
+        self.controls = ControlStreams()
         self._tasks = BackgroundTasks()
         self.checks = WorkerChecks(settings.check_timeout_s)
         environments = RunEnvironments(home)
-        self._patience = LaunchPatience()
-        self._unscheduled = True
-        self._wake = asyncio.Event()
+        patience = LaunchPatience()
+        self.queue = RunQueue(
+            self.live,
+            self.sites,
+            self.disk,
+            patience,
+            lambda run: self.effects.preflight(run),
+            self.apply,
+            lambda: self.epoch,
+        )
         self._housekept = -_HOUSEKEEPING_S
         self._turned = time.monotonic()
         self.submissions = Submissions(
@@ -129,7 +132,7 @@ class Engine:
             self.disk,
             environments,
             self.machine,
-            self._schedule_soon,
+            self.queue.look_soon,
             settings.site,
         )
         self.trash = Trash(
@@ -144,7 +147,7 @@ class Engine:
             self.controls,
             environments,
             retries,
-            self._schedule_soon,
+            self.queue.look_soon,
         )
         self.effects = Effects(
             home,
@@ -157,7 +160,7 @@ class Engine:
             environments,
             endings,
             self._tasks,
-            self._patience,
+            patience,
         )
 
     def machine(self) -> Machine:
@@ -196,7 +199,7 @@ class Engine:
             directory = self.live.run_dir(stored).path
             run = self.journal.record(run, directory, decision.events, stored.vitals)
             self.live.update(run)
-            self._unscheduled = True
+            self.queue.changed()
         watch = self.live.watch(run_id)
         if watch is not None and run.attempt != stored.run.attempt:
             watch.begin_attempt(run.attempt)
@@ -267,8 +270,8 @@ class Engine:
             with _fence("(all)", "looked after"):
                 self._turn()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._pause_s())
-            self._wake.clear()
+                await asyncio.wait_for(self.queue.wake.wait(), self._pause_s())
+            self.queue.wake.clear()
 
     async def close(self) -> None:
         """Store what is only in memory; workers continue without the daemon."""
@@ -286,7 +289,7 @@ class Engine:
                 self._observe(run)
         self._publish_vitals()
         # After all were observed: what a run that ended in this turn held is given out in the same.
-        self._schedule()
+        self.queue.look()
         self.sites.reap()
         if time.monotonic() - self._housekept > _HOUSEKEEPING_S:
             self._housekept = time.monotonic()
@@ -356,73 +359,7 @@ class Engine:
                 housekeeping.cap_logs(watch.directory, self.settings)
         self.trash.empty_expired()
         # Space may have become free, or a foreign program may have left a GPU.
-        self._unscheduled = True
-
-    # ------------------------------------------------------------ the queue
-
-    def _schedule_soon(self) -> None:
-        self._unscheduled = True
-        self._wake.set()
-
-    def _schedule(self) -> None:
-        if not self._patience.take_due() and not self._unscheduled:
-            return
-        self._unscheduled = False
-        waiting = [run for run in self.live.runs() if run.queued]
-        if not waiting:
-            return
-        draining = "the daemon is draining: it starts nothing new"
-        hold = draining if self.draining else self.disk.notice
-        for site, runs in groupby(sorted(waiting, key=_site_of), key=_site_of):
-            self._schedule_at(list(runs), hold or self._patience.hold(site))
-
-    def _schedule_at(self, waiting: list[Run], hold: str) -> None:
-        """Start what may start at one site."""
-        try:
-            machine = self.sites.of(waiting[0]).capacity(self.live.runs())
-        except EngineSilentError as error:
-            for run in waiting:
-                self._set_wait_reason(run.run_id, hold or str(error))
-            return
-        if machine is None:
-            for run in waiting:
-                self._hand_over(run, hold)
-            return
-        claims = [Claim(run.run_id, run.request, run.priority, run.run_id) for run in waiting]
-        outcome = plan(claims, machine, hold)
-        for run_id, reason in outcome.waits.items():
-            self._set_wait_reason(run_id, reason)
-        for run_id, slots in outcome.grants.items():
-            self._set_wait_reason(run_id, "")
-            self._grant(run_id, slots)
-
-    def _hand_over(self, run: Run, hold: str) -> None:
-        """Let the engine of a run's site queue it: it has no slots of ours."""
-        self._set_wait_reason(run.run_id, hold)
-        if not hold:
-            self._grant(run.run_id, (run.site,))
-
-    def _grant(self, run_id: str, slots: tuple[str, ...]) -> None:
-        run = self.live.get(run_id)
-        if run is None:
-            return
-        try:
-            problem = self.effects.preflight(run) if run.state is State.INIT else ""
-            granted = SlotsGranted(slots, self.epoch, processes.boot_id())
-            self.apply(run_id, LaunchFailed(problem) if problem else granted)
-        except (OSError, MosaicError) as error:
-            # A full disk takes no event, and without descriptors not even `/proc` can be read.
-            # The run has not left the queue yet, so there is nothing to undo.
-            lacking = shortage(error) or shortage(error.__cause__)
-            log.error("run %s was not started: %s", run_id, error)
-            if lacking:
-                self._set_wait_reason(run_id, self._patience.short_of(lacking))
-
-    def _set_wait_reason(self, run_id: str, reason: str) -> None:
-        watch = self.live.watch(run_id)
-        if watch is not None and watch.wait_reason != reason:
-            watch.wait_reason = reason
-            watch.vitals_dirty = True
+        self.queue.changed()
 
 
 @contextmanager
@@ -432,10 +369,6 @@ def _fence(run_id: str, what: str) -> Iterator[None]:
         yield
     except Exception:
         log.exception("run %s could not be %s", run_id, what)
-
-
-def _site_of(run: Run) -> str:
-    return run.site
 
 
 def _has_begun(run: Run) -> bool:
