@@ -5,15 +5,15 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import Any
 
 from gym_gui.models.train_draft import TrainDraft
 from mosaic.config.model import TrainRunConfig
 from mosaic.experiments.plan import grid_points, make_plan, refusal, varied
 from mosaic.presenting import formatting
 from mosaic.records import RunRecord
+from mosaic.workers.facts import ArgumentFacts
 
-Arguments = Sequence[Mapping[str, Any]] | None
+Arguments = Sequence[ArgumentFacts] | None
 # A parameter begins where a name and an equals sign follow a separator: values have commas too.
 _BETWEEN = re.compile(r"[;\n]+|\s+(?=[A-Za-z_-]+\s*=)")
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._-]+")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack
 
 import click
 
@@ -20,6 +20,27 @@ from mosaic.sweep.space import SYNTAX
 # What is done with one run, by a client that is connected.
 Act = Callable[[TrainerClient], Callable[[str], object]]
 _COLUMNS = ("EXPERIMENT", "KIND", "RUNS", "DONE", "RUNNING", "QUEUED", "FAILED", "PROGRESS", "ETA")
+
+
+class _Settings(TypedDict):
+    """What `experiment run` is given besides options that every algorithm has."""
+
+    algorithms: Sequence[str]
+    environments: Sequence[str]
+    grid: Sequence[str]
+    seeds: int
+    seed: int
+    total_timesteps: float | None
+    worker: str
+    priority: int
+    tags: Sequence[str]
+    notes: str
+    cpus: int
+    gpus: int
+    memory_mb: int | None
+    max_minutes: float | None
+    site: str | None
+    wandb: bool
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -61,7 +82,13 @@ def experiment() -> None:
 @json_option
 @click.pass_context
 def run(
-    ctx: click.Context, /, target: str, dry_run: bool, wait: bool, as_json: bool, **settings: Any
+    ctx: click.Context,
+    /,
+    target: str,
+    dry_run: bool,
+    wait: bool,
+    as_json: bool,
+    **settings: Unpack[_Settings],
 ) -> int:
     """Submit the runs of an experiment.
 
@@ -83,7 +110,7 @@ def run(
         return _show(trainer, plan.name, as_json)
 
 
-def _spec(ctx: click.Context, target: str, settings: dict[str, Any]) -> ExperimentSpec:
+def _spec(ctx: click.Context, target: str, settings: _Settings) -> ExperimentSpec:
     if not target.endswith(".toml"):
         first = settings["seed"]
         return ExperimentSpec(

@@ -4,10 +4,11 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from mosaic.cli.building import TrainOptions, fresh_config, own_flags
 from mosaic.config.flags import as_words
+from mosaic.config.json_types import JsonValue
 from mosaic.config.model import TrainRunConfig
 from mosaic.config.suggest import did_you_mean
 from mosaic.errors import InvalidConfigError, Problem
@@ -18,6 +19,8 @@ from mosaic.workers.algorithms import find_algorithm
 _OPTIONS = (
     "cpus", "gpus", "memory_mb", "max_minutes", "site", "wandb", "tags", "notes", "capture_video",
 )  # fmt: skip
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -97,45 +100,50 @@ def read_spec(path: Path) -> ExperimentSpec:
         environments=_texts(path, document, "environments"),
         seeds=_seeds(path, document.get("seeds", 5)),
         grid=[
-            f"{name}={','.join(as_words(name, value)[-1] for value in values)}"
-            for name, values in _typed(path, document, "grid", dict, {}).items()
-            if _listed(path, name, values)
+            f"{name}={','.join(as_words(name, value)[-1] for value in _listed(path, name, values))}"
+            for name, values in _table(path, document, "grid").items()
         ],
-        settings=_words(_typed(path, document, "settings", dict, {})),
+        settings=_words(_table(path, document, "settings")),
         options=TrainOptions.of(options),
         worker=_typed(path, document, "worker", str, ""),
         priority=_typed(path, document, "priority", int, 0),
     )
 
 
-def _words(settings: Mapping[str, Any]) -> list[str]:
+def _words(settings: Mapping[str, JsonValue]) -> list[str]:
     return [word for name, value in settings.items() for word in as_words(name, value)]
 
 
-def _typed(path: Path, document: Mapping[str, Any], key: str, kind: type, default: Any) -> Any:
+def _typed(path: Path, document: Mapping[str, object], key: str, kind: type[T], default: T) -> T:
     value = document.get(key, default)
     if not isinstance(value, kind) or isinstance(value, bool):
         raise refusal(f"{path}: {key} must be a {kind.__name__}, not {value!r}")
     return value
 
 
-def _texts(path: Path, document: Mapping[str, Any], key: str) -> list[str]:
-    values = _typed(path, document, key, list, [])
-    if not all(isinstance(value, str) and value for value in values):
+def _texts(path: Path, document: Mapping[str, object], key: str) -> list[str]:
+    values: list[object] = _typed(path, document, key, list, [])
+    names = [value for value in values if isinstance(value, str) and value]
+    if len(names) < len(values):
         raise refusal(f'{path}: {key} must be a list of names, such as ["ppo", "dqn"]')
-    return list(values)
+    return names
 
 
-def _seeds(path: Path, given: Any) -> list[int]:
+def _table(path: Path, document: Mapping[str, object], key: str) -> dict[str, JsonValue]:
+    table: dict[str, JsonValue] = _typed(path, document, key, dict, {})
+    return table
+
+
+def _seeds(path: Path, given: object) -> list[int]:
     if isinstance(given, int) and not isinstance(given, bool) and given > 0:
         return list(range(1, given + 1))
     whole = isinstance(given, list) and all(type(one) is int and one >= 0 for one in given)
-    if not whole or not given:
+    if not isinstance(given, list) or not whole or not given:
         raise refusal(f"{path}: seeds must be a number of seeds or a list of them, not {given!r}")
     return list(given)
 
 
-def _listed(path: Path, name: str, values: Any) -> bool:
+def _listed(path: Path, name: str, values: JsonValue) -> list[JsonValue]:
     if not isinstance(values, list) or not values:
         raise refusal(f"{path}: grid.{name} must be a list of values, not {values!r}")
-    return True
+    return values

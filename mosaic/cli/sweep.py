@@ -1,6 +1,7 @@
 """`mosaic sweep`: Optuna proposes settings, each trial is an ordinary run."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
@@ -31,7 +32,7 @@ from mosaic.curves.names import LENGTH, RETURN, TAGS
 from mosaic.errors import InvalidConfigError, MosaicError, Problem
 from mosaic.sweep.objective import DEFAULT_TAG, Objective, read_objective
 from mosaic.sweep.plan import PRUNERS, SAMPLERS, SweepPlan
-from mosaic.sweep.space import SYNTAX, Choices, Space, grid, read_space
+from mosaic.sweep.space import SYNTAX, Choices, Point, Space, grid, read_space
 from mosaic.workers.algorithms import Algorithm, find_algorithm
 
 if TYPE_CHECKING:
@@ -41,6 +42,39 @@ if TYPE_CHECKING:
 _TAG = "sweep="
 # What may be given with --continue.
 _CAN_CHANGE = ("sweep_id", "trials", "parallel", "as_json", "algo", "top", "fresh")
+
+
+class _Settings(TypedDict):
+    """The options of a sweep, and those that every algorithm has."""
+
+    params: Sequence[str]
+    trials: int | None
+    parallel: int | None
+    sampler: str
+    pruner: str
+    prune_after: int
+    objective: str
+    minimize: bool
+    seeds: int
+    race: bool
+    together: bool
+    top: int
+    fresh: int
+    episodes: int
+    dry_run: bool
+    worker: str
+    env_id: str | None
+    total_timesteps: float | None
+    seed: int | None
+    name: str
+    tags: Sequence[str]
+    notes: str
+    cpus: int
+    gpus: int
+    memory_mb: int | None
+    max_minutes: float | None
+    site: str | None
+    wandb: bool
 
 
 @click.command(
@@ -100,7 +134,12 @@ _CAN_CHANGE = ("sweep_id", "trials", "parallel", "as_json", "algo", "top", "fres
 @json_option
 @click.pass_context
 def sweep(
-    ctx: click.Context, /, algo: str | None, sweep_id: str | None, as_json: bool, **settings: Any
+    ctx: click.Context,
+    /,
+    algo: str | None,
+    sweep_id: str | None,
+    as_json: bool,
+    **settings: Unpack[_Settings],
 ) -> int:
     """Search for good hyperparameters of ALGO. Every trial is a run.
 
@@ -137,7 +176,7 @@ def sweep(
         return _drive(trainer, begun, as_json, settings["top"], settings["fresh"])
 
 
-def _plan(ctx: click.Context, algo: str, settings: dict[str, Any]) -> SweepPlan:
+def _plan(ctx: click.Context, algo: str, settings: _Settings) -> SweepPlan:
     algorithm = find_algorithm(algo, settings["worker"])
     flags = own_flags(ctx.args, algorithm, algo)
     space = read_space(settings["params"], algorithm.arguments, algo)
@@ -179,7 +218,7 @@ def _plan(ctx: click.Context, algo: str, settings: dict[str, Any]) -> SweepPlan:
 
 
 def _check_together(
-    algorithm: Algorithm, algo: str, space: Space, settings: dict[str, Any], objective: Objective
+    algorithm: Algorithm, algo: str, space: Space, settings: _Settings, objective: Objective
 ) -> None:
     """Refuse what one program for all trials cannot do.
 
@@ -205,7 +244,7 @@ def _check_together(
 
 
 def _continue(
-    ctx: click.Context, algo: str | None, sweep_id: str, settings: dict[str, Any], as_json: bool
+    ctx: click.Context, algo: str | None, sweep_id: str, settings: _Settings, as_json: bool
 ) -> int:
     # Refused, not ignored: trials under other settings could not be compared with the earlier ones.
     # Click has filled in defaults, so what was typed is found by its source.
@@ -224,7 +263,8 @@ def _continue(
     _need_optuna()
     from mosaic.sweep.study import SweepStudy
 
-    changes = {name: settings[name] for name in ("trials", "parallel") if settings[name]}
+    asked = {"trials": settings["trials"], "parallel": settings["parallel"]}
+    changes = {name: count for name, count in asked.items() if count}
     with TrainerClient.connect() as trainer:
         run_dir = directory_of(trainer, sweep_id)
         study = SweepStudy.load(run_dir, **changes)
@@ -316,7 +356,7 @@ def _drive(trainer: TrainerClient, study: "SweepStudy", as_json: bool, top: int,
     return code or (0 if found.best else EXIT_FAILED)
 
 
-def _show_proposals(plan: SweepPlan, proposals: list[dict[str, Any]], as_json: bool) -> int:
+def _show_proposals(plan: SweepPlan, proposals: list[Point], as_json: bool) -> int:
     if as_json:
         output.print_json({"trials": plan.trials, "proposals": proposals})
         return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -170,6 +170,6 @@ def _importance(search: Search) -> dict[str, float]:
     return importance_of(search.rows())
 
 
-def cell(value: Any) -> str:
+def cell(value: object) -> str:
     """A setting in a column."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -3,14 +3,16 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mosaic.config import build
 from mosaic.config.flat import fingerprint, flat_settings
+from mosaic.config.json_types import JsonValue, object_at
 from mosaic.config.model import TrainRunConfig
 from mosaic.errors import InvalidConfigError, Problem
 from mosaic.statistics.grouping import Asked, group_names
-from mosaic.sweep.space import grid, read_space
+from mosaic.sweep.space import Point, grid, read_space
+from mosaic.workers.facts import ArgumentFacts
 
 TAG = "experiment="
 MOST_RUNS = 2000
@@ -88,7 +90,7 @@ def refusal(message: str) -> InvalidConfigError:
 
 
 def varied(
-    config: TrainRunConfig, points: Iterable[Mapping[str, Any]], *, declares: bool
+    config: TrainRunConfig, points: Iterable[Mapping[str, JsonValue]], *, declares: bool
 ) -> list[TrainRunConfig]:
     """A configuration with each of several sets of parameters.
 
@@ -111,8 +113,8 @@ def varied(
 
 
 def grid_points(
-    lines: Sequence[str], arguments: Sequence[Mapping[str, Any]] | None, algo: str
-) -> list[dict[str, Any]]:
+    lines: Sequence[str], arguments: Sequence[ArgumentFacts] | None, algo: str
+) -> list[Point]:
     """Every combination of what is varied.
 
     Args:
@@ -126,23 +128,23 @@ def grid_points(
     return grid(read_space(lines, arguments, algo))
 
 
-def identity(document: Mapping[str, Any]) -> Identity:
+def identity(document: Mapping[str, object]) -> Identity:
     """What makes a run the same as another, from its configuration."""
-    worker = document["metadata"]["worker"]["config"]
+    worker = object_at(document, "metadata", "worker", "config")
     return Identity(
         str(worker.get("algo") or ""),
         str(worker.get("env_id") or ""),
         fingerprint(flat_settings(document)),
-        int(worker.get("seed") or 0),
+        int(str(worker.get("seed") or 0)),
     )
 
 
 def with_seeds(
-    documents: Sequence[Mapping[str, Any]], seeds: Sequence[int]
+    documents: Sequence[Mapping[str, object]], seeds: Sequence[int]
 ) -> list[TrainRunConfig]:
     """Each configuration among these runs with each of the seeds that it does not have yet."""
     there = {identity(document) for document in documents}
-    firsts: dict[Identity, Mapping[str, Any]] = {}
+    firsts: dict[Identity, Mapping[str, object]] = {}
     for document in documents:
         firsts.setdefault(identity(document)._replace(seed=0), document)
     more = []

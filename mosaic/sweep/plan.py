@@ -11,7 +11,7 @@ from mosaic.config.model import TrainRunConfig, WorkerRunConfig
 from mosaic.curves.members import NUM_SEEDS, VMAP_SWEEP, Member, member_settings, sweep_text
 from mosaic.records import Outcome, RunRecord
 from mosaic.sweep.objective import Objective
-from mosaic.sweep.space import Space, space_from_dict, space_to_dict
+from mosaic.sweep.space import Scalar, Space, space_from_dict, space_to_dict
 
 SCHEMA_VERSION = 1
 SAMPLERS, PRUNERS = ("tpe", "random", "grid"), ("median", "none")
@@ -64,7 +64,7 @@ class SweepPlan:
         """The training seed of a trial's run."""
         return self._worker.seed + number
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As it is kept in the study."""
         return {
             "schema_version": SCHEMA_VERSION,
@@ -91,7 +91,7 @@ class SweepPlan:
         return cls(**facts)
 
     def run_config(
-        self, sweep_id: str, trial: int, number: int, params: Mapping[str, Any]
+        self, sweep_id: str, trial: int, number: int, params: Mapping[str, Scalar]
     ) -> TrainRunConfig:
         """The configuration of one run of a trial."""
         seed = self.seed(number)
@@ -107,7 +107,7 @@ class SweepPlan:
             declares=self.nested,
         )
 
-    def joint_config(self, sweep_id: str, trials: Sequence[Mapping[str, Any]]) -> TrainRunConfig:
+    def joint_config(self, sweep_id: str, trials: Sequence[Mapping[str, Scalar]]) -> TrainRunConfig:
         """The configuration of the one run whose members are these trials."""
         name = self.config.run_name or f"sweep of {self.subject}"
         seeds = {NUM_SEEDS: self.seeds} if self.seeds > 1 else {}
@@ -116,13 +116,13 @@ class SweepPlan:
             seed=self.seed(0),
             name=f"{len(trials)} trials · {name}",
             tags=[f"sweep={sweep_id}"],
-            parameters={**seeds, VMAP_SWEEP: sweep_text(trials)},
+            parameters={**seeds, VMAP_SWEEP: sweep_text(list(map(_numbers, trials)))},
             declares=self.nested,
         )
 
-    def members_of(self, params: Mapping[str, Any]) -> list[Member]:
+    def members_of(self, params: Mapping[str, Scalar]) -> list[Member]:
         """The members of the one run that are a trial: its settings with each seed."""
-        settings = member_settings(params)
+        settings = member_settings(_numbers(params))
         return [Member(self.seed(number), settings) for number in range(self.seeds)]
 
     @property
@@ -134,7 +134,7 @@ class SweepPlan:
     def _algo(self) -> str:
         return self._worker.algo or self.config.metadata.worker.type
 
-    def train_command(self, params: Mapping[str, Any]) -> str:
+    def train_command(self, params: Mapping[str, Scalar]) -> str:
         """The command that trains once more with these parameters."""
         worker, resources = self._worker, self.config.resources
         words = ["mosaic", "train", self._algo]
@@ -152,9 +152,14 @@ class SweepPlan:
             if asked != usual:
                 words += [flag, str(asked)]
         fixed = worker.extras.algo_params if self.nested else {}
-        for name, value in {**fixed, **params}.items():
-            words += as_words(name, value)
+        for name, given in {**fixed, **params}.items():
+            words += as_words(name, given)
         return shlex.join(words)
+
+
+def _numbers(params: Mapping[str, Scalar]) -> dict[str, float]:
+    """The parameters of a member of one program, which takes nothing but real numbers."""
+    return {name: value for name, value in params.items() if isinstance(value, int | float)}
 
 
 def run_key(sweep_id: str, trial: int, number: int, evaluation: bool = False) -> str:

@@ -3,10 +3,10 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from mosaic.statistics.intervals import Interval
 from mosaic.sweep.plan import SweepPlan
+from mosaic.sweep.space import Point
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class TrialRecord:
     number: int
     state: str
     value: float | None
-    params: dict[str, Any]
+    params: Point
     runs: list[str] = field(default_factory=list)
     reason: str = ""
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from optuna.trial import Trial
 
@@ -344,5 +343,5 @@ def _lived(records: Sequence[RunRecord]) -> float:
     return max(spans, default=0.0)
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)

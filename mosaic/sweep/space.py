@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from mosaic.config.suggest import did_you_mean
+from mosaic.config.suggest import by_initials, did_you_mean
 from mosaic.config.values import convert
 from mosaic.errors import InvalidConfigError, Problem
-from mosaic.workers.facts import RangeFacts
+from mosaic.workers.facts import ArgumentFacts, RangeFacts
 from mosaic.workers.parameters import allowed
 
 SYNTAX = "NAME=A,B,C or NAME=LOW..HIGH or NAME=LOW..HIGH:STEP or NAME=log:LOW..HIGH"
@@ -23,12 +23,16 @@ _FIXED = {
 }
 _MOST_GRID_POINTS = 10_000
 
+Scalar = bool | int | float | str | None
+# What one trial is given, by the names of the parameters.
+Point = dict[str, Scalar]
+
 
 @dataclass(frozen=True)
 class Choices:
     """One of several values."""
 
-    values: tuple[Any, ...]
+    values: tuple[Scalar, ...]
 
 
 @dataclass(frozen=True)
@@ -46,9 +50,7 @@ Dimension = Choices | Range
 Space = dict[str, Dimension]
 
 
-def read_space(
-    texts: Sequence[str], arguments: Sequence[Mapping[str, Any]] | None, algo: str
-) -> Space:
+def read_space(texts: Sequence[str], arguments: Sequence[ArgumentFacts] | None, algo: str) -> Space:
     """The dimensions that were asked for.
 
     Args:
@@ -70,7 +72,12 @@ def read_space(
                 raise _ParameterError(_BAD_SYNTAX, f"{text!r} is not a parameter; write {SYNTAX}")
             if name in space:
                 raise _ParameterError(_BAD_SYNTAX, f"{name} is given twice")
-            space[name] = _dimension(name, values.strip(), known, algo)
+            form = _log_in_front(values.strip())
+            if form != values.strip():
+                # Said beside what else is wrong with it, so that both are put right at once.
+                message = f"a logarithmic range is written log:LOW..HIGH; here: {word}={form}"
+                problems.append(Problem(f"--param {word.strip()}", _BAD_SYNTAX, message))
+            space[name] = _dimension(name, form, known, algo)
         except _ParameterError as error:
             problems.append(Problem(f"--param {word.strip()}", error.code, error.message))
     if not texts:
@@ -79,6 +86,13 @@ def read_space(
     if problems:
         raise InvalidConfigError(problems)
     return space
+
+
+def _log_in_front(values: str) -> str:
+    """A range whose `log` was written where the step belongs, as it should be; any other as is."""
+    bounds, colon, step = values.rpartition(":")
+    misplaced = colon and ".." in bounds and step.strip() == "log"
+    return f"log:{bounds.removeprefix('log:')}" if misplaced else values
 
 
 class _ParameterError(Exception):
@@ -91,28 +105,31 @@ class _ParameterError(Exception):
 
 
 def _dimension(
-    name: str, text: str, known: Mapping[str, Mapping[str, Any]] | None, algo: str
+    name: str, text: str, known: Mapping[str, ArgumentFacts] | None, algo: str
 ) -> Dimension:
     if name in _FIXED:
         message = f"{name} is the same for all trials of a sweep; set it with {_FIXED[name]}"
         raise _ParameterError(_UNKNOWN, message)
-    argument: Mapping[str, Any] = {"type": "any"}
+    kind, bounds = "any", None
     if known is not None:
         if name not in known:
             names = [item.replace("_", "-") for item in known.keys() - _FIXED.keys()]
-            hint = did_you_mean(name.replace("_", "-"), names)
+            short = by_initials(name, known.keys() - _FIXED.keys())
+            # `lr` is like no name letter by letter, and yet clearly meant.
+            typed = short.replace("_", "-") if short else name.replace("_", "-")
+            hint = did_you_mean(typed, names)
             raise _ParameterError(_UNKNOWN, f"{algo} has no such argument{hint}")
-        argument = known[name]
+        kind, bounds = known[name]["type"], known[name].get("range")
     if ".." in text:
-        between = _range(name, text, argument["type"])
-        for value in (between.low, between.high):
-            _check_bounds(name, value, argument.get("range"))
+        between = _range(name, text, kind)
+        for end in (between.low, between.high):
+            _check_bounds(name, end, bounds)
         return between
-    values = tuple(_value(name, part, argument["type"]) for part in text.split(","))
+    values = tuple(_value(name, part, kind) for part in text.split(","))
     if len(set(map(repr, values))) < len(values):
         raise _ParameterError(_BAD_VALUE, f"{name} lists a value twice: {text}")
     for value in values:
-        _check_bounds(name, value, argument.get("range"))
+        _check_bounds(name, value, bounds)
     return Choices(values)
 
 
@@ -147,7 +164,7 @@ def _number(name: str, text: str, kind: str) -> float:
     return value
 
 
-def _value(name: str, text: str, kind: str) -> Any:
+def _value(name: str, text: str, kind: str) -> Scalar:
     try:
         value = convert(text.strip(), kind)
     except ValueError:
@@ -157,7 +174,7 @@ def _value(name: str, text: str, kind: str) -> Any:
     return value
 
 
-def _check_bounds(name: str, value: Any, bounds: RangeFacts | None) -> None:
+def _check_bounds(name: str, value: Scalar, bounds: RangeFacts | None) -> None:
     if not bounds or isinstance(value, bool) or value is None:
         return
     if bounds["choices"] and value not in bounds["choices"]:
@@ -171,13 +188,13 @@ def _check_bounds(name: str, value: Any, bounds: RangeFacts | None) -> None:
         raise _ParameterError(_BAD_VALUE, f"{name} must be {allowed(bounds)}, not {value:g}")
 
 
-def grid(space: Space) -> list[dict[str, Any]]:
+def grid(space: Space) -> list[Point]:
     """Every combination.
 
     Raises:
         InvalidConfigError: A dimension has no end of values, or there are too many combinations.
     """
-    values: list[Sequence[Any]] = []
+    values: list[Sequence[Scalar]] = []
     problems = []
     for name, dimension in space.items():
         points = _points(dimension)
@@ -195,7 +212,7 @@ def grid(space: Space) -> list[dict[str, Any]]:
     return [dict(zip(space, point, strict=True)) for point in itertools.product(*values)]
 
 
-def _points(dimension: Dimension) -> Sequence[Any] | None:
+def _points(dimension: Dimension) -> Sequence[Scalar] | None:
     if isinstance(dimension, Choices):
         return dimension.values
     step = dimension.step or (1 if dimension.integer and not dimension.log else None)
@@ -205,7 +222,7 @@ def _points(dimension: Dimension) -> Sequence[Any] | None:
     return [dimension.low + at * step for at in range(min(count, _MOST_GRID_POINTS + 1))]
 
 
-def space_to_dict(space: Space) -> dict[str, Any]:
+def space_to_dict(space: Space) -> dict[str, object]:
     """The space as plain data."""
     return {
         name: {"kind": type(dimension).__name__.lower(), **asdict(dimension)}
@@ -213,7 +230,7 @@ def space_to_dict(space: Space) -> dict[str, Any]:
     }
 
 
-def space_from_dict(document: Mapping[str, Any]) -> Space:
+def space_from_dict(document: Mapping[str, dict[str, Any]]) -> Space:
     """The space from plain data."""
     space: Space = {}
     for name, described in document.items():

@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import optuna
 from optuna.distributions import (
@@ -26,7 +25,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from mosaic.errors import RunNotFoundError, SweepBusyError
 from mosaic.sweep.plan import Settled, SweepPlan
 from mosaic.sweep.results import TrialRecord
-from mosaic.sweep.space import Choices, Dimension, grid
+from mosaic.sweep.space import Choices, Dimension, Point, Scalar, grid
 
 FILE_NAME = "optuna.db"
 _PLAN, _RUNS, _REASON, _STOPPING = "mosaic_sweep", "runs", "reason", "stopping"
@@ -83,7 +82,7 @@ def facts_of(study: optuna.Study) -> StudyFacts:
     )
 
 
-def propose(plan: SweepPlan) -> list[dict[str, Any]]:
+def propose(plan: SweepPlan) -> list[Point]:
     """The first proposals, which need no results: a few, or all of a grid or of one program."""
     if plan.sampler == "grid":
         return grid(plan.space)[: plan.trials]
@@ -96,7 +95,7 @@ def propose(plan: SweepPlan) -> list[dict[str, Any]]:
         return [dict(study.ask(distributions).params) for _ in range(count)]
     # All at once, and each only once: one program has room for no later proposals, and two
     # members with the same settings and seed would be the same training.
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Point] = {}
     for _ in range(_MOST_ASKED * plan.trials):
         params = dict(study.ask(distributions).params)
         found.setdefault(repr(params), params)
@@ -106,7 +105,7 @@ def propose(plan: SweepPlan) -> list[dict[str, Any]]:
 
 
 def write_study(
-    folder: Path, sweep_id: str, plan: SweepPlan, first: Sequence[Mapping[str, Any]]
+    folder: Path, sweep_id: str, plan: SweepPlan, first: Sequence[Mapping[str, Scalar]]
 ) -> Path:
     """A new study whose first proposals have been made already, as a file in `folder`."""
     study = optuna.create_study(
@@ -131,7 +130,7 @@ class SweepStudy:
         self._lock = lock
 
     @classmethod
-    def load(cls, run_dir: Path, **changes: Any) -> "SweepStudy":
+    def load(cls, run_dir: Path, **changes: int) -> "SweepStudy":
         """Open a study; `changes` replace parts of its plan.
 
         Raises:

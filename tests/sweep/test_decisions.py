@@ -84,6 +84,9 @@ def test_parameters_are_read_with_the_types_of_the_script() -> None:
         ("learning-rate=0.5..0.1", "the smaller end comes first"),
         ("num-steps=log:0..8", "begins above 0"),
         ("num-steps=1..8:0", "a step is above 0"),
+        ("learning-rate=1e-6..1e-1:log", "here: learning-rate=log:1e-6..1e-1"),
+        ("learning-rate=log:1e-6..1e-1:log", "here: learning-rate=log:1e-6..1e-1"),
+        ("lr=1e-3,1e-4", "did you mean 'learning-rate'?"),
         ("num-steps=1.5,2", "takes int, not '1.5'"),
         ("num-steps=inf,2", "takes int, not 'inf'"),
         ("num-steps=2,2", "lists a value twice"),
@@ -103,6 +106,10 @@ def test_all_problems_are_named_at_once() -> None:
     with pytest.raises(InvalidConfigError) as refused:
         read_space(["nums=1", "num-steps=a", "num-steps=4", "num-steps=8"], ARGUMENTS, "ppo")
     assert len(refused.value.problems) == 3
+    with pytest.raises(InvalidConfigError) as refused:
+        read_space(["lr=1e-6..1e-1:log"], ARGUMENTS, "ppo")
+    assert "log:LOW..HIGH" in str(refused.value)
+    assert "learning-rate" in str(refused.value)
     with pytest.raises(InvalidConfigError, match="something to vary"):
         read_space([], ARGUMENTS, "ppo")
 
