@@ -13,6 +13,7 @@ from mosaic.config.flat import defaults_of, fingerprint, flat_settings
 from mosaic.errors import RunFileError, RunNotFoundError
 from mosaic.presenting.run_status import is_real
 from mosaic.records import RunRecord
+from mosaic.workers.facts import AlgorithmFacts
 
 Settings = Mapping[str, object]
 # Short enough to show the first rows soon, long enough that the thread is not asked too often.
@@ -130,7 +131,7 @@ class RunSettings(QObject):
         self._timer.start()
         self._read_more()
 
-    def _take_defaults(self, key: tuple[str, str], description: Settings) -> None:
+    def _take_defaults(self, key: tuple[str, str], description: AlgorithmFacts) -> None:
         self._defaults[key] = defaults_of(description)
         self._timer.start()
 

@@ -53,10 +53,11 @@ def phase_marks(events: Iterable[RunEvent]) -> tuple[Mark, ...]:
     found: dict[float, str] = {}
     for event in events:
         said = event.data
-        if event.kind != "worker_note" or not isinstance(said.get("step"), int):
+        step = said.get("step")
+        if event.kind != "worker_note" or not isinstance(step, int):
             continue
         if said.get("event") == "phase_started":
-            found[float(said["step"])] = str(said.get("name") or "")
+            found[float(step)] = str(said.get("name") or "")
         elif said.get("event") == "curriculum_stage":
-            found[float(said["step"])] = str(said.get("env_id") or "")
+            found[float(step)] = str(said.get("env_id") or "")
     return tuple(sorted(found.items()))

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
@@ -123,7 +123,7 @@ def parse(content: bytes) -> Manifest:
         ArchiveError: It is not one, is newer than this MOSAIC, or contradicts itself.
     """
     try:
-        document: Any = json.loads(content)
+        document: object = json.loads(content)
     except (ValueError, RecursionError):
         raise ArchiveError(f"{FILE_NAME} is not valid JSON") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:

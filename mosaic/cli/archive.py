@@ -145,8 +145,8 @@ def import_(file: Path, as_new: bool, as_json: bool) -> int:
 
 
 def _imported_facts(item: ImportedRun) -> dict[str, object]:
-    facts = item.to_dict()
-    return {"run_id": facts.pop("run")["run_id"], **facts}
+    facts = {name: value for name, value in item.to_dict().items() if name != "run"}
+    return {"run_id": item.run.run_id, **facts}
 
 
 def _name(ids: list[str]) -> str:

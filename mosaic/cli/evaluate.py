@@ -1,7 +1,8 @@
 """`mosaic eval`: play a run's newest policy and report its returns."""
 
 import json
-from typing import Any
+from collections.abc import Mapping
+from typing import TypedDict, Unpack
 
 import click
 
@@ -10,7 +11,22 @@ from mosaic.cli.follow import follow
 from mosaic.cli.options import json_option, run_argument
 from mosaic.client import TrainerClient
 from mosaic.config import build
+from mosaic.config.json_types import JsonValue
 from mosaic.errors import MosaicError
+
+
+class _Settings(TypedDict):
+    """The options that `build.evaluate` has under the same names."""
+
+    episodes: int
+    seed: int
+    gamma: float | None
+    env_id: str | None
+    max_steps: int | None
+    policy_seed: int | None
+    best: bool
+    video: bool
+    repeat: bool
 
 
 @click.command("eval")
@@ -38,7 +54,7 @@ from mosaic.errors import MosaicError
 @click.option("--repeat", is_flag=True, help="Repeat until cancelled.")
 @click.option("--detach", is_flag=True, help="Print the id of the evaluation and return.")
 @json_option
-def evaluate(run: str, detach: bool, as_json: bool, **settings: Any) -> int:
+def evaluate(run: str, detach: bool, as_json: bool, **settings: Unpack[_Settings]) -> int:
     """Evaluate the newest policy of RUN, or its best.
 
     The evaluation is a run of its own.
@@ -62,7 +78,7 @@ def evaluate(run: str, detach: bool, as_json: bool, **settings: Any) -> int:
     return code
 
 
-def _summary(trainer: TrainerClient, run_id: str) -> dict[str, Any] | None:
+def _summary(trainer: TrainerClient, run_id: str) -> dict[str, JsonValue] | None:
     """What the evaluation wrote, read through the daemon; None if it wrote nothing."""
     try:
         return trainer.read_file(run_id, "eval_summary.json").document() or None
@@ -71,7 +87,7 @@ def _summary(trainer: TrainerClient, run_id: str) -> dict[str, Any] | None:
         return None
 
 
-def _sentence(summary: dict[str, Any]) -> str:
+def _sentence(summary: Mapping[str, JsonValue]) -> str:
     """What an evaluation says about itself; a worker may write less than all of it."""
     numbers = {
         name: output.score(value)
@@ -83,8 +99,11 @@ def _sentence(summary: dict[str, Any]) -> str:
         said += f" ± {numbers['std']}"
     spread = [f"{name} {numbers[name]}" for name in ("min", "median", "max") if name in numbers]
     if "iqm" in numbers:
-        interval = summary.get("iqm_confidence_interval") or [None, None]
-        between = " to ".join(map(output.score, interval))
+        given = summary.get("iqm_confidence_interval")
+        interval = given if isinstance(given, list) and given else [None, None]
+        between = " to ".join(
+            output.score(end if isinstance(end, int | float) else None) for end in interval
+        )
         spread.append(f"IQM {numbers['iqm']}, 95 % interval {between}")
     details = f" ({', '.join(spread)})" if spread else ""
     return f"{summary.get('episodes', 'some')} episodes: {said}{details}"

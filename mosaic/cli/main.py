@@ -4,7 +4,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 
@@ -166,7 +166,9 @@ def cli(connect: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; errors become one message and a documented exit code."""
     try:
-        result: Any = cli.main(args=list(arguments) if arguments else None, standalone_mode=False)
+        result: object = cli.main(
+            args=list(arguments) if arguments else None, standalone_mode=False
+        )
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except click.UsageError as error:

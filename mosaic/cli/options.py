@@ -3,7 +3,7 @@
 import contextlib
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mosaic.client import TrainerClient
     from mosaic.records import RunRecord
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Command = TypeVar("Command", bound=Callable[..., object])
 
 
 # Where a command keeps the algorithm that was typed, before click has read all words.

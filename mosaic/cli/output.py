@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from mosaic.records import RunRecord
 from mosaic.records.fields import plain
@@ -54,7 +54,7 @@ def on_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def print_json(document: Any) -> None:
+def print_json(document: object) -> None:
     """One JSON document on standard output."""
     print(json.dumps(plain(document), indent=2 if on_terminal() else None))
 

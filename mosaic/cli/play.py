@@ -11,7 +11,7 @@ import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -26,7 +26,8 @@ from mosaic.presenting.actor import PERSON, POLICY
 from mosaic.records import RunRecord
 
 if TYPE_CHECKING:
-    from mosaic.client.play import PlayClient
+    from mosaic.client.play import PlayClient, Scene
+    from mosaic.telemetry.replay import ReplayStep
 
 _ESCAPES = {b"\x1b[A": "up", b"\x1b[B": "down", b"\x1b[C": "right", b"\x1b[D": "left"}
 _NAMES = {b"\r": "enter", b"\n": "enter", b" ": "space", b"\t": "tab"}
@@ -119,28 +120,28 @@ def replay(run: str, episode: int | None, video: Path | None, fps: float, as_jso
         count = write_video(steps, video, fps)
         print(f"{video}: {count} frames of episode {chosen}")
         return 0
-    rows = [
-        {
-            "step": step.step,
-            "action": step.action,
-            "reward": step.reward,
-            "terminated": step.terminated,
-            "truncated": step.truncated,
-            "observation": step.observation,
-            "info": step.info,
-            "frame_sha256": hashlib.sha256(step.frame).hexdigest() if step.frame else None,
-        }
-        for step in steps
-    ]
     if as_json:
+        rows = [
+            {
+                "step": step.step,
+                "action": step.action,
+                "reward": step.reward,
+                "terminated": step.terminated,
+                "truncated": step.truncated,
+                "observation": step.observation,
+                "info": step.info,
+                "frame_sha256": hashlib.sha256(step.frame).hexdigest() if step.frame else None,
+            }
+            for step in steps
+        ]
         output.print_json({"run_id": record.run_id, "episode": chosen, "steps": rows})
         return 0
     table = [
-        [str(row["step"]), str(row["action"]), f"{row['reward']:g}", _decision(row), _end(row)]
-        for row in rows
+        [str(step.step), str(step.action), f"{step.reward:g}", _decision(step), _end(step)]
+        for step in steps
     ]
     output.print_table(("STEP", "ACTION", "REWARD", "DECISION", "END"), table)
-    print(f"episode {chosen}: return {sum(row['reward'] for row in rows):g}, {len(rows)} steps")
+    print(f"episode {chosen}: return {sum(step.reward for step in steps):g}, {len(steps)} steps")
     return 0
 
 
@@ -162,15 +163,14 @@ def _check_video(path: Path) -> None:
         raise InvalidArgumentError(f"there is no folder {path.absolute().parent}")
 
 
-def _end(row: dict[str, Any]) -> str:
-    return "terminated" if row["terminated"] else "truncated" if row["truncated"] else ""
+def _end(step: "ReplayStep") -> str:
+    return "terminated" if step.terminated else "truncated" if step.truncated else ""
 
 
-def _decision(row: dict[str, Any]) -> str:
+def _decision(step: "ReplayStep") -> str:
     """The decision of an agent that records one, or who acted; the rest is in --json."""
-    info = row["info"]
     said = ("decision", "intention", "actor")
-    return " ".join(str(info[name]) for name in said if name in info)
+    return " ".join(str(step.info[name]) for name in said if name in step.info)
 
 
 def _first_episode(trainer: TrainerClient, run_id: str) -> int:
@@ -218,7 +218,7 @@ def _swap(game: "PlayClient") -> None:
         game.next_scene()
 
 
-def _picture(scene: Any) -> str:
+def _picture(scene: "Scene") -> str:
     """A scene as text: the frame in coloured blocks, and a line of numbers."""
     import numpy as np
     from PIL import Image

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -120,7 +119,7 @@ def train(
     dry_run: bool,
     detach: bool,
     as_json: bool,
-    **settings: Any,
+    **settings: object,
 ) -> int:
     """Train ALGO and follow the run until it ends.
 

@@ -1,6 +1,6 @@
 """The Python SDK: what the command line and the window are built on."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mosaic.client.sdk import TrainerClient
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncTrainerClient", "TrainerClient"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """`AsyncTrainerClient`, loaded when it is asked for: commands need no event loop."""
     if name != "AsyncTrainerClient":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

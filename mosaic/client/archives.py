@@ -4,11 +4,11 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO, TypedDict
 
 from mosaic.errors import ArchiveError
 from mosaic.records.archive import ExportedRun, ExportResult, LeftOut
@@ -17,6 +17,28 @@ from mosaic.wire import trainer_pb2 as pb
 
 SUFFIX = ".mosaic.tar.gz"
 _PIECE = 2**20
+
+
+class _ArchivedFile(TypedDict):
+    """What is read here of a file in the manifest."""
+
+    size: int
+
+
+class _ArchivedRun(TypedDict):
+    """What is read here of a run in the manifest."""
+
+    run_id: str
+    run_name: str
+    files: list[_ArchivedFile]
+    left_out: list[dict[str, str]]
+    redacted: list[str]
+
+
+class _Manifest(TypedDict, total=False):
+    """What is read here of `manifest.json`, which the daemon itself has written."""
+
+    runs: list[_ArchivedRun]
 
 
 def write(chunks: Iterable[pb.ArchiveChunk], target: Path, overwrite: bool) -> ExportResult:
@@ -38,7 +60,7 @@ def write(chunks: Iterable[pb.ArchiveChunk], target: Path, overwrite: bool) -> E
     return ExportResult(file=str(target), size=size, sha256=digest, runs=runs)
 
 
-def _exported(run: Mapping[str, Any]) -> ExportedRun:
+def _exported(run: _ArchivedRun) -> ExportedRun:
     return ExportedRun(
         run_id=run["run_id"],
         run_name=run["run_name"],
@@ -49,8 +71,8 @@ def _exported(run: Mapping[str, Any]) -> ExportedRun:
     )
 
 
-def _copy(chunks: Iterable[pb.ArchiveChunk], file: BinaryIO) -> tuple[dict[str, Any], int, str]:
-    manifest: dict[str, Any] = {}
+def _copy(chunks: Iterable[pb.ArchiveChunk], file: BinaryIO) -> tuple[_Manifest, int, str]:
+    manifest: _Manifest = {}
     size, digest = 0, hashlib.sha256()
     for chunk in chunks:
         if chunk.manifest_json:

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial, update_wrapper
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from mosaic.client.sdk import TrainerClient
 from mosaic.config.paths import Home
@@ -43,7 +43,7 @@ def _nothing() -> None:
 
 def _awaited(
     method: Callable[Concatenate[TrainerClient, P], R],
-) -> "Callable[Concatenate[AsyncTrainerClient, P], Coroutine[Any, Any, R]]":
+) -> "Callable[Concatenate[AsyncTrainerClient, P], Coroutine[object, None, R]]":
     """The method, to be awaited."""
 
     async def call(self: "AsyncTrainerClient", /, *args: P.args, **kwargs: P.kwargs) -> R:

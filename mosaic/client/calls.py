@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import grpc
+from google.protobuf.message import Message
 
 from mosaic.connect.failures import from_failure
 from mosaic.errors import DaemonNotRunningError
@@ -31,8 +32,10 @@ class Calls:
         self._closed = True
         self._channel.close()
 
-    def unary(self, method: str, request: Any, timeout_s: float | None = _CALL_S) -> Any:
-        """Call a method that has one reply.
+    def unary(
+        self, method: str, request: Message | Iterator[Message], timeout_s: float | None = _CALL_S
+    ) -> Any:
+        """Call a method that has one reply; several messages may lead to it.
 
         Raises:
             MosaicError: The daemon refused, or is gone.
@@ -45,7 +48,9 @@ class Calls:
             self._refuse_closed()
             raise from_failure(error) from None
 
-    def stream(self, method: str, request: Any, timeout_s: float | None = None) -> Iterator[Any]:
+    def stream(
+        self, method: str, request: Message, timeout_s: float | None = None
+    ) -> Iterator[Any]:
         """Call a method that has many replies; ends with the daemon's stream or its reader.
 
         Raises:

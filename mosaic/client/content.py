@@ -3,10 +3,11 @@
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mosaic.client import files as run_files
 from mosaic.client.calls import Calls
+from mosaic.config.json_types import JsonValue
 from mosaic.errors import RunFileError
 from mosaic.records import (
     EpisodeBatch,
@@ -36,7 +37,7 @@ class RunContent:
 
     # ------------------------------------------------------------ files
 
-    def config(self, run_id: str) -> dict[str, Any]:
+    def config(self, run_id: str) -> dict[str, JsonValue]:
         """The configuration a run was submitted with; secrets by reference, ready to submit again.
 
         Raises:

@@ -5,8 +5,8 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from mosaic.config.json_types import JsonValue
 from mosaic.errors import RunFileError
 from mosaic.wire import trainer_pb2 as pb
 
@@ -61,7 +61,7 @@ class FileContent:
         """The bytes as text; what is not UTF-8 is replaced."""
         return self.data.decode(errors="replace")
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, JsonValue]:
         """The JSON object in the file; empty when it holds none."""
         try:
             document = json.loads(self.data)

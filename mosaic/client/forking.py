@@ -30,7 +30,7 @@ def kept_checkpoints(
     saved = {
         str(event.data["path"]): CheckpointRecord(
             path=str(event.data["path"]),
-            step=int(event.data["step"]),
+            step=int(str(event.data["step"])),
             sha256=str(event.data["sha256"]),
             kind=str(event.data["kind"]),
             saved_at=event.at,

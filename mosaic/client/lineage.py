@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from mosaic.client.sdk import TrainerClient
 from mosaic.config.flat import flat_settings
@@ -116,7 +115,7 @@ def _settings(trainer: TrainerClient, run_id: str) -> dict[str, object]:
         return {}  # a damaged or hand-made configuration has nothing to compare
 
 
-def _learning(document: Mapping[str, Any]) -> dict[str, object]:
+def _learning(document: Mapping[str, object]) -> dict[str, object]:
     settings = flat_settings(document)
     return {name: value for name, value in settings.items() if name not in _NOT_LEARNING}
 

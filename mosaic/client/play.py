@@ -4,9 +4,10 @@ import base64
 import json
 import socket
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from mosaic.errors import PlayConnectionError, RunFileError
 from mosaic.presenting.actor import PERSON, POLICY
@@ -15,6 +16,22 @@ if TYPE_CHECKING:
     from mosaic.client.sdk import TrainerClient
 
 _ADDRESS_FILE = "play.json"
+
+
+class _Said(TypedDict):
+    """A line of the game; the first also says what the world is like."""
+
+    episode: int
+    step: int
+    total: float
+    over: bool
+    frame: str
+    problem: NotRequired[str]
+    control: NotRequired[str]
+    keys: NotRequired[dict[str, str]]
+    turn_based: NotRequired[bool]
+    has_policy: NotRequired[bool]
+    fps: NotRequired[float]
 
 
 @dataclass(frozen=True)
@@ -95,20 +112,20 @@ class PlayClient:
     ) -> None:
         self.close()
 
-    def _send(self, message: dict[str, Any]) -> None:
+    def _send(self, message: Mapping[str, object]) -> None:
         try:
             self._socket.sendall(json.dumps(message).encode() + b"\n")
         except OSError as error:
             raise PlayConnectionError("the game has ended") from error
 
-    def _receive(self) -> dict[str, Any]:
+    def _receive(self) -> _Said:
         try:
             line = self._lines.readline()
         except OSError as error:
             raise PlayConnectionError("the game has ended") from error
         if not line:
             raise PlayConnectionError("the game has ended")
-        document: dict[str, Any] = json.loads(line)
+        document: _Said = json.loads(line)
         return document
 
 
@@ -133,7 +150,7 @@ def _connect(trainer: "TrainerClient", run_id: str, patience_s: float) -> socket
             return connection
 
 
-def _scene(document: dict[str, Any]) -> Scene:
+def _scene(document: _Said) -> Scene:
     return Scene(
         episode=document["episode"],
         step=document["step"],

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Union
+from typing import TYPE_CHECKING, NamedTuple, Union
 
 from mosaic.client import following
 from mosaic.client.calls import Calls
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mosaic.config.model import TrainRunConfig
 
 # A checked configuration (`mosaic.config.build`); a document or JSON text from anyone else.
-Config = Union["TrainRunConfig", Mapping[str, Any], str]
+Config = Union["TrainRunConfig", Mapping[str, object], str]
 
 
 class RunPage(NamedTuple):

@@ -137,7 +137,7 @@ def changed(settings: "DataclassInstance") -> dict[str, object]:
     return {item.name: value for item, value in values if value != item.default}
 
 
-def _declared(item: "Field[Any]") -> Declaration:
+def _declared(item: "Field[object]") -> Declaration:
     declared = item.metadata.get(_DECLARATION, Declaration())
     assert isinstance(declared, Declaration)
     return declared

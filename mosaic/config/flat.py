@@ -2,9 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
+from mosaic.config.json_types import object_at
 from mosaic.config.secrets import is_secret
+
+if TYPE_CHECKING:
+    from mosaic.workers.facts import AlgorithmFacts
 
 # Columns of their own, or different for every run of a group.
 _ELSEWHERE = frozenset({"run_id", "algo", "env_id", "seed", "notes", "mode"})
@@ -12,27 +16,30 @@ _ELSEWHERE = frozenset({"run_id", "algo", "env_id", "seed", "notes", "mode"})
 _HOW_PLAYED = frozenset({"eval_episodes", "eval_max_steps", "eval_policy_seed", "gamma"})
 
 
-def flat_settings(document: Mapping[str, Any]) -> dict[str, object]:
+def flat_settings(document: Mapping[str, object]) -> dict[str, object]:
     """The settings of a nested config by their plain names; never a secret.
 
     Raises:
-        KeyError, TypeError, AttributeError: It is no config.
+        KeyError: It is no config.
     """
-    config = dict(document["metadata"]["worker"]["config"])
-    extras = dict(config.pop("extras", None) or {})
-    parameters = extras.pop("algo_params", None) or {}
+    if not isinstance(object_at(document, "metadata", "worker").get("config"), dict):
+        raise KeyError("metadata.worker.config")
+    config = object_at(document, "metadata", "worker", "config")
+    extras = object_at(config, "extras")
     found: dict[str, object] = {}
-    resources = document.get("resources") or {}
-    for name, path in (("cpus", "cpus"), ("gpus", "gpus")):
-        requested = (resources.get(path) or {}).get("requested")
+    for name in ("cpus", "gpus"):
+        requested = object_at(document, "resources", name).get("requested")
         if requested:
             found[name] = requested
-    limit = (document.get("limits") or {}).get("max_wallclock_minutes")
+    limit = object_at(document, "limits").get("max_wallclock_minutes")
     if limit is not None:
         found["max_minutes"] = limit
-    for part in (config, extras, parameters):
+    # From the outside in: a parameter of the algorithm counts more than a field of the same name.
+    for part in (config, extras, object_at(extras, "algo_params")):
         for name, value in part.items():
-            if name not in _ELSEWHERE and value is not None and not is_secret(name, value):
+            if name in ("extras", "algo_params") or name in _ELSEWHERE:
+                continue
+            if value is not None and not is_secret(name, value):
                 found[name] = value if isinstance(value, (bool, int, float, str)) else _text(value)
     return found
 
@@ -63,7 +70,7 @@ def fingerprint(settings: Mapping[str, object]) -> str:
     return json.dumps(sorted(settings.items())) if settings else ""
 
 
-def defaults_of(description: Mapping[str, Any]) -> dict[str, object]:
+def defaults_of(description: "AlgorithmFacts") -> dict[str, object]:
     """What a script takes when nothing is given, from its `describe()`."""
     return {
         argument["name"]: argument["default"]

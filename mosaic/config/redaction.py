@@ -1,9 +1,9 @@
 """Taking secrets out of what leaves the home: support bundles and archives."""
 
 import re
-from typing import Any
 
 from mosaic.config.credentials import HIDDEN, MARKERS, hide_credentials
+from mosaic.config.json_types import JsonValue
 from mosaic.config.secrets import REFERENCE_PREFIX, is_secret_variable, looks_secret
 
 # Names in capitals are variables of an environment; `sort_key: …` in a log is none.
@@ -30,7 +30,7 @@ def redact_text(text: str) -> str:
     return _LONG_HEX.sub(HIDDEN, _hide(text))
 
 
-def redact(value: Any, name: str = "") -> Any:
+def redact(value: JsonValue, name: str = "") -> JsonValue:
     """A document without what looks like a secret; references to secrets stay."""
     if looks_secret(name) and value not in (None, "", True, False):
         refers = isinstance(value, str) and value.startswith(REFERENCE_PREFIX)
@@ -46,7 +46,7 @@ def redact(value: Any, name: str = "") -> Any:
     return hide_credentials(value) if "\n" in value else _hide(value)
 
 
-def _redact_variable(value: Any, name: str) -> Any:
+def _redact_variable(value: JsonValue, name: str) -> JsonValue:
     """A variable of a run's environment, by the rule that keeps it in the store today.
 
     Runs that were submitted before there was this rule hold the value itself.

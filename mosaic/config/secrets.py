@@ -10,9 +10,9 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from mosaic.config.credentials import HIDDEN, holds_credential, tells_of_credential
+from mosaic.config.json_types import JsonValue
 from mosaic.errors import SecretError
 from mosaic.runs.ids import check_run_id
 from mosaic.system import atomic
@@ -51,10 +51,8 @@ def is_secret_variable(name: str, value: str) -> bool:
     return tells_of_credential(name) or is_secret(name, value)
 
 
-def extract(document: Any, found: dict[str, str]) -> Any:
+def extract(document: Mapping[str, JsonValue], found: dict[str, str]) -> dict[str, JsonValue]:
     """Replace secret values in a configuration by references and collect them in `found`."""
-    if not isinstance(document, dict):
-        return _extract(document, found)
     replaced = {key: _extract_item(key, value, found) for key, value in document.items()}
     variables = replaced.get(_ENVIRONMENT)
     if isinstance(variables, dict):
@@ -67,7 +65,9 @@ def extract(document: Any, found: dict[str, str]) -> Any:
     return replaced
 
 
-def misplaced(document: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[Any, str]]:
+def misplaced(
+    document: object, path: tuple[str | int, ...] = ()
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Where a document holds a credential that `extract` would leave in it, and of what kind."""
     if isinstance(document, dict):
         for key, value in document.items():
@@ -88,7 +88,7 @@ def _has_a_place(path: tuple[str | int, ...]) -> bool:
     return looks_secret(name) or name in _ADDRESS_FIELDS or path == (_ENVIRONMENT,)
 
 
-def _extract(document: Any, found: dict[str, str]) -> Any:
+def _extract(document: JsonValue, found: dict[str, str]) -> JsonValue:
     if isinstance(document, dict):
         return {key: _extract_item(key, value, found) for key, value in document.items()}
     if isinstance(document, list):
@@ -96,7 +96,7 @@ def _extract(document: Any, found: dict[str, str]) -> Any:
     return document
 
 
-def _extract_item(key: str, value: Any, found: dict[str, str]) -> Any:
+def _extract_item(key: str, value: JsonValue, found: dict[str, str]) -> JsonValue:
     address = key in _ADDRESS_FIELDS and is_secret(key, value)
     if not looks_secret(key) and not address:
         return _extract(value, found)
@@ -118,7 +118,7 @@ def _reference(key: str, text: str, found: dict[str, str]) -> str:
     return f"{REFERENCE_PREFIX}{name}"
 
 
-def referenced(document: Any) -> set[str]:
+def referenced(document: object) -> set[str]:
     """The names of all secrets a document refers to."""
     if isinstance(document, dict):
         return set().union(*(referenced(value) for value in document.values()))

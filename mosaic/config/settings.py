@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from mosaic.config import sites
 from mosaic.config.declaring import Misfit, changed, fit, setting, settings_of
@@ -138,7 +137,7 @@ def load_settings(home: Home) -> Settings:
     Raises:
         InvalidConfigError: With every field that is wrong and where it came from.
     """
-    stored: dict[str, Any] = {}
+    stored: dict[str, object] = {}
     if home.settings.exists():
         _refuse_untrusted(home.settings)
         try:

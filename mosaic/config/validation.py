@@ -3,9 +3,9 @@
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, get_args
+from typing import TypeVar, get_args
 
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from mosaic.config.credentials import holds_credential
@@ -156,8 +156,8 @@ def read_worker_config(
 
 
 def nest(
-    document: Mapping[str, JsonValue], worker_of: WorkerFinder | None = None
-) -> dict[str, JsonValue]:
+    document: Mapping[str, object], worker_of: WorkerFinder | None = None
+) -> dict[str, object]:
     """The nested shape of a document that may be the worker's own flat fields.
 
     Raises:
@@ -166,7 +166,7 @@ def nest(
     flat_fields = set(WorkerRunConfig.model_fields)
     if "metadata" in document or not ({"algo", "env_id"} & set(document)):
         return dict(document)
-    request: dict[str, JsonValue] = {
+    request: dict[str, object] = {
         "config": {key: value for key, value in document.items() if key in flat_fields}
     }
     if "worker" in document:
@@ -181,7 +181,7 @@ def nest(
 
 def _parse(
     document: str | bytes | Mapping[str, object],
-) -> tuple[dict[str, Any] | None, list[Problem]]:
+) -> tuple[dict[str, object] | None, list[Problem]]:
     if isinstance(document, Mapping):
         too_much = _too_much(document)
         return (None, [too_much]) if too_much else (dict(document), [])
@@ -191,8 +191,8 @@ def _parse(
         return None, [Problem("", TOO_LARGE, text)]
     duplicates: list[Problem] = []
 
-    def refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        result: dict[str, Any] = {}
+    def refuse_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        result: dict[str, object] = {}
         for key, value in pairs:
             if key in result and len(duplicates) < _MOST_PROBLEMS:
                 duplicates.append(
@@ -298,7 +298,7 @@ def _fields_at(location: tuple[str | int, ...], root: type[BaseModel]) -> list[s
     return list(model.model_fields) if model else []
 
 
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
     """The models of an annotation such as `list[Model] | None`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
@@ -310,7 +310,7 @@ def _secret_location(location: tuple[str | int, ...]) -> bool:
     return any(looks_secret(str(part)) for part in location)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, dict):
         return "an object"
     text = json.dumps(value, default=str)
@@ -319,7 +319,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def _semantic_problems(nested: dict[str, Any]) -> Iterator[Problem]:
+def _semantic_problems(nested: Mapping[str, object]) -> Iterator[Problem]:
     """What the types cannot say; reads the raw document so that it works beside type errors."""
     environment = nested.get("environment")
     if isinstance(environment, dict):
@@ -348,7 +348,7 @@ def _semantic_problems(nested: dict[str, Any]) -> Iterator[Problem]:
         yield Problem(pointer(location), MISPLACED_CREDENTIAL, text)
 
 
-def _environment_problems(environment: dict[str, Any]) -> Iterator[Problem]:
+def _environment_problems(environment: Mapping[str, object]) -> Iterator[Problem]:
     for name, value in environment.items():
         where = pointer(("environment", name))
         if isinstance(value, str) and "\0" in value:
@@ -363,7 +363,7 @@ def _environment_problems(environment: dict[str, Any]) -> Iterator[Problem]:
             yield Problem(where, DENIED_VARIABLE, text)
 
 
-def _path_problems(location: Sequence[str], value: Any) -> Iterator[Problem]:
+def _path_problems(location: Sequence[str], value: object) -> Iterator[Problem]:
     if not isinstance(value, str):
         return
     cleaned = re.sub(r"\$\{(RUN_DIR|VAR_TENSORBOARD_DIR)\}/?", "", value)
@@ -372,7 +372,7 @@ def _path_problems(location: Sequence[str], value: Any) -> Iterator[Problem]:
         yield Problem(pointer(location), PATH_ESCAPES, text)
 
 
-def _placeholder_problems(value: Any, location: tuple[str | int, ...]) -> Iterator[Problem]:
+def _placeholder_problems(value: object, location: tuple[str | int, ...]) -> Iterator[Problem]:
     if isinstance(value, dict):
         for key, item in value.items():
             yield from _placeholder_problems(item, (*location, key))
@@ -389,7 +389,7 @@ def _placeholder_problems(value: Any, location: tuple[str | int, ...]) -> Iterat
                 yield Problem(pointer(location), UNKNOWN_PLACEHOLDER, text)
 
 
-def _dig(document: Any, *path: str) -> Any:
+def _dig(document: object, *path: str) -> object:
     for part in path:
         if not isinstance(document, dict):
             return None

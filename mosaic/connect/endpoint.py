@@ -9,6 +9,7 @@ import socket
 from dataclasses import dataclass
 
 from mosaic import __version__
+from mosaic.config.json_types import JsonValue
 from mosaic.config.paths import HOME_VARIABLE, Home
 from mosaic.errors import DaemonNotRunningError
 from mosaic.runs.directory import read_json
@@ -132,11 +133,11 @@ def _announced(home: Home) -> tuple[Endpoint, str]:
         raise DaemonNotRunningError(f"no daemon is running for {home.root}; start one: mosaic up")
     try:
         key = ProcessKey(
-            int(document["pid"]), int(document["start_time"]), str(document["boot_id"])
+            _number(document["pid"]), _number(document["start_time"]), str(document["boot_id"])
         )
         endpoint = Endpoint(
             str(document["host"]),
-            int(document["port"]),
+            _number(document["port"]),
             str(document["instance"]),
             key,
             str(document.get("certificate", "")),
@@ -149,6 +150,12 @@ def _announced(home: Home) -> tuple[Endpoint, str]:
             f"runs, end it (its pid is in {home.lock}), then: mosaic up"
         ) from None
     return endpoint, str(document.get("machine", ""))
+
+
+def _number(value: JsonValue) -> int:
+    if not isinstance(value, int | float | str):
+        raise TypeError(f"{value!r} is not a number")
+    return int(value)
 
 
 def current_address(fallback: Address) -> Address:

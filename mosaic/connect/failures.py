@@ -7,6 +7,7 @@ status without that trailer was not sent by our daemon: gRPC made it, because no
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 import grpc
 
@@ -101,10 +102,11 @@ def from_failure(error: grpc.RpcError) -> MosaicError:
     return kind(text)
 
 
-async def abort(context: grpc.aio.ServicerContext, error: MosaicError | OSError) -> None:
+async def abort(context: grpc.aio.ServicerContext, error: MosaicError | OSError) -> NoReturn:
     """End a call with an error; never returns."""
     failure = to_failure(error)
     await context.abort(failure.code, failure.details, failure.trailers)
+    raise AssertionError("gRPC's own abort raises")
 
 
 def problem_messages(problems: Sequence[Problem]) -> list[pb.Problem]:

@@ -50,7 +50,7 @@ class NewestEpisodes:
         """The same numbers under the tags that they are stored with."""
         return {tag_of(name): value for name, value in self.means().items()}
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """What a checkpoint keeps, so that the return of a resumed run continues."""
         return {
             "finished": self.finished,
@@ -97,7 +97,7 @@ class EpisodesByMember:
         }
         return {**{tag_of(name): value for name, value in self.means().items()}, **own}
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """What a checkpoint keeps."""
         kept = {member.key: newest.state_dict() for member, newest in self.by_member.items()}
         return {**kept, _GIVEN_UP: sorted(member.key for member in self.given_up)}

@@ -4,8 +4,6 @@ Points are put into buckets of equal count, and the lowest and highest of each a
 points are kept depends on the points alone, never on when they were written or read.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,7 +26,7 @@ def bucket_size(count: int, most: int) -> int:
     return -(-count // max(1, most // 2))
 
 
-def extremes(values: "NDArray[np.floating[Any]]", size: int) -> Places:
+def extremes(values: "NDArray[np.floating]", size: int) -> Places:
     """The places of the lowest and the highest of each `size` values, in no order."""
     values = np.ascontiguousarray(values)
     # A sum is not finite when one of its parts is not. That is rare, and only then a copy is made.

@@ -3,7 +3,6 @@
 import io
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from mosaic.errors import BadFrameError
 from mosaic.fastlane.frame import Frame, Pixels
 
 
-def as_rgb(picture: Any) -> Pixels:
+def as_rgb(picture: object) -> Pixels:
     """Return a picture as height × width × 3 of 8 bits.
 
     Grey, single-channel, RGBA, channels-first and floating-point (0 to 1) pictures are

@@ -4,7 +4,7 @@ import math
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Protocol, SupportsFloat, TypeGuard
 
 from mosaic.fastlane import FastLaneError, FrameMetrics, LaneWriter, as_rgb, shrink, tile
 from mosaic.fastlane.cameras import Camera, Picture, camera_for, prepare_rendering
@@ -27,8 +27,12 @@ _RETRY_AFTER_FAILURE_NS = 5_000_000_000
 _RETURN_SMOOTHING = 0.1
 _NOBODY = Settings(run_id="", mode="off")
 
-# A number, or one for each environment: a list, or an array of any library.
-Reward: TypeAlias = Any
+
+class _Row(Protocol):
+    """One number for each environment: a list, or an array of any library."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, position: int, /) -> object: ...
 
 
 class FrameTap:
@@ -69,7 +73,7 @@ class FrameTap:
         self._rate_since = (0, 0)
         self._failing = False
 
-    def step(self, reward: Reward = None) -> None:
+    def step(self, reward: object = None) -> None:
         """Say that every environment has taken a step.
 
         Args:
@@ -95,7 +99,7 @@ class FrameTap:
         # A closed environment may still be stepped by mistake; then there is nothing to look at.
         self._steps_left = sys.maxsize
 
-    def look(self, steps_taken: int, camera: Camera, reward: Reward) -> int:
+    def look(self, steps_taken: int, camera: Camera, reward: object) -> int:
         """Look at the clock and the readers, and publish a frame if one is due.
 
         Args:
@@ -159,7 +163,7 @@ class FrameTap:
         if self.lane is not None:
             self._pacer.share = self.settings.share / self.lane.lane_count()
 
-    def _publish(self, camera: Camera, reward: Reward, now: int, waited: int) -> None:
+    def _publish(self, camera: Camera, reward: object, now: int, waited: int) -> None:
         assert self.lane is not None
         try:
             self.lane.publish(self._picture(camera), self._metrics(reward))
@@ -184,7 +188,7 @@ class FrameTap:
     def _fitted(self, picture: Picture, tiles: int) -> Pixels:
         return shrink(as_rgb(picture), self.settings.max_dim // math.ceil(math.sqrt(tiles)))
 
-    def _metrics(self, reward: Reward) -> FrameMetrics:
+    def _metrics(self, reward: object) -> FrameMetrics:
         return FrameMetrics(
             last_reward=_as_number(reward, self.settings.slot if self.whole else 0),
             rolling_return=self._rolling_return,
@@ -212,10 +216,13 @@ def _copy_of(settings: Settings, num_envs: int) -> FrameTap:
     return FrameTap(settings=settings, num_envs=num_envs)
 
 
-def _as_number(reward: Reward, position: int) -> float:
+def _is_row(reward: object) -> TypeGuard[_Row]:
+    return getattr(reward, "ndim", 0) == 1 or isinstance(reward, list | tuple)
+
+
+def _as_number(reward: object, position: int) -> float:
     try:
-        if getattr(reward, "ndim", 0) == 1 or isinstance(reward, list | tuple):
-            reward = reward[min(position, len(reward) - 1)]
-        return float(reward)
+        value = reward[min(position, len(reward) - 1)] if _is_row(reward) else reward
+        return float(value) if isinstance(value, SupportsFloat) else math.nan
     except (TypeError, ValueError, IndexError):
         return math.nan

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 from mosaic.records.fields import Record
 from mosaic.records.run import RunRecord
@@ -17,7 +17,7 @@ class RunChange(Record):
     generation: Annotated[str, "A new one means: forget what you know."]
     sequence: Annotated[int, "Grows with every change."]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain data, its `kind` first."""
         return {"kind": self.kind, **super(RunChange, self).to_dict()}
 
@@ -56,7 +56,7 @@ class ChangesMissed(RunChange):
     since: Annotated[int, "The last sequence that was delivered."]
     until: Annotated[int, "The last sequence that was missed."]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain data; on the command line the bounds are called `from` and `to`."""
         plain = super(ChangesMissed, self).to_dict()
         return {**plain, "from": plain.pop("since"), "to": plain.pop("until")}
@@ -70,4 +70,4 @@ class RunEvent(Record):
     at: Annotated[float, "When it happened."]
     kind: Annotated[str, "What happened."]
     state: Annotated[str, "State of the run after it."]
-    data: Annotated[Mapping[str, Any], "What this kind of event says."]
+    data: Annotated[Mapping[str, object], "What this kind of event says."]

@@ -1,7 +1,7 @@
 """What the daemon says about itself, the machine and its workers."""
 
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from mosaic.records.fields import Record, plain
 from mosaic.workers.capabilities import WorkerCapabilities
@@ -62,7 +62,7 @@ class WorkerInfo(Record):
     problem: Annotated[str, "Why it cannot be used, with the command that helps."]
     capabilities: Annotated[WorkerCapabilities | None, "What it says about itself."]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain data; the capabilities as an object."""
         found = self.capabilities
         document = plain(asdict(found)) if found else None

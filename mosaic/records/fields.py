@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ def fields_of(record: type) -> tuple[FieldInfo, ...]:
     return tuple(FieldInfo(item.name, hints[item.name].__metadata__[0]) for item in fields(record))
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> object:
     """A value as JSON can hold it: records become objects, tuples become lists."""
     if isinstance(value, Record):
         return value.to_dict()
@@ -38,7 +38,7 @@ class Record:
 
     __slots__ = ()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain data with a stable set of keys."""
         assert is_dataclass(self)
         return {item.name: plain(getattr(self, item.name)) for item in fields(self)}

@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Callable
-from typing import Any, TypedDict, TypeVar
+from typing import TypedDict, TypeVar
+
+from google.protobuf.message import Message
 
 from mosaic.records.archive import ImportedRun
 from mosaic.records.changes import (
@@ -47,7 +49,7 @@ def _copier(record: type[R], *besides: str) -> Callable[..., R]:
     # Outside `copy`: the names are the same for every message of a stream.
     names = tuple(item.name for item in fields_of(record) if item.name not in besides)
 
-    def copy(message: Any, **given: Any) -> R:
+    def copy(message: Message, **given: object) -> R:
         return record(**{name: getattr(message, name) for name in names}, **given)
 
     return copy

@@ -5,10 +5,10 @@ columns are all made from this list, so that a new field is added here (and to
 `trainer.proto`) and nowhere else.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 from mosaic.records.fields import Record
 
@@ -77,18 +77,18 @@ class AlarmRecord(Record):
     raised_at: Annotated[float, "When it was found."]
 
 
-class Capabilities(Mapping[str, Any]):
+class Capabilities(Mapping[str, object]):
     """What a worker registered with: its own document, unchanged, and what MOSAIC reads of it."""
 
     __slots__ = ("_document",)
 
-    def __init__(self, document: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, document: Mapping[str, object] | None = None) -> None:
         self._document = dict(document or {})
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> object:
         return self._document[name]
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[str]:
         return iter(self._document)
 
     def __len__(self) -> int:

@@ -6,11 +6,11 @@ what `trainer.proto` calls `optional` or `repeated` and what the record may hold
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import lru_cache
 from operator import attrgetter
 from types import NoneType
-from typing import Any, get_args, get_type_hints
+from typing import TypeVar, get_args, get_type_hints
 
 from mosaic.records.run import (
     AlarmRecord,
@@ -23,14 +23,31 @@ from mosaic.records.run import (
 )
 from mosaic.wire import trainer_pb2 as pb
 
-Reader = Callable[[Any], Any]
-Writer = Callable[[Any], Any]
+T = TypeVar("T")
+Reader = Callable[[pb.Run], object]
+Writer = Callable[[object], object]
+# Their fields are named by the classes themselves, which no type checker can follow.
+_make_record: Callable[..., RunRecord] = RunRecord
+_make_message: Callable[..., pb.Run] = pb.Run
 
 
-def _values_of(record: type) -> Callable[[Any], dict[str, Any]]:
-    """Reads all fields of a record from an object that has the same names."""
+def _copier(make: Callable[..., T], record: type) -> Callable[[object], T]:
+    """Fills all fields of a record from an object that has the same names.
+
+    Args:
+        make: The record itself, or its message.
+        record: The class that names the fields.
+    """
     names = tuple(item.name for item in fields(record))
-    return lambda source: {name: getattr(source, name) for name in names}
+    return lambda source: make(**{name: getattr(source, name) for name in names})
+
+
+def _each(write: Writer) -> Writer:
+    def write_all(items: object) -> list[object]:
+        assert isinstance(items, tuple)
+        return [write(item) for item in items]
+
+    return write_all
 
 
 @lru_cache(maxsize=256)
@@ -41,39 +58,37 @@ def _capabilities(text: str) -> Capabilities:
 
 _STATES = {str(state): state for state in State}
 _OUTCOMES = {"": None, **{str(outcome): outcome for outcome in Outcome}}
-_progress_values = _values_of(Progress)
-_checkpoint_values = _values_of(CheckpointRecord)
-_alarm_values = _values_of(AlarmRecord)
+_progress = _copier(Progress, Progress)
+_checkpoint = _copier(CheckpointRecord, CheckpointRecord)
+_raised = _copier(AlarmRecord, AlarmRecord)
 
 # Fields whose type on the wire differs from the record's: how to read and how to write them.
 _OWN_WAYS: dict[str, tuple[Reader, Writer]] = {
     "state": (lambda run: _STATES[run.state], str),
     "outcome": (lambda run: _OUTCOMES[run.outcome], str),
     "progress": (
-        lambda run: Progress(**_progress_values(run.progress)),
-        lambda value: pb.Progress(**_progress_values(value)),
+        lambda run: _progress(run.progress),
+        _copier(pb.Progress, Progress),
     ),
     "metrics": (lambda run: dict(run.metrics), lambda value: value),
     "checkpoints": (
-        lambda run: tuple(CheckpointRecord(**_checkpoint_values(item)) for item in run.checkpoints),
-        lambda value: [pb.Checkpoint(**_checkpoint_values(item)) for item in value],
+        lambda run: tuple(_checkpoint(item) for item in run.checkpoints),
+        _each(_copier(pb.Checkpoint, CheckpointRecord)),
     ),
     "alarms": (
         lambda run: tuple(_alarm(item) for item in run.alarms),
-        lambda value: [pb.Alarm(**_alarm_values(item)) for item in value],
+        _each(_copier(pb.Alarm, AlarmRecord)),
     ),
     "capabilities": (
         lambda run: _capabilities(run.capabilities_json),
-        lambda value: json.dumps(value),
+        json.dumps,
     ),
 }
 
 
 def _alarm(message: pb.Alarm) -> AlarmRecord:
-    values = _alarm_values(message)
-    if not message.HasField("checkpoint_step"):
-        values["checkpoint_step"] = None
-    return AlarmRecord(**values)
+    alarm = _raised(message)
+    return alarm if message.HasField("checkpoint_step") else replace(alarm, checkpoint_step=None)
 
 
 _OTHER_NAMES = {"capabilities": "capabilities_json"}
@@ -105,18 +120,18 @@ _WRITERS = tuple(
 
 def read_run(message: pb.Run) -> RunRecord:
     """The record in a message."""
-    return RunRecord(**{name: read(message) for name, read in _READERS})
+    return _make_record(**{name: read(message) for name, read in _READERS})
 
 
-def write_run(values: Mapping[str, Any]) -> pb.Run:
+def write_run(values: Mapping[str, object]) -> pb.Run:
     """The message that `read_run` makes a record of.
 
     It takes the values and no record: only clients need one, and the daemon sends thousands.
     """
-    written: dict[str, Any] = {}
+    written: dict[str, object] = {}
     for name, wire_name, write in _WRITERS:
         value = values[name]
         # None stays unset, so that `optional` fields arrive as None and not as 0.
         if value is not None:
             written[wire_name] = write(value) if write else value
-    return pb.Run(**written)
+    return _make_message(**written)

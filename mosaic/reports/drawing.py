@@ -10,9 +10,10 @@ import csv
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import matplotlib
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase, SubFigure
 
@@ -20,10 +21,6 @@ Row = Mapping[str, str]
 # Okabe and Ito's colours, which people who see colours differently can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
 _GREY = "#667085"
-# The same picture gives the same file, byte for byte: no date, and no random names inside.
-_SAME_EVERY_TIME: dict[Any, Any] = {"svg.hashsalt": "mosaic", "svg.fonttype": "path"}
-_INSIDE_A_PAGE: dict[str, Any] = {"loc": "outside lower center"}
-_BELOW: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.0)}
 _NO_DATE = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
 
 
@@ -141,7 +138,8 @@ def draw(kind: str, rows: Sequence[Row]) -> Figure:
 
 def save(figure: Figure, target: str | Path | IO[bytes], form: str) -> None:
     """Write a figure as `svg`, `pdf` or `png`."""
-    with matplotlib.rc_context(_SAME_EVERY_TIME):
+    # The same picture gives the same file, byte for byte: no date, and no random names inside.
+    with matplotlib.rc_context({"svg.hashsalt": "mosaic", "svg.fonttype": "path"}):
         figure.savefig(target, format=form, metadata=_NO_DATE[form], dpi=150, bbox_inches="tight")
 
 
@@ -170,7 +168,8 @@ def _finish(axes: Axes, title: str, below: str) -> None:
 
 
 def _legend(figure: FigureBase, panels: Sequence[Axes]) -> None:
-    handles: dict[str, Any] = {}
+    inside = isinstance(figure, SubFigure)
+    handles: dict[str, Artist] = {}
     for axes in panels:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
@@ -179,7 +178,8 @@ def _legend(figure: FigureBase, panels: Sequence[Axes]) -> None:
             list(handles.values()),
             list(handles),
             # A page that arranges its parts makes room; a figure of its own grows downwards.
-            **(_INSIDE_A_PAGE if isinstance(figure, SubFigure) else _BELOW),
+            loc="outside lower center" if inside else "upper center",
+            bbox_to_anchor=None if inside else (0.5, 0.0),
             ncols=1 if max(map(len, handles)) > 40 else 2,
             frameon=False,
             fontsize="small",

@@ -11,6 +11,7 @@ from mosaic.client.comparing import read_runs
 from mosaic.client.experiments import find_experiment, list_experiments
 from mosaic.client.sdk import TrainerClient
 from mosaic.config.flat import flat_settings
+from mosaic.config.json_types import object_at
 from mosaic.config.redaction import redact
 from mosaic.config.suggest import did_you_mean
 from mosaic.errors import (
@@ -219,7 +220,7 @@ def _facts(trainer: TrainerClient, record: RunRecord, group: str) -> RunFacts:
     try:
         document = trainer.config(record.run_id)
         # What leaves the home has no secrets in it, wherever they were written.
-        config = redact(document)
+        config = object_at(redact(document))
         settings = flat_settings(document)
     except (RunFileError, KeyError, TypeError, AttributeError):
         pass  # the run still counts: its record and its curves are here
@@ -247,7 +248,7 @@ def _facts(trainer: TrainerClient, record: RunRecord, group: str) -> RunFacts:
 
 def _provenance(trainer: TrainerClient, run_id: str) -> Document:
     try:
-        return dict(redact(trainer.read_file(run_id, "provenance.json").document()))
+        return object_at(redact(trainer.read_file(run_id, "provenance.json").document()))
     except RunFileError:
         return {}
 

@@ -15,7 +15,6 @@ import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 
@@ -32,7 +31,6 @@ from optuna.visualization import matplotlib as charts
 warnings.simplefilter("ignore", ExperimentalWarning)
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 PARAM, DISTRIBUTION = "param ", "distribution "
-_SAME_EVERY_TIME: dict[Any, Any] = {"svg.hashsalt": "mosaic", "svg.fonttype": "path"}
 _NO_DATE = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
 # More parameters than two make a grid of contours too small to read.
 _MOST_CONTOURS = 2
@@ -145,7 +143,8 @@ def draw(kind: str, study: optuna.Study) -> Figure:
 
 def save(figure: Figure, target: Path, form: str) -> None:
     """Write a figure as `svg`, `pdf` or `png`."""
-    with matplotlib.rc_context(_SAME_EVERY_TIME):
+    # The same picture gives the same file, byte for byte: no date, and no random names inside.
+    with matplotlib.rc_context({"svg.hashsalt": "mosaic", "svg.fonttype": "path"}):
         # Optuna arranges its axes by itself; only what it leaves outside is brought in.
         figure.savefig(target, format=form, metadata=_NO_DATE[form], dpi=150, bbox_inches="tight")
     plt.close(figure)

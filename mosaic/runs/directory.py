@@ -6,8 +6,8 @@ import stat
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
+from mosaic.config.json_types import JsonValue
 from mosaic.system import atomic
 
 
@@ -100,7 +100,7 @@ class RunDirectory:
         self.logs.mkdir()
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
+def read_json(path: Path) -> dict[str, JsonValue] | None:
     """A JSON object of the user's own files; None when it is absent or damaged.
 
     It follows links, as people expect of their own files. What a run has written is read with

@@ -3,7 +3,10 @@
 import errno
 import io
 import sys
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 # Not the list of `mosaic.system.shortage`, which says when waiting helps. A training process loses
 # a line rather than wait, so a file that is too large or a broken disk counts here too.
@@ -24,7 +27,7 @@ class ForgivingFile(io.FileIO):
 
     lost = 0
 
-    def write(self, content: Any) -> int:
+    def write(self, content: "ReadableBuffer") -> int:
         """Write, or let it go."""
         try:
             return super().write(content) or 0

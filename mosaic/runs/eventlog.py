@@ -2,11 +2,11 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
+from mosaic.config.json_types import JsonValue
 from mosaic.runs import opening
 from mosaic.system import atomic
 
@@ -23,7 +23,7 @@ class LogLine:
     kind: str
     at: float
     mono: float
-    data: dict[str, Any]
+    data: Mapping[str, JsonValue]
 
 
 def append(run_dir: Path, lines: Sequence[LogLine]) -> None:

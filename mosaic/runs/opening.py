@@ -12,7 +12,8 @@ import os
 import stat
 import time
 from pathlib import Path
-from typing import Any
+
+from mosaic.config.json_types import JsonValue
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK, opening a pipe that has no writer waits for one for ever.
@@ -84,7 +85,7 @@ def read_end(root: Path, place: str, count: int) -> bytes:
         os.close(descriptor)
 
 
-def read_document(path: Path) -> dict[str, Any] | None:
+def read_document(path: Path) -> dict[str, JsonValue] | None:
     """A JSON object that another process writes whole; None when it is absent or damaged."""
     try:
         document = json.loads(read_regular(path.parent, path.name))

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from mosaic.config.json_types import JsonValue
 from mosaic.system import atomic
 
 _LARGEST_DIFF = 200_000
@@ -16,7 +16,7 @@ _LARGEST_DIFF = 200_000
 _GIT_LIMIT_S = 5.0
 
 
-def collect(command: Sequence[str], seeds: Mapping[str, int], env_id: str) -> dict[str, Any]:
+def collect(command: Sequence[str], seeds: Mapping[str, int], env_id: str) -> dict[str, JsonValue]:
     """Code, packages, machine and seeds of this moment."""
     source = Path(__file__).resolve().parents[2]
     return {
@@ -30,7 +30,7 @@ def collect(command: Sequence[str], seeds: Mapping[str, int], env_id: str) -> di
         "processor": _processor(),
         "cpu_count": os.cpu_count(),
         "devices": os.environ.get("CUDA_VISIBLE_DEVICES", ""),
-        "packages": _versions(),
+        "packages": dict(_versions()),
     }
 
 
@@ -43,7 +43,7 @@ def write_provenance(
     return path
 
 
-def add_facts(run_dir: Path, **facts: Any) -> None:
+def add_facts(run_dir: Path, **facts: object) -> None:
     """Add what only the training process knows: wrapper chain, ROM hash, devices."""
     from mosaic.runs.opening import read_document
 
@@ -63,7 +63,7 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def _git(folder: Path) -> dict[str, Any] | None:
+def _git(folder: Path) -> dict[str, JsonValue] | None:
     commit = _git_output(folder, "rev-parse", "HEAD")
     if not commit:
         return None

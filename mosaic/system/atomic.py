@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedRandom
 from pathlib import Path
-from typing import Any
 
 
 @contextmanager
@@ -58,7 +57,7 @@ def write_text(path: Path, content: str, mode: int = 0o644) -> None:
     write_bytes(path, content.encode(), mode)
 
 
-def write_json(path: Path, document: Any, mode: int = 0o644) -> None:
+def write_json(path: Path, document: object, mode: int = 0o644) -> None:
     """Replace `path` with `document` as indented JSON."""
     write_text(path, json.dumps(document, indent=2, ensure_ascii=False) + "\n", mode)
 

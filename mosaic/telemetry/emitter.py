@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import grpc
 
@@ -34,14 +34,16 @@ REMEMBERED_FRAMES = 1024
 WhereTo = Callable[[], tuple[Address, str]]
 
 
-def to_json(value: Any) -> str:
+def to_json(value: object) -> str:
     """JSON of an observation, action or info: arrays become lists, unknown things their text."""
     return json.dumps(value, default=_plain, separators=(",", ":"))
 
 
-def _plain(value: Any) -> Any:
-    if hasattr(value, "tolist"):
-        return value.tolist()
+def _plain(value: object) -> object:
+    to_list = getattr(value, "tolist", None)
+    if to_list is not None:
+        listed: object = to_list()
+        return listed
     if isinstance(value, set | frozenset):
         return sorted(value)
     return str(value)
@@ -91,7 +93,7 @@ class _Line(threading.Thread):
         self._where_to = where_to
         self._outbox = outbox
         self._over = threading.Event()
-        self._call: Any = None
+        self._call: grpc.Call | None = None
         self.first_contact = threading.Event()
         self.trouble = "not connected yet"
 
@@ -118,12 +120,12 @@ class _Line(threading.Thread):
             method = stub.PublishRunSteps if self._kind is Kind.STEPS else stub.PublishRunEpisodes
             opened: dict[str, int] = {}
             ready = threading.Event()
-            self._call = method(
+            call = self._call = method(
                 self._requests(ready, opened),
                 metadata=(("authorization", f"Bearer {token}"), ("mosaic-run-id", self._run_id)),
             )
             try:
-                for credit in self._call:
+                for credit in call:
                     if not opened:
                         opened["connection"] = self._outbox.connected(credit.acknowledged)
                         self.trouble = ""
@@ -131,7 +133,7 @@ class _Line(threading.Thread):
                     self._outbox.credit(credit.grant, credit.acknowledged, credit.starved)
                     ready.set()
             finally:
-                self._call.cancel()
+                call.cancel()
                 self._outbox.disconnected()
                 ready.set()
 
@@ -221,12 +223,12 @@ class TelemetryEmitter:
         *,
         episode: int,
         step: int,
-        observation: Any,
-        action: Any,
+        observation: object,
+        action: object,
         reward: float,
         terminated: bool = False,
         truncated: bool = False,
-        info: Any = None,
+        info: object = None,
         frame: bytes = b"",
         agent_id: str = "",
     ) -> bool:
@@ -268,7 +270,7 @@ class TelemetryEmitter:
         total_reward: float,
         outcome: str = "",
         seed: int = 0,
-        info: Any = None,
+        info: object = None,
         agent_id: str = "",
     ) -> bool:
         """Record a finished episode; in minimal mode it joins the next summary."""
@@ -312,7 +314,7 @@ class TelemetryEmitter:
         total_reward: float,
         outcome: str,
         seed: int,
-        info: Any,
+        info: object,
         agent_id: str,
     ) -> bool:
         record = pb.Episode(

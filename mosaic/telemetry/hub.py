@@ -6,10 +6,10 @@ the sieve, join the live ring and the store's queue, and credit flows back as ba
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import Any
 
+from mosaic.config.json_types import JsonValue
 from mosaic.errors import SpoolBusyError
 from mosaic.telemetry.frame_cache import FrameCache
 from mosaic.telemetry.lane import Lane, Session
@@ -23,7 +23,7 @@ from mosaic.wire import trainer_pb2 as pb
 # Half of the time after which a stream counts as starved.
 TICK_S = 0.5
 
-Notice = Callable[[str, str, dict[str, Any]], None]
+Notice = Callable[[str, str, Mapping[str, JsonValue]], None]
 
 
 class RunChannel:
@@ -66,7 +66,7 @@ class RunChannel:
         for kind, lane in self.lanes.items():
             lane.recall(await asyncio.to_thread(self._reader.last_seq, kind))
 
-    def notify(self, event: str, data: dict[str, Any]) -> None:
+    def notify(self, event: str, data: Mapping[str, JsonValue]) -> None:
         """Tell the event log."""
         self._notify(self.run_id, event, data)
 
@@ -250,15 +250,6 @@ class TelemetryHub:
             await channel.close()
         self._channels.clear()
         await asyncio.gather(*self._closing.values(), return_exceptions=True)
-
-    def stats(self, run_id: str) -> dict[str, Any]:
-        """Counters of an open run: accepted, quarantined by reason, missing, memory held."""
-        channel = self._channels.get(run_id)
-        if channel is None:
-            return {}
-        report: dict[str, Any] = {k.value: lane.stats() for k, lane in channel.lanes.items()}
-        report["trouble"] = channel.trouble
-        return report
 
     async def _history(
         self, channel: RunChannel, kind: Kind, after: int, episode: int | None

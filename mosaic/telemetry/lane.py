@@ -2,8 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
 
+from mosaic.config.json_types import JsonValue
 from mosaic.telemetry.credits import CreditWindow, Turn
 from mosaic.telemetry.records import Batch, Kind, Sieve, records_of
 from mosaic.telemetry.ring import LiveRing
@@ -96,7 +96,7 @@ class Lane:
         self._news.set()
         self._news = asyncio.Event()
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> dict[str, JsonValue]:
         """Counters for people and tests."""
         return {
             "accepted": self.accepted,

@@ -3,7 +3,6 @@
 import struct
 import zlib
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,7 @@ _AGENT = (225, 120, 40)
 _UNKNOWN = (200, 200, 200)
 
 
-def encode_png(pixels: NDArray[Any]) -> bytes:
+def encode_png(pixels: NDArray[np.generic]) -> bytes:
     """A height x width x 3 uint8 array as a PNG file, without loss."""
     if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8:
         raise ValueError(

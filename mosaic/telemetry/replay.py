@@ -4,8 +4,9 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
+from mosaic.config.json_types import JsonValue
 from mosaic.errors import NotRecordedError
 from mosaic.records import EpisodeBatch, StepBatch, StepRecord
 from mosaic.telemetry.png import draw_grid, encode_png
@@ -31,12 +32,12 @@ class ReplayStep:
     seq: int
     episode: int
     step: int
-    observation: Any
-    action: Any
+    observation: JsonValue
+    action: JsonValue
     reward: float
     terminated: bool
     truncated: bool
-    info: dict[str, Any]
+    info: dict[str, JsonValue]
     frame: bytes
     agent_id: str
     at: float
@@ -125,10 +126,14 @@ def picture_of(step: ReplayStep) -> bytes:
     if step.frame:
         return step.frame
     grid = step.info.get("grid")
-    if not isinstance(grid, dict) or not grid.get("rows"):
+    if not isinstance(grid, dict):
         return b""
-    agent = grid.get("agent")
-    return encode_png(draw_grid(grid["rows"], tuple(agent) if agent else None))
+    match grid.get("rows"), grid.get("agent"):
+        case [[_, *_] as rows, [int(row), int(column)]]:
+            return encode_png(draw_grid(list(map(str, rows)), (row, column)))
+        case [[_, *_] as rows, _]:
+            return encode_png(draw_grid(list(map(str, rows)), None))
+    return b""
 
 
 def _stored_steps(reader: StoreReader, episode: int, agent_id: str | None) -> Iterator[pb.Step]:
@@ -149,10 +154,11 @@ def _what_there_is(reader: StoreReader, episode: int) -> str:
     return f"episode {episode} is not recorded: the store holds episodes {first} to {last}"
 
 
-def _read(text: str) -> Any:
+def _read(text: str) -> JsonValue:
     if not text:
         return None
     try:
-        return json.loads(text)
+        value: JsonValue = json.loads(text)
     except ValueError:
         return text
+    return value

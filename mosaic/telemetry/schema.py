@@ -2,16 +2,18 @@
 
 import hashlib
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from mosaic.errors import StoreVersionError
 from mosaic.telemetry.records import Kind, Record
 from mosaic.wire import trainer_pb2 as pb
 
 SCHEMA_VERSION = 1
-
+# What SQLite holds in a column.
+Cell = int | float | str | bytes | None
+Row = tuple[Cell, ...]
 
 STORE_FOLDER = "telemetry"
 STORE_FILE = "telemetry.db"
@@ -87,7 +89,7 @@ def create_tables(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
-def _step_row(step: pb.Step) -> tuple[Any, ...]:
+def _step_row(step: pb.Step) -> Row:
     """A step as its table row."""
     return (
         step.seq,
@@ -105,7 +107,7 @@ def _step_row(step: pb.Step) -> tuple[Any, ...]:
     )
 
 
-def _episode_row(episode: pb.Episode) -> tuple[Any, ...]:
+def _episode_row(episode: pb.Episode) -> Row:
     """An episode as its table row."""
     return (
         episode.seq,
@@ -120,21 +122,23 @@ def _episode_row(episode: pb.Episode) -> tuple[Any, ...]:
     )
 
 
-def rows_of(kind: Kind, records: Iterable[Record]) -> list[tuple[Any, ...]]:
+def rows_of(kind: Kind, records: Iterable[Record]) -> list[Row]:
     """Records of one kind as table rows."""
     if kind is Kind.STEPS:
         return [_step_row(step) for step in cast(Iterable[pb.Step], records)]
     return [_episode_row(episode) for episode in cast(Iterable[pb.Episode], records)]
 
 
-def row_record(kind: Kind, row: Sequence[Any]) -> Record:
+def row_record(kind: Kind, row: Row) -> Record:
     """A table row as the record it came from."""
     fields = dict(zip(COLUMNS[kind], row, strict=True))
-    return pb.Step(**fields) if kind is Kind.STEPS else pb.Episode(**fields)
+    # The columns have the names and types of the message's fields.
+    make: Callable[..., Record] = pb.Step if kind is Kind.STEPS else pb.Episode
+    return make(**fields)
 
 
 def insert_rows(
-    connection: sqlite3.Connection, table: str, columns: Sequence[str], rows: list[tuple[Any, ...]]
+    connection: sqlite3.Connection, table: str, columns: Sequence[str], rows: Sequence[Row]
 ) -> None:
     """Insert many rows in few statements.
 
@@ -147,6 +151,6 @@ def insert_rows(
     while start < len(rows):
         # Powers of two: SQLite keeps the few statements that result compiled.
         size = min(256, 1 << ((len(rows) - start).bit_length() - 1))
-        values: Iterable[Any] = (v for row in rows[start : start + size] for v in row)
+        values = (v for row in rows[start : start + size] for v in row)
         connection.execute(head + ", ".join([row_text] * size), tuple(values))
         start += size

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import grpc
+from google.protobuf.message import Message
 
 from mosaic.connect.failures import abort
 from mosaic.errors import RunNotFoundError, StoreDamagedError, StoreVersionError
@@ -20,10 +21,11 @@ class Context(Protocol):
     """The part of a grpc.aio servicer context that is used here."""
 
     async def abort(self, code: grpc.StatusCode, details: str = ...) -> None: ...
-    async def write(self, message: Any) -> None: ...
+    async def write(self, message: Message) -> None: ...
 
 
-Authorise = Callable[[Any, str, bool], Awaitable[None]]
+Request = pb.StreamRunStepsRequest | pb.StreamRunEpisodesRequest
+Authorise = Callable[[Context, str, bool], Awaitable[None]]
 
 
 class TelemetryService:
@@ -57,7 +59,7 @@ class TelemetryService:
 
     async def StreamRunSteps(
         self, request: pb.StreamRunStepsRequest, context: Context
-    ) -> AsyncIterator[pb.StepBatch]:
+    ) -> AsyncIterator[Batch]:
         """Stored steps, then live ones."""
         episode = request.episode if request.HasField("episode") else None
         async for batch in self._stream(Kind.STEPS, request, context, episode):
@@ -65,7 +67,7 @@ class TelemetryService:
 
     async def StreamRunEpisodes(
         self, request: pb.StreamRunEpisodesRequest, context: Context
-    ) -> AsyncIterator[pb.EpisodeBatch]:
+    ) -> AsyncIterator[Batch]:
         """Stored episodes, then live ones."""
         async for batch in self._stream(Kind.EPISODES, request, context, None):
             yield batch
@@ -79,7 +81,6 @@ class TelemetryService:
             session = await self._hub.publish(opening.run_id, kind, run_dir)
         except StoreVersionError as error:
             await abort(context, error)
-            raise
         # Two tasks, because both ends speak when they have something to say.
         sender = asyncio.create_task(_send_credits(session, context))
         reader = asyncio.create_task(_take(session, opening, requests))
@@ -97,8 +98,8 @@ class TelemetryService:
             await session.close()
 
     async def _stream(
-        self, kind: Kind, request: Any, context: Context, episode: int | None
-    ) -> AsyncIterator[Any]:
+        self, kind: Kind, request: Request, context: Context, episode: int | None
+    ) -> AsyncIterator[Batch]:
         run_dir = await self._enter(context, request.run_id, publishing=False)
         batches = self._hub.read(
             request.run_id, kind, run_dir, request.after, request.follow, episode
@@ -117,7 +118,6 @@ class TelemetryService:
         except KeyError:
             text = f"there is no run {run_id[:40]!r}: see `mosaic runs`"
             await abort(context, RunNotFoundError(text))
-            raise AssertionError("abort returns never") from None
 
 
 async def _take(session: Session, opening: Batch, requests: AsyncIterator[Batch]) -> None:

@@ -10,12 +10,12 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from mosaic.errors import StoreDamagedError
 from mosaic.telemetry.records import Kind, Reason, Record, Rejection
 from mosaic.telemetry.schema import (
     COLUMNS,
+    Row,
     create_tables,
     frame_name,
     insert_rows,
@@ -111,23 +111,25 @@ class StoreReader:
     def frame(self, name: str) -> bytes:
         """A stored frame by its name; empty when there is none."""
         rows = self._rows("SELECT data FROM frames WHERE name = ?", (name,))
-        return bytes(rows[0][0]) if rows else b""
+        picture = rows[0][0] if rows else b""
+        return picture if isinstance(picture, bytes) else b""
 
     def last_seq(self, kind: Kind) -> int:
         """The newest sequence number this store has seen, accepted or set aside."""
-        stored = self._rows(f"SELECT COALESCE(MAX(seq), 0) FROM {kind}", ())[0][0]
-        aside = self._rows(
+        [stored] = self._numbers(f"SELECT COALESCE(MAX(seq), 0) FROM {kind}")
+        [aside] = self._numbers(
             "SELECT COALESCE(MAX(last_seq), 0) FROM quarantine_counts WHERE kind = ?", (kind,)
-        )[0][0]
-        return int(max(stored, aside))
+        )
+        return max(stored or 0, aside or 0)
 
     def count(self, kind: Kind) -> int:
         """How many records of a kind are stored."""
-        return int(self._rows(f"SELECT COUNT(*) FROM {kind}", ())[0][0])
+        [count] = self._numbers(f"SELECT COUNT(*) FROM {kind}")
+        return count or 0
 
     def episode_range(self) -> tuple[int | None, int | None]:
         """The first and last episode with recorded steps."""
-        first, last = self._rows("SELECT MIN(episode), MAX(episode) FROM steps", ())[0]
+        first, last = self._numbers("SELECT MIN(episode), MAX(episode) FROM steps")
         return first, last
 
     def quarantined(self) -> dict[str, dict[str, int]]:
@@ -136,7 +138,8 @@ class StoreReader:
         for kind, reason, total in self._rows(
             "SELECT kind, reason, total FROM quarantine_counts", ()
         ):
-            totals.setdefault(kind, {})[reason] = total
+            if isinstance(total, int):
+                totals.setdefault(str(kind), {})[str(reason)] = total
         return totals
 
     def close(self) -> None:
@@ -144,7 +147,11 @@ class StoreReader:
         with self._lock:
             self._connection.close()
 
-    def _rows(self, statement: str, bound: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    def _numbers(self, statement: str, bound: Row = ()) -> list[int | None]:
+        """The columns of the one row that a statement asks for; None where there is no number."""
+        return [cell if isinstance(cell, int) else None for cell in self._rows(statement, bound)[0]]
+
+    def _rows(self, statement: str, bound: Row) -> list[Row]:
         with self._lock:
             try:
                 return self._connection.execute(statement, bound).fetchall()
@@ -267,7 +274,7 @@ class StoreWriter:
                 return True
 
     def _write(self, work: _Work) -> None:
-        rows: dict[Kind, list[tuple[Any, ...]]] = {Kind.STEPS: [], Kind.EPISODES: []}
+        rows: dict[Kind, list[Row]] = {Kind.STEPS: [], Kind.EPISODES: []}
         frames: dict[str, bytes] = {}
         for kind, records, _size in work.records:
             rows[kind].extend(rows_of(kind, records))

@@ -1,6 +1,17 @@
 """Minimal telemetry: many records folded into one periodic summary."""
 
-from typing import Any
+from typing import TypedDict
+
+
+class Summary(TypedDict):
+    """What one summary says; the means are of finished episodes, None where there is none."""
+
+    episodes: int
+    steps: int
+    return_sum: float
+    return_mean: float | None
+    length_mean: float | None
+    seconds: float
 
 
 class SummaryWindow:
@@ -25,13 +36,13 @@ class SummaryWindow:
         self._loose_steps = max(0, self._loose_steps - steps)
         self._return_sum += return_sum
 
-    def take(self, now: float, force: bool = False) -> dict[str, Any] | None:
+    def take(self, now: float, force: bool = False) -> Summary | None:
         """The summary when it is due (or forced) and there is anything to say."""
         elapsed = now - self._since
         steps = self._steps + self._loose_steps
         if (elapsed < self._every_s and not force) or not (steps or self._episodes):
             return None
-        summary = {
+        summary: Summary = {
             "episodes": self._episodes,
             "steps": steps,
             "return_sum": self._return_sum,

@@ -14,9 +14,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mosaic.config import build
+from mosaic.config.json_types import JsonValue
 from mosaic.config.suggest import did_you_mean
 from mosaic.connect import auth
 from mosaic.errors import HookError, MosaicError, WorkerContractError
@@ -67,7 +68,7 @@ class _Bench:
 
     trainer: "TrainerClient"
     capabilities: WorkerCapabilities
-    configs: dict[str, dict[str, Any]]
+    configs: dict[str, dict[str, JsonValue]]
     patience_s: float
     password: str = field(default_factory=lambda: secrets.token_hex(16))
     record: RunRecord = _NO_RUN
@@ -170,11 +171,11 @@ def _skipped(rules: Iterable[str]) -> Iterator[CheckResult]:
         yield CheckResult(rule, False, "not checked: a rule before it is broken", skipped=True)
 
 
-def _configs(capabilities: WorkerCapabilities) -> dict[str, dict[str, Any]]:
+def _configs(capabilities: WorkerCapabilities) -> dict[str, dict[str, JsonValue]]:
     if not capabilities.check_config:
         raise WorkerContractError("check_config is empty: give a long and a short configuration")
     try:
-        configs: dict[str, dict[str, Any]] = json.loads(capabilities.check_config)
+        configs: dict[str, dict[str, JsonValue]] = json.loads(capabilities.check_config)
     except ValueError as error:
         raise WorkerContractError(f"check_config is not JSON: {error}") from None
     missing = {"long", "short"} - set(configs)

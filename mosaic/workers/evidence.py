@@ -69,7 +69,7 @@ def judge_checkpoints(record: RunRecord) -> str:
     saved = [line.fields for line in good_lines(record) if line.event == "checkpoint_saved"]
     newest = {fields["kind"]: fields for fields in saved}
     for kind, fields in newest.items():
-        path = Path(record.run_dir) / fields["path"]
+        path = Path(record.run_dir) / str(fields["path"])
         if not path.is_file():
             raise WorkerContractError(
                 f"checkpoint_saved names {fields['path']}, which is not a file"

@@ -8,7 +8,7 @@ import hashlib
 import json
 import random
 import time
-from typing import Any
+from collections.abc import Mapping
 
 from mosaic.system import atomic
 from mosaic.workers.capabilities import WorkerCapabilities
@@ -59,7 +59,7 @@ def main() -> None:
         save()
 
 
-def _save(worker: WorkerProcess, state: dict[str, Any]) -> None:
+def _save(worker: WorkerProcess, state: Mapping[str, int]) -> None:
     content = json.dumps(state).encode()
     folder = worker.run_dir / "checkpoints"
     folder.mkdir(exist_ok=True)

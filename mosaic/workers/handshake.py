@@ -7,13 +7,19 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from queue import Empty, Queue
-from typing import Any
+from typing import TYPE_CHECKING
 
 from mosaic.connect.endpoint import Address, current_address
 from mosaic.errors import HandshakeRefusedError
 from mosaic.workers.capabilities import PROTOCOL_VERSION
+
+if TYPE_CHECKING:
+    import grpc
+
+    from mosaic.wire import trainer_pb2 as pb
+    from mosaic.wire.trainer_pb2_grpc import TrainerStub
 
 Obey = Callable[[str], None]
 # How long a worker waits for an absent daemon before it begins without one.
@@ -39,16 +45,16 @@ class WorkerSession:
         self._newest_status = ""
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
-        self._request: Any = None
-        self._call: Any = None
-        self._channel: Any = None
+        self._request: pb.RegisterWorkerRequest | None = None
+        self._call: grpc.Call | None = None
+        self._channel: grpc.Channel | None = None
 
     @classmethod
     def register(
         cls,
         target: str,
         worker_kind: str,
-        capabilities: dict[str, Any],
+        capabilities: Mapping[str, object],
     ) -> "WorkerSession":
         """Shake hands with the daemon that started this process.
 
@@ -116,14 +122,14 @@ class WorkerSession:
         if self._channel is not None:
             self._channel.close()
 
-    def _shake_hands(self, worker_kind: str, capabilities: dict[str, Any]) -> None:
+    def _shake_hands(self, worker_kind: str, capabilities: Mapping[str, object]) -> None:
         from mosaic.wire import trainer_pb2 as pb
 
         self._request = pb.RegisterWorkerRequest(
             run_id=self._run_id,
             worker_kind=worker_kind,
             protocol_version=PROTOCOL_VERSION,
-            capabilities_json=json.dumps(capabilities),
+            capabilities_json=json.dumps(dict(capabilities)),
             pid=os.getpid(),
         )
         deadline, attempt = time.monotonic() + PATIENCE_S, 0
@@ -178,10 +184,10 @@ class WorkerSession:
         attempt = 0
         while not self._closed.is_set():
             try:
-                self._call = self._stub().ControlStream(
+                call = self._call = self._stub().ControlStream(
                     self._report_stream(), metadata=self._metadata()
                 )
-                for command in self._call:
+                for command in call:
                     attempt = 0
                     obey(type(command).Kind.Name(command.kind).lower())
             except (grpc.RpcError, ValueError):
@@ -191,7 +197,7 @@ class WorkerSession:
                 self._reconnect(attempt)
                 attempt += 1
 
-    def _report_stream(self) -> Iterator[Any]:
+    def _report_stream(self) -> "Iterator[pb.ControlReport]":
         from mosaic.wire import trainer_pb2 as pb
 
         # Only the newest stream may take reports: an older one would send them to a daemon
@@ -214,7 +220,7 @@ class WorkerSession:
                 run_id=self._run_id, command_id=number, status=status, detail=detail
             )
 
-    def _stub(self) -> Any:
+    def _stub(self) -> "TrainerStub":
         from mosaic.connect.channel import open_channel
         from mosaic.wire import trainer_pb2_grpc
 

@@ -1,13 +1,20 @@
 """The keys that an environment proposes for its own actions. Pure: it imports no environment."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Protocol
 
 # As Gymnasium's own environments write it.
 _SPACE = 32
 
 
-def proposed_keys(environment: Any) -> dict[frozenset[str], int]:
+class _Wrapped(Protocol):
+    """An environment, wrapped or not."""
+
+    @property
+    def unwrapped(self) -> object: ...
+
+
+def proposed_keys(environment: _Wrapped) -> dict[frozenset[str], int]:
     """Which keys, held down together, stand for which action; empty where none are proposed.
 
     Args:
@@ -16,7 +23,7 @@ def proposed_keys(environment: Any) -> dict[frozenset[str], int]:
     offer = getattr(environment.unwrapped, "get_keys_to_action", None)
     if offer is None:
         return {}
-    proposed: Mapping[Any, int] = offer()
+    proposed: Mapping[object, int] = offer()
     found: dict[frozenset[str], int] = {}
     for keys, action in proposed.items():
         names = keys if isinstance(keys, tuple) else (keys,)

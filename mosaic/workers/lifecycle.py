@@ -13,8 +13,9 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeGuard
 
+from mosaic.config.json_types import JsonValue
 from mosaic.curves.pace import Marks
 from mosaic.runs.disk import refuses
 
@@ -89,7 +90,7 @@ class LifecycleEmitter:
         self._untold = 0
         self.lost = 0
 
-    def run_started(self, **fields: Any) -> None:
+    def run_started(self, **fields: object) -> None:
         """The worker has shaken hands and begins."""
         self._emit("run_started", fields)
 
@@ -103,7 +104,7 @@ class LifecycleEmitter:
             doing: Why no step is taken yet, such as `compiling, 6 s`; shown to people until a
                 heartbeat says something else. Empty when it is over.
         """
-        fields: dict[str, Any] = {} if step is None else {"step": step}
+        fields: dict[str, object] = {} if step is None else {"step": step}
         if where:
             fields["where"] = where
         if doing is not None:
@@ -145,9 +146,9 @@ class LifecycleEmitter:
         fields = {"path": path, "step": step, "sha256": sha256, "kind": kind}
         self._emit("checkpoint_saved", fields)
 
-    def note(self, event: str, fields: Mapping[str, Any]) -> None:
+    def note(self, event: str, fields: Mapping[str, object]) -> None:
         """Any other event: `curriculum_stage`, `phase_started`, `note`."""
-        self._emit(event, dict(fields))
+        self._emit(event, fields)
 
     def alarm(self, rule: str, step: int, evidence: str, advice: str = "") -> None:
         """Something is wrong with the training that only the worker can see; the run continues.
@@ -161,7 +162,7 @@ class LifecycleEmitter:
         fields = {"rule": rule, "step": step, "evidence": evidence, "advice": advice}
         self._emit("alarm", fields)
 
-    def run_completed(self, **summary: Any) -> None:
+    def run_completed(self, **summary: object) -> None:
         """The last line of a run that did what it was asked."""
         self.flush_metrics()
         self._emit("run_completed", {"summary": summary})
@@ -173,7 +174,7 @@ class LifecycleEmitter:
         self._emit("run_failed", {"reason": reason, "hint": hint})
         self._wait_for_the_disk()
 
-    def _emit(self, event: str, fields: dict[str, Any]) -> None:
+    def _emit(self, event: str, fields: Mapping[str, object]) -> None:
         with self._lock:
             word = _Word(event, time.time(), _to_json(fields))
             self._unsaid.append(word)
@@ -248,13 +249,21 @@ class LifecycleEmitter:
                 self._catch_up()
 
 
-def _to_json(fields: Mapping[str, Any]) -> str:
-    return json.dumps(fields, allow_nan=False, default=str, separators=(",", ":"))
+def _to_json(fields: Mapping[str, object]) -> str:
+    return json.dumps(dict(fields), allow_nan=False, default=str, separators=(",", ":"))
 
 
 def finite(values: Mapping[str, float]) -> dict[str, float]:
     """Only the numbers that are numbers."""
     return {name: float(value) for name, value in values.items() if math.isfinite(value)}
+
+
+class Metrics(NamedTuple):
+    """What a `metrics` line says; `total` is 0 where the worker does not know it."""
+
+    step: int
+    total: int
+    values: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -267,8 +276,16 @@ class LifecycleLine:
 
     event: str
     seq: int
-    fields: dict[str, Any]
+    fields: dict[str, JsonValue]
     at: float = 0.0
+
+    def metrics(self) -> Metrics:
+        """The numbers of a `metrics` line, which `parse_line` has checked."""
+        step, total, values = (self.fields.get(name, 0) for name in ("step", "total", "values"))
+        assert isinstance(step, int)
+        assert isinstance(total, int)
+        assert isinstance(values, dict)
+        return Metrics(step, total, {name: v for name, v in values.items() if _is_number(v)})
 
 
 @dataclass(frozen=True)
@@ -304,7 +321,7 @@ def last_number(log: bytes, run_id: str) -> int:
 
 
 def _checked(
-    document: dict[str, Any], run_id: str, after_seq: int
+    document: dict[str, JsonValue], run_id: str, after_seq: int
 ) -> LifecycleLine | QuarantinedLine:
     event, seq = document.get("event"), document.get("seq")
     if not isinstance(event, str) or event not in KNOWN_EVENTS:
@@ -328,7 +345,7 @@ def _checked(
     return LifecycleLine(event, seq, fields, float(at) if _is_number(at) else 0.0)
 
 
-def _field_problem(event: str, fields: dict[str, Any]) -> str:
+def _field_problem(event: str, fields: Mapping[str, object]) -> str:
     if event == "metrics":
         values = fields.get("values")
         if not _is_int(fields.get("step")) or not _is_int(fields.get("total", 0)):
@@ -342,7 +359,8 @@ def _field_problem(event: str, fields: dict[str, Any]) -> str:
         texts = all(isinstance(fields.get(name), str) for name in ("path", "sha256", "kind"))
         if not texts or not _is_int(fields.get("step")) or set(fields) - _CHECKPOINT_FIELDS:
             return "checkpoint_saved needs path, step, sha256 and kind"
-        if fields["path"].startswith("/") or ".." in fields["path"].split("/"):
+        path = str(fields["path"])
+        if path.startswith("/") or ".." in path.split("/"):
             return "checkpoint path leads outside the run directory"
     if event == "alarm":
         said = (fields.get("rule"), fields.get("evidence"), fields.get("advice", ""))
@@ -356,15 +374,15 @@ def _field_problem(event: str, fields: dict[str, Any]) -> str:
 _CHECKPOINT_FIELDS = {"path", "step", "sha256", "kind"}
 
 
-def _is_int(value: Any) -> bool:
+def _is_int(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return _is_int(value) or (isinstance(value, float) and math.isfinite(value))
 
 
-def _depth(value: Any) -> int:
+def _depth(value: object) -> int:
     if isinstance(value, dict):
         return 1 + max(map(_depth, value.values()), default=0)
     if isinstance(value, list):
@@ -372,7 +390,7 @@ def _depth(value: Any) -> int:
     return 0
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
     result = dict(pairs)
     if len(result) != len(pairs):
         raise ValueError("a key is given twice")

@@ -16,7 +16,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
@@ -57,13 +57,13 @@ class WorkerProcess:
         self._ended = threading.Event()
         self._checkpoint_wanted = threading.Event()
         self._beat: threading.Thread | None = None
-        self._facts: dict[str, Any] = {}
+        self._facts: dict[str, object] = {}
 
     @classmethod
     def start(
         cls,
         worker_kind: str,
-        capabilities: dict[str, Any],
+        capabilities: Mapping[str, object],
         arguments: Sequence[str] | None = None,
     ) -> "WorkerProcess":
         """Read the command line and the config, shake hands, announce the start.
@@ -155,7 +155,7 @@ class WorkerProcess:
             return 0
         return last_number(read_end(self.run_dir, "logs/stdout.log", _LAST_LINES), self.run_id)
 
-    def _connect(self, target: str, worker_kind: str, capabilities: dict[str, Any]) -> None:
+    def _connect(self, target: str, worker_kind: str, capabilities: Mapping[str, object]) -> None:
         try:
             self.session = WorkerSession.register(target, worker_kind, capabilities)
         except HandshakeRefusedError as error:

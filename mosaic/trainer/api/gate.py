@@ -1,7 +1,6 @@
 """Access control: every call is checked before its handler is reached."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import grpc
 from grpc.aio import ServicerContext
@@ -69,7 +68,9 @@ def _refusing(handler: grpc.RpcMethodHandler) -> grpc.RpcMethodHandler:
             "the token is missing or invalid; clients read it from the home (MOSAIC_HOME)",
         )
 
-    async def refuse_stream(_: ServicerContext, context: grpc.aio.ServicerContext) -> Any:
+    async def refuse_stream(
+        _: ServicerContext, context: grpc.aio.ServicerContext
+    ) -> AsyncIterator[None]:
         await refuse(_, context)
         yield  # a generator, so that the call has the streaming shape
 

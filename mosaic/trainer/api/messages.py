@@ -1,7 +1,6 @@
 """Stored runs as the message that clients make a record of."""
 
 from dataclasses import fields
-from typing import Any
 
 from mosaic.records.run import (
     Outcome,
@@ -21,7 +20,7 @@ _AS_STORED = tuple({item.name for item in fields(RunRecord)} & {item.name for it
 def run_message(stored: StoredRun, run_dir: str, wait_reason: str = "") -> pb.Run:
     """A run as it is sent to clients, who read it as a `RunRecord`."""
     run, vitals = stored.run, stored.vitals
-    values: dict[str, Any] = {name: getattr(run, name) for name in _AS_STORED}
+    values: dict[str, object] = {name: getattr(run, name) for name in _AS_STORED}
     values |= {
         # By its enum: one that no client knows must fail here, where the run is shown as damaged.
         "outcome": Outcome(run.outcome) if run.outcome else None,

@@ -3,14 +3,14 @@
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import grpc
 from grpc.aio import ServicerContext
 
+from mosaic.config.json_types import JsonValue
 from mosaic.errors import InvalidTransitionError, RunNotFoundError, StorageError
 from mosaic.telemetry.hub import TelemetryHub
 from mosaic.telemetry.service import TelemetryService
@@ -67,7 +67,7 @@ class TelemetryLane:
     def _is_live(self, run_id: str) -> bool:
         return _is_live(self._engine, run_id)
 
-    def _note(self, run_id: str, event: str, data: dict[str, Any]) -> None:
+    def _note(self, run_id: str, event: str, data: Mapping[str, JsonValue]) -> None:
         """What the hub wants remembered becomes an event of the run."""
         try:
             self._engine.apply(run_id, WorkerSaid(event, data))

@@ -2,10 +2,9 @@
 
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
 
 import grpc
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from mosaic.connect.failures import abort
 from mosaic.errors import InvalidArgumentError, MosaicError
@@ -19,21 +18,27 @@ class _Unreadable:
     """
 
 
+Given = Message | _Unreadable
+
+
 class ErrorTranslator(grpc.aio.ServerInterceptor):  # type: ignore[misc]
     """Turns our own errors into status codes whose text is the error's."""
 
     async def intercept_service(
-        self, continuation: Callable[[Any], Awaitable[Any]], details: Any
-    ) -> Any:
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler]],
+        details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler:
         handler = await continuation(details)
         if handler is None:
             return None
         reader, writer = _lenient(handler.request_deserializer), handler.response_serializer
         if inner := handler.unary_unary:
 
-            async def call(request: Any, context: grpc.aio.ServicerContext) -> Any:
+            async def call(request: Given, context: grpc.aio.ServicerContext) -> Message:
                 try:
-                    return await inner(_readable(request), context)
+                    answer: Message = await inner(_readable(request), context)
+                    return answer
                 # `OSError` too: a full disk or a folder that is gone is an answer, not a fault of
                 # the daemon.
                 except (MosaicError, OSError) as error:
@@ -42,7 +47,9 @@ class ErrorTranslator(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             return grpc.unary_unary_rpc_method_handler(call, reader, writer)
         if source := handler.unary_stream:
 
-            async def stream(request: Any, context: grpc.aio.ServicerContext) -> Any:
+            async def stream(
+                request: Given, context: grpc.aio.ServicerContext
+            ) -> AsyncIterator[Message]:
                 try:
                     async for item in source(_readable(request), context):
                         yield item
@@ -52,16 +59,21 @@ class ErrorTranslator(grpc.aio.ServerInterceptor):  # type: ignore[misc]
             return grpc.unary_stream_rpc_method_handler(stream, reader, writer)
         if sink := handler.stream_unary:
 
-            async def collect(requests: Any, context: grpc.aio.ServicerContext) -> Any:
+            async def collect(
+                requests: AsyncIterator[Given], context: grpc.aio.ServicerContext
+            ) -> Message:
                 try:
-                    return await sink(_all_readable(requests), context)
+                    answer: Message = await sink(_all_readable(requests), context)
+                    return answer
                 except (MosaicError, OSError) as error:
                     await abort(context, error)
 
             return grpc.stream_unary_rpc_method_handler(collect, reader, writer)
         both = handler.stream_stream
 
-        async def converse(requests: Any, context: grpc.aio.ServicerContext) -> None:
+        async def converse(
+            requests: AsyncIterator[Given], context: grpc.aio.ServicerContext
+        ) -> None:
             try:
                 answers = both(_all_readable(requests), context)
                 if inspect.isawaitable(answers):
@@ -75,8 +87,8 @@ class ErrorTranslator(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         return grpc.stream_stream_rpc_method_handler(converse, reader, writer)
 
 
-def _lenient(deserializer: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
-    def read(content: bytes) -> Any:
+def _lenient(deserializer: Callable[[bytes], Message]) -> Callable[[bytes], Given]:
+    def read(content: bytes) -> Given:
         try:
             return deserializer(content)
         except DecodeError:
@@ -85,7 +97,7 @@ def _lenient(deserializer: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
     return read
 
 
-def _readable(request: Any) -> Any:
+def _readable(request: Given) -> Message:
     if isinstance(request, _Unreadable):
         raise InvalidArgumentError(
             "the call's message cannot be read; is the client of the same version as the daemon?"
@@ -93,6 +105,6 @@ def _readable(request: Any) -> Any:
     return request
 
 
-async def _all_readable(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+async def _all_readable(requests: AsyncIterator[Given]) -> AsyncIterator[Message]:
     async for request in requests:
         yield _readable(request)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 from grpc.aio import ServicerContext
 
@@ -33,8 +32,22 @@ class WatchHandlers:
         # does no harm, instead of never.
         subscription = changes.subscribe(start)
 
-        def change(**fields: Any) -> pb.RunChange:
-            return pb.RunChange(generation=registry.generation, **fields)
+        def change(
+            sequence: int,
+            *,
+            run: pb.Run | None = None,
+            removed: str | None = None,
+            snapshot_end: pb.SnapshotEnd | None = None,
+            gap: pb.Gap | None = None,
+        ) -> pb.RunChange:
+            return pb.RunChange(
+                generation=registry.generation,
+                sequence=sequence,
+                run=run,
+                removed=removed,
+                snapshot_end=snapshot_end,
+                gap=gap,
+            )
 
         try:
             await asyncio.to_thread(registry.flush)

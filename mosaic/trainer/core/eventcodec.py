@@ -11,9 +11,10 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from mosaic.config.json_types import JsonValue
 from mosaic.errors import EventError
 from mosaic.records.run import Outcome
-from mosaic.trainer.core.events import Copied, Json, RunEvent
+from mosaic.trainer.core.events import Copied, RunEvent
 from mosaic.trainer.core.value import value
 
 _Reader = Callable[[object], object]
@@ -42,7 +43,7 @@ class _Shape:
     rest: str
 
 
-def encode(event: RunEvent) -> tuple[str, dict[str, Json]]:
+def encode(event: RunEvent) -> tuple[str, dict[str, JsonValue]]:
     """An event's kind and data, as stored in the log."""
     return event.kind, _plain_fields(event, _SHAPES[event.kind])
 
@@ -87,7 +88,7 @@ def _read(key: str, value: object, read: _Reader) -> object:
         raise EventError(f"{ascii(key)[1:-1][:60]}: {error}") from None
 
 
-def _plain_fields(item: Any, shape: _Shape) -> dict[str, Json]:
+def _plain_fields(item: Any, shape: _Shape) -> dict[str, JsonValue]:
     values = ((slot.key, getattr(item, slot.name)) for slot in shape.slots)
     # Unset fields are left out, so a new optional field does not change older kinds of lines. Our
     # own fields come last: a worker's note cannot overwrite them.
@@ -95,7 +96,7 @@ def _plain_fields(item: Any, shape: _Shape) -> dict[str, Json]:
     return {**getattr(item, shape.rest), **plain} if shape.rest else plain
 
 
-def _plain(value: Any) -> Json:
+def _plain(value: Any) -> JsonValue:
     if isinstance(value, tuple):
         return list(value)
     if isinstance(value, Mapping):
@@ -104,7 +105,7 @@ def _plain(value: Any) -> Json:
         return {item.name: getattr(value, item.name) for item in fields(value)}
     if isinstance(value, Outcome):
         return str(value)
-    plain: Json = value
+    plain: JsonValue = value
     return plain
 
 
@@ -160,7 +161,7 @@ def _outcome(value: object) -> Outcome:
     raise ValueError(f"{_shown(value)} is not an outcome ({', '.join(_RECORDED)})")
 
 
-def _json(value: object) -> Json:
+def _json(value: object) -> JsonValue:
     """Anything that JSON gave; only text that cannot be stored is refused."""
     if isinstance(value, str):
         return _text(value)
@@ -173,7 +174,7 @@ def _json(value: object) -> Json:
     raise ValueError(f"{_shown(value)} is not JSON")
 
 
-def _object(value: object) -> dict[str, Json]:
+def _object(value: object) -> dict[str, JsonValue]:
     if not isinstance(value, dict):
         raise ValueError(f"{_shown(value)} is not an object")
     return {_text(key): _json(item) for key, item in value.items()}

@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import ClassVar
 
+from mosaic.config.json_types import JsonValue
 from mosaic.records.run import Outcome
 from mosaic.trainer.core.value import value
-
-Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
 @value
@@ -112,7 +111,7 @@ class Registered:
     """The handshake succeeded."""
 
     kind: ClassVar = "worker_registered"
-    capabilities: Mapping[str, Json]
+    capabilities: Mapping[str, JsonValue]
 
 
 @value
@@ -284,7 +283,7 @@ class CompletionReported:
     """The worker said that it has done what it was asked."""
 
     kind: ClassVar = "completion_reported"
-    said: Mapping[str, Json] = field(default_factory=dict, metadata={"rest": True})
+    said: Mapping[str, JsonValue] = field(default_factory=dict, metadata={"rest": True})
 
 
 @value
@@ -293,7 +292,7 @@ class FailureReported:
 
     kind: ClassVar = "failure_reported"
     reason: str
-    said: Mapping[str, Json] = field(default_factory=dict, metadata={"rest": True})
+    said: Mapping[str, JsonValue] = field(default_factory=dict, metadata={"rest": True})
 
 
 @value
@@ -302,7 +301,7 @@ class WorkerNoted:
 
     kind: ClassVar = "worker_note"
     event: str
-    said: Mapping[str, Json] = field(default_factory=dict, metadata={"rest": True})
+    said: Mapping[str, JsonValue] = field(default_factory=dict, metadata={"rest": True})
 
 
 @value

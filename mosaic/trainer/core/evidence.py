@@ -8,8 +8,8 @@ only when its lease has stood still *and* the engine has said that the job is ov
 
 from collections.abc import Mapping
 
+from mosaic.config.json_types import JsonValue
 from mosaic.records.run import Outcome
-from mosaic.trainer.core.events import Json
 from mosaic.trainer.core.value import value
 
 # Six beats of a supervisor. A shared folder may show a change half a minute late.
@@ -34,7 +34,7 @@ class Seen:
         asked: We asked the run to stop ourselves.
     """
 
-    exit: Mapping[str, Json] | None
+    exit: Mapping[str, JsonValue] | None
     began: bool
     quiet_s: float
     word: str
@@ -94,7 +94,7 @@ class Over:
         stopped: Who else ended it.
     """
 
-    record: Mapping[str, Json]
+    record: Mapping[str, JsonValue]
     detail: str = ""
     stopped: Outcome | None = None
 
@@ -129,7 +129,7 @@ def _before_the_start(seen: Seen, lost_after_s: float) -> News:
     return Waiting(seen.detail)
 
 
-def _killed(record: Mapping[str, Json]) -> bool:
+def _killed(record: Mapping[str, JsonValue]) -> bool:
     """Whether a worker died of a signal, or says that it ended because of one."""
     code = record.get("code")
     return record.get("signal") is not None or (isinstance(code, int) and code > 128)

@@ -9,9 +9,10 @@ from dataclasses import asdict, field
 from sys import intern
 from typing import Any
 
+from mosaic.config.json_types import JsonValue
 from mosaic.records.run import Outcome
 from mosaic.records.run import State as State
-from mosaic.trainer.core.events import Json, Request, RunEvent
+from mosaic.trainer.core.events import Request, RunEvent
 from mosaic.trainer.core.value import value
 
 LIVE = frozenset(State) - {State.TERM}
@@ -118,7 +119,7 @@ class Run:
     slots: tuple[str, ...] = ()
     supervisor_pid: int = 0
     pid: int = 0
-    capabilities: Mapping[str, Json] = field(default_factory=dict)
+    capabilities: Mapping[str, JsonValue] = field(default_factory=dict)
     pausing: bool = False
     resuming: bool = False
     pause_by_signal: bool = False
@@ -166,7 +167,7 @@ class Run:
         return waits and not self.slots and not self.stopping
 
 
-def run_to_dict(run: Run) -> dict[str, Any]:
+def run_to_dict(run: Run) -> dict[str, object]:
     """The row as plain data."""
     return asdict(run)
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import field
 
+from mosaic.config.json_types import JsonValue
 from mosaic.records.run import Outcome
-from mosaic.trainer.core.events import Json
 from mosaic.trainer.core.value import value
 
 
@@ -70,7 +70,7 @@ class Spawned:
 class WorkerRegistered:
     """The handshake succeeded."""
 
-    capabilities: Mapping[str, Json]
+    capabilities: Mapping[str, JsonValue]
 
 
 @value
@@ -85,7 +85,7 @@ class WorkerSaid:
     """A lifecycle line other than a vital sign."""
 
     event: str
-    data: Mapping[str, Json] = field(default_factory=dict)
+    data: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 @value

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from mosaic.trainer.launch import supervisor
 from mosaic.trainer.launch.warm import WarmProcesses
@@ -44,7 +44,7 @@ class LaunchSpec:
     given: dict[str, str] = field(default_factory=dict)
     private: frozenset[str] = frozenset()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> supervisor.Spec:
         """As sent to a supervisor."""
         return {
             "run_id": self.run_id,

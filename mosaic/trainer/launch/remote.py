@@ -11,7 +11,10 @@ import signal
 import socket
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mosaic.trainer.launch.supervisor import Spec
 
 LEASE_S = 5.0
 # How soon an order is obeyed. A look costs two system calls on the shared folder.
@@ -23,10 +26,8 @@ _POLL_S = 0.2
 # The engine's warning that the time limit is near.
 _WARNING = signal.SIGUSR1
 
-Spec = dict[str, Any]
 
-
-def claim(path: str) -> Spec | None:
+def claim(path: str) -> "Spec | None":
     """The specification in a file that only one supervisor can have; None when none is given.
 
     It holds secrets, so it is gone from the disk before the worker is started. The rename decides:
@@ -50,7 +51,7 @@ def claim(path: str) -> Spec | None:
         return _of_this_machine(spec)
 
 
-def _of_this_machine(spec: Spec) -> Spec:
+def _of_this_machine(spec: "Spec") -> "Spec":
     """Fill in what only the node knows."""
     with open("/proc/sys/kernel/random/boot_id") as handle:
         spec["boot_id"] = handle.read().strip()
@@ -63,7 +64,7 @@ def _of_this_machine(spec: Spec) -> Spec:
 class Remote:
     """The lease and the orders of one supervisor."""
 
-    def __init__(self, spec: Spec, suffix: str) -> None:
+    def __init__(self, spec: "Spec", suffix: str) -> None:
         self.warned = False
         self._site: str = spec["site"]
         self._job: str = spec.get("job") or os.environ.get("SLURM_JOB_ID", "")
@@ -94,7 +95,7 @@ class Remote:
         signal.setitimer(signal.ITIMER_REAL, _LOOK_S, _LOOK_S)
         return True
 
-    def identity(self) -> Spec:
+    def identity(self) -> dict[str, object]:
         """What the supervisor's record says besides."""
         return {
             "site": self._site,

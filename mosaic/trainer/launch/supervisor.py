@@ -22,9 +22,10 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, NoReturn, Protocol, TypeVar
+from types import ModuleType
+from typing import NoReturn, NotRequired, Protocol, TypedDict, TypeVar
 
 ALREADY_SUPERVISED = 75
 EXEC_FAILED = 127
@@ -41,8 +42,32 @@ _TRANSIENT = frozenset(
     {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC, errno.EDQUOT}
 )
 
-Spec = dict[str, Any]
 Result = TypeVar("Result")
+
+
+class Spec(TypedDict):
+    """What a supervisor is started with.
+
+    Attributes:
+        env: All of the worker's variables.
+        restarts: How often a worker that is killed is started again.
+        attempt: Which attempt of the run this is.
+        site: Where it runs; empty on the daemon's own machine.
+        from_node: Variables whose value only the node knows.
+        job: Its name there, where the daemon knows it before.
+    """
+
+    run_id: str
+    run_dir: str
+    argv: list[str]
+    env: dict[str, str]
+    cwd: str
+    boot_id: str
+    restarts: int
+    attempt: int
+    site: str
+    from_node: NotRequired[list[str]]
+    job: NotRequired[str]
 
 
 class Remote(Protocol):
@@ -57,7 +82,7 @@ class Remote(Protocol):
     def begin(self) -> bool:
         """Show that the supervisor lives; False when a later attempt has begun already."""
 
-    def identity(self) -> Spec:
+    def identity(self) -> dict[str, object]:
         """What its record says besides."""
 
     def watch(self, group: int) -> None:
@@ -73,7 +98,7 @@ def supervise(
     """Start the worker of `spec`, wait for its end, write it down.
 
     Args:
-        spec: `run_id`, `run_dir`, `argv`, `env`, `cwd`, `boot_id`, `restarts`.
+        spec: What to start.
         become_worker: Turns the forked child into the worker; never returns.
         remote: What is needed besides where the daemon cannot see the processes.
 
@@ -190,7 +215,7 @@ def _start(
     os.close(error_write)
     # Both sides do it: whichever comes first, no signal to the group can miss the worker.
     os.setpgid(pid, pid)
-    identity = {
+    identity: dict[str, object] = {
         "run_id": spec["run_id"],
         "pid": pid,
         "start_time": _start_time(pid),
@@ -361,7 +386,7 @@ def _patiently(action: Callable[[], Result]) -> Result:
             time.sleep(_FULL_DISK_RETRY_S)
 
 
-def _write_patiently(path: str, document: dict[str, Any]) -> None:
+def _write_patiently(path: str, document: Mapping[str, object]) -> None:
     """Write the last record even if the disk is full for a while; a folder that is gone ends it."""
     while os.path.isdir(os.path.dirname(path)):
         try:
@@ -371,7 +396,7 @@ def _write_patiently(path: str, document: dict[str, Any]) -> None:
     return None
 
 
-def _write_json(path: str, document: dict[str, Any]) -> None:
+def _write_json(path: str, document: Mapping[str, object]) -> None:
     temporary = f"{path}.{os.getpid()}.tmp"
     with open(temporary, "w") as handle:
         json.dump(document, handle)
@@ -392,7 +417,9 @@ def ignore_polite_signals() -> None:
 def main() -> int:
     """Read a spec from standard input, or from the file that is named, and supervise it."""
     # While it waits for its specification, any signal may end it: nothing has begun.
-    spec = json.load(sys.stdin) if len(sys.argv) == 1 else _remote_part().claim(sys.argv[1])
+    spec: Spec | None = (
+        json.load(sys.stdin) if len(sys.argv) == 1 else _remote_part().claim(sys.argv[1])
+    )
     if spec is None:
         return ALREADY_SUPERVISED
     ignore_polite_signals()
@@ -400,7 +427,7 @@ def main() -> int:
     return supervise(spec, exec_worker, remote)
 
 
-def _remote_part() -> Any:
+def _remote_part() -> ModuleType:
     """What is needed besides where the daemon cannot see the processes; not loaded elsewhere."""
     # Isolated Python does not look beside the script by itself.
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))

@@ -14,10 +14,10 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from mosaic.system.processes import MARKER
 from mosaic.trainer.launch import zygote
+from mosaic.trainer.launch.supervisor import Spec
 
 # Importing torch takes seconds, on a cold disk a minute; after that the cold way is quicker.
 _WARM_UP_LIMIT_S = 60.0
@@ -30,7 +30,6 @@ _PAUSE_S = 60.0
 _LONGEST_ANSWER = 1 << 16
 
 log = logging.getLogger(__name__)
-Message = dict[str, Any]
 Modules = tuple[str, ...]
 
 
@@ -64,7 +63,7 @@ class WarmProcesses:
             record.current = Zygote(modules, patience, self.fork_limit_s)
         return record.current
 
-    async def fork(self, modules: Modules, request: Message) -> bool:
+    async def fork(self, modules: Modules, request: Spec) -> bool:
         """Fork one run; False when no zygote can (the cold way remains)."""
         helper = self.warm_up(modules)
         if helper is None:
@@ -142,7 +141,7 @@ class Zygote:
         # Its own task, so that a run that stops waiting does not take half a greeting with it.
         self._greeting = asyncio.get_running_loop().create_task(self._greet())
 
-    async def fork(self, request: Message) -> bool:
+    async def fork(self, request: Spec) -> bool:
         """Ask for one run; False when this zygote cannot."""
         # One conversation at a time: request and answer have no number to match them.
         async with self._lock:
@@ -195,12 +194,12 @@ class Zygote:
             self.problem = f"it has {threads} threads, so that it cannot be forked safely"
             self.unfit = True
 
-    async def _send(self, message: Message) -> None:
+    async def _send(self, message: Spec) -> None:
         content = json.dumps(message).encode()
         loop = asyncio.get_running_loop()
         await loop.sock_sendall(self._channel, len(content).to_bytes(4, "big") + content)
 
-    async def _receive(self) -> Message:
+    async def _receive(self) -> dict[str, object]:
         size = int.from_bytes(await self._read_exactly(4), "big")
         if size > _LONGEST_ANSWER:
             raise ValueError(f"an answer of {size:,} bytes")

@@ -16,7 +16,8 @@ import signal
 import socket
 import sys
 import traceback
-from typing import Any, NoReturn
+from collections.abc import Mapping
+from typing import NoReturn
 
 from mosaic.system.interpreter import end_forked, exit_code
 from mosaic.system.processes import MARKER, stat_fields
@@ -68,7 +69,7 @@ def _thread_count() -> int:
     return len(os.listdir("/proc/self/task"))
 
 
-def _fork_supervisor(channel: socket.socket, spec: dict[str, Any]) -> int:
+def _fork_supervisor(channel: socket.socket, spec: supervisor.Spec) -> int:
     pid = os.fork()
     if pid:
         return pid
@@ -86,7 +87,7 @@ def _fork_supervisor(channel: socket.socket, spec: dict[str, Any]) -> int:
         os._exit(status)
 
 
-def _run_module(spec: dict[str, Any]) -> NoReturn:
+def _run_module(spec: supervisor.Spec) -> NoReturn:
     """Become the worker: the same module, arguments and environment, without a new interpreter."""
     arguments = spec["argv"]
     module = arguments[arguments.index("-m") + 1]
@@ -133,18 +134,19 @@ def _set_title(title: str) -> None:
     ctypes.memmove(start, title.encode()[: room - 1].ljust(room, b"\0"), room)
 
 
-def _send(channel: socket.socket, message: dict[str, Any]) -> None:
+def _send(channel: socket.socket, message: Mapping[str, object]) -> None:
     content = json.dumps(message).encode()
     channel.sendall(len(content).to_bytes(4, "big") + content)
 
 
-def _receive(channel: socket.socket) -> dict[str, Any] | None:
+def _receive(channel: socket.socket) -> supervisor.Spec | None:
     header = _read_exactly(channel, 4)
     if header is None:
         return None
     size = int.from_bytes(header, "big")
     content = _read_exactly(channel, size) if size <= _MAX_REQUEST else None
-    return json.loads(content) if content else None
+    spec: supervisor.Spec | None = json.loads(content) if content else None
+    return spec
 
 
 def _read_exactly(channel: socket.socket, size: int) -> bytes | None:

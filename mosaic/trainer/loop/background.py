@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import Any
 
 log = logging.getLogger(__name__)
 
@@ -12,9 +11,9 @@ class BackgroundTasks:
     """Holds its tasks: asyncio itself keeps only weak references, so they could vanish half-way."""
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
 
-    def start(self, work: Coroutine[Any, Any, Any]) -> None:
+    def start(self, work: Coroutine[object, None, object]) -> None:
         """Run something beside the loop; it is cancelled when the daemon leaves."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
@@ -25,7 +24,7 @@ class BackgroundTasks:
         for task in tuple(self._tasks):
             task.cancel()
 
-    def _finished(self, task: "asyncio.Task[Any]") -> None:
+    def _finished(self, task: "asyncio.Task[object]") -> None:
         self._tasks.discard(task)
         # Nothing awaits these tasks, so an error that is not logged here is never seen.
         if not task.cancelled() and task.exception() is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mosaic.archive.content import Cleaner
 from mosaic.archive.manifest import ArchivedRun
+from mosaic.config.json_types import JsonValue
 from mosaic.config.secrets import extract, misplaced
 from mosaic.errors import ArchiveError, HoldsSecretError, RunDamagedError
 from mosaic.runs import eventlog, opening
@@ -59,14 +60,14 @@ def without_key(run: Run) -> Run:
     return replace(run, idempotency_key="")
 
 
-def _check_no_credential(config: Mapping[str, object], run_id: str) -> None:
+def _check_no_credential(config: Mapping[str, JsonValue], run_id: str) -> None:
     """Refuse a configuration with a credential in it: here it would be no more than a text.
 
     An archive is compared with the run byte by byte when it is imported again, so that nothing
     can be taken out of it on the way in.
     """
     found: dict[str, str] = {}
-    extract(dict(config), found)
+    extract(config, found)
     places = [*found, *("/".join(map(str, path)) for path, _ in misplaced(dict(config)))]
     if places:
         raise ArchiveError(

@@ -3,11 +3,12 @@
 import asyncio
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from mosaic.config.json_types import JsonValue, object_at
 from mosaic.config.paths import Home
 from mosaic.config.problems import DENIED_VARIABLE, OUT_OF_RANGE, pointer
 from mosaic.config.secrets import SecretStore, extract, referenced
@@ -145,7 +146,8 @@ def create_run(
         raise
     # Otherwise a power cut could take back a rename of which the client was already told.
     atomic.sync_folder(home.runs)
-    return CreatedRun(run, document.get("environment", {}))
+    variables = object_at(document, "environment")
+    return CreatedRun(run, {name: str(value) for name, value in variables.items()})
 
 
 def staging(home: Home, run_id: str) -> RunDirectory:
@@ -165,7 +167,7 @@ def _write_config(
     directory: RunDirectory,
     submission: Submission,
     config: "TrainRunConfig",
-) -> dict[str, Any]:
+) -> dict[str, JsonValue]:
     """Write the configuration where people, clients and the worker look for it.
 
     `config-<ULID>.json` and the run's own `config.json` are the configuration as it was checked,
@@ -177,7 +179,7 @@ def _write_config(
         The stored document.
     """
     secrets: dict[str, str] = {}
-    document: dict[str, Any] = extract(config.document(), secrets)
+    document = extract(config.document(), secrets)
     inherited = referenced(document) - set(secrets)
     store = SecretStore(home.secrets)
     if inherited and submission.parent_run_id:
@@ -191,7 +193,7 @@ def _write_config(
         "RUN_DIR": str(run_dir),
         "VAR_TENSORBOARD_DIR": str(run_dir / "tensorboard"),
     }
-    fields = config.worker_document(document["metadata"]["worker"]["config"], run_id)
+    fields = config.worker_document(object_at(document, "metadata", "worker", "config"), run_id)
     atomic.write_json(home.configs / f"worker-{run_id}.json", substitute(fields, names))
     stored = home.configs / f"config-{run_id}.json"
     atomic.write_json(stored, document)
@@ -199,7 +201,7 @@ def _write_config(
     return document
 
 
-def _give_both_names(stored: Path, beside_run: Path, document: dict[str, Any]) -> None:
+def _give_both_names(stored: Path, beside_run: Path, document: Mapping[str, JsonValue]) -> None:
     """Make the run's own `config.json` the same file as the stored one.
 
     A link is written at once and the two can never differ. Some file systems have none; there

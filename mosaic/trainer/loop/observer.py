@@ -8,7 +8,6 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
 from mosaic.config.settings import Settings
 from mosaic.records.run import Outcome
@@ -39,6 +38,7 @@ from mosaic.trainer.sites.interface import Site
 from mosaic.workers.lifecycle import (
     VITAL_SIGNS,
     LifecycleLine,
+    Metrics,
     QuarantinedLine,
     parse_line,
 )
@@ -142,7 +142,7 @@ def _launch_news(run: Run, watch: Watch, now: Now) -> Iterator[Stimulus]:
         yield DeadlinePassed("launch")
 
 
-def _not_started(ended: Mapping[str, Any]) -> str:
+def _not_started(ended: Mapping[str, object]) -> str:
     said = str(ended["error"])[:_LONGEST_TEXT].encode(errors="replace").decode()
     return f"the worker could not be started: {said}; run: mosaic doctor"
 
@@ -191,30 +191,29 @@ def _lifecycle_line(
     if line.event in VITAL_SIGNS:
         watch.movement.hear(line, now.mono)
         if "doing" in line.fields:
-            _wait_for(watch, line.fields["doing"][:LONGEST_PLACE])
+            _wait_for(watch, str(line.fields["doing"])[:LONGEST_PLACE])
     # A pulse alone does not free a run that was found not to move.
     if run.stalled and not watch.movement.stuck(now.mono, settings.stall_after_s):
         yield SignOfLife()
     if line.event == "metrics":
-        _take_metrics(watch, line, now)
-        step, total = watch.vitals.step, watch.vitals.total
-        yield from watch.health.metrics(run, step, total, line.fields["values"], now.mono)
+        said = line.metrics()
+        _take_metrics(watch, said, line.at or now.wall, now)
+        yield from watch.health.metrics(run, said.step, said.total, said.values, now.mono)
     elif line.event == "alarm":
         yield watch.health.said(run, line.fields)
     elif line.event not in VITAL_SIGNS:
         yield WorkerSaid(line.event, line.fields)
 
 
-def _take_metrics(watch: Watch, line: LifecycleLine, now: Now) -> None:
-    step, total = line.fields["step"], line.fields.get("total", 0)
-    rate = watch.rate.update(step, now.mono)
-    left = max(0, total - step)
-    watch.curves.add(step, total, line.fields["values"], line.at or now.wall)
+def _take_metrics(watch: Watch, said: Metrics, at: float, now: Now) -> None:
+    rate = watch.rate.update(said.step, now.mono)
+    left = max(0, said.total - said.step)
+    watch.curves.add(said.step, said.total, said.values, at)
     watch.vitals = replace(
         watch.vitals,
-        step=step,
-        total=total,
-        metrics=_newest({**watch.vitals.metrics, **line.fields["values"]}),
+        step=said.step,
+        total=said.total,
+        metrics=_newest({**watch.vitals.metrics, **said.values}),
         eta_s=left / rate if rate > 0 else 0.0,
     )
 

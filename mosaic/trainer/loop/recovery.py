@@ -109,8 +109,8 @@ def last_vitals(run: Run, run_dir: Path) -> Vitals:
         if isinstance(line, LifecycleLine):
             heard = run.finished_at
             if line.event == "metrics":
-                step, total = line.fields["step"], line.fields.get("total", 0)
-                metrics |= line.fields["values"]
+                step, total, values = line.metrics()
+                metrics.update(values)
     return Vitals(step=step, total=total, metrics=metrics, last_heartbeat=heard)
 
 

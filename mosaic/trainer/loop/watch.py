@@ -127,10 +127,12 @@ class Movement:
     def hear(self, line: LifecycleLine, now: float) -> None:
         """Take a vital sign into account."""
         step = line.fields.get("step")
-        if line.event == "heartbeat" and step is not None:
+        if not isinstance(step, int):
+            return
+        if line.event == "heartbeat":
             self.counted = True
-            self.where = line.fields.get("where", "")[:LONGEST_PLACE]
-        if step is not None and step != self.step:
+            self.where = str(line.fields.get("where", ""))[:LONGEST_PLACE]
+        if step != self.step:
             self.step, self.since = step, now
 
     def stuck(self, now: float, limit_s: float) -> bool:

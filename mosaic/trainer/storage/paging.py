@@ -4,8 +4,9 @@ import base64
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+# What SQLite holds in a column.
+Cell = int | float | str | None
 SORTABLE = ("created_at", "finished_at", "run_name", "algo", "env_id", "state")
 
 
@@ -25,10 +26,10 @@ class Query:
     deleted: bool = False
 
 
-def conditions(query: Query) -> tuple[str, list[Any]]:
+def conditions(query: Query) -> tuple[str, list[Cell]]:
     """A query as an SQL condition and its values."""
     clauses, values = ["deleted = ?"], [int(query.deleted)]
-    parameters: list[Any] = list(values)
+    parameters: list[Cell] = list(values)
     for column, wanted in (("state", query.states), ("outcome", query.outcomes)):
         if wanted:
             clauses.append(f"{column} IN ({','.join('?' * len(wanted))})")
@@ -44,7 +45,7 @@ def conditions(query: Query) -> tuple[str, list[Any]]:
     return " AND ".join(clauses), parameters
 
 
-def encode_token(value: Any, run_id: str) -> str:
+def encode_token(value: Cell, run_id: str) -> str:
     """Where the next page begins: after this value of the sorted column and this run."""
     return base64.urlsafe_b64encode(json.dumps([value, run_id]).encode()).decode()
 
@@ -52,7 +53,7 @@ def encode_token(value: Any, run_id: str) -> str:
 _TOKEN_TYPES = ([str, str], [float, str], [int, str])
 
 
-def decode_token(token: str) -> list[Any]:
+def decode_token(token: str) -> list[Cell]:
     """The place a token names; empty if missing or not issued by us."""
     if not token:
         return []

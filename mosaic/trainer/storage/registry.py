@@ -24,7 +24,7 @@ from mosaic.records.run import Outcome
 from mosaic.trainer import failpoints
 from mosaic.trainer.core.states import Run, State, run_from_dict, run_to_dict
 from mosaic.trainer.storage import schema
-from mosaic.trainer.storage.paging import Query, conditions, decode_token, encode_token
+from mosaic.trainer.storage.paging import Cell, Query, conditions, decode_token, encode_token
 
 _BUSY_RETRY_S = 0.2
 _START_PATIENCE_S = 20.0
@@ -265,7 +265,7 @@ class Registry:
 
     # ------------------------------------------------------------ inside
 
-    def _enqueue(self, sql: str, values: Sequence[Any]) -> None:
+    def _enqueue(self, sql: str, values: Sequence[Cell]) -> None:
         self._work.put(_Work(sql, values))
 
     def _write_forever(self) -> None:
@@ -332,7 +332,7 @@ class Registry:
             if arrived:
                 self._uncommitted.pop(run_id, None)
 
-    def _read(self, sql: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    def _read(self, sql: str, values: Sequence[Cell]) -> list[tuple[Any, ...]]:
         with self._reader_lock:
             try:
                 return self._reader.execute(sql, values).fetchall()
@@ -353,7 +353,7 @@ class _Work:
     """One write; `settles` is the row it brings to the file."""
 
     sql: str
-    values: Sequence[Any]
+    values: Sequence[Cell]
     done: threading.Event | None = None
     settles: tuple[str, int] | None = None
     at: float = field(default_factory=time.time)

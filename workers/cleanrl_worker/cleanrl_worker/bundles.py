@@ -20,6 +20,7 @@ from cleanrl_worker.ondevice import registry
 from cleanrl_worker.ondevice.package_ids import PACKAGES
 from cleanrl_worker.resolution import UnknownAlgorithmError, resolve
 from cleanrl_worker.wrappers.curriculum import read_schedule
+from mosaic.config.json_types import object_at
 from mosaic.runs.directory import read_json
 from mosaic.workers import Home, Problem, did_you_mean
 
@@ -143,7 +144,7 @@ def find_bundle(names: Iterable[str]) -> Path | None:
     for path in sorted(bundles_folder().glob("*/bundle.json")):
         about = read_json(path) or {}
         ours = (about.get("python"), about.get("prefix")) == (sys.version, sys.prefix)
-        if ours and needed <= dict(about.get("packages", {})).items():
+        if ours and needed <= object_at(about, "packages").items():
             return path.parent
     return None
 

@@ -28,6 +28,7 @@ from cleanrl_worker.relay import Relay
 from cleanrl_worker.resolution import DEFAULT_ALGO_REGISTRY, UPSTREAM_PREFIX
 from cleanrl_worker.summaries import open_summaries
 from cleanrl_worker.training_process import TrainingProcess
+from mosaic.config.json_types import object_at
 from mosaic.runs.directory import read_json
 from mosaic.runs.disk import forgive_full_disks
 from mosaic.runs.provenance import add_facts, write_provenance
@@ -145,7 +146,7 @@ class CleanRLWorkerRuntime:
 
     def _note_facts(self, facts: dict[str, Any]) -> None:
         known = read_json(self.run_dir / "provenance.json") or {}
-        environment = {**known.get("environment", {}), **facts["environment"]}
+        environment = {**object_at(known, "environment"), **facts["environment"]}
         _unless_disk_is_full(lambda: add_facts(self.run_dir, environment=environment))
 
     def _follow(self, child: Child, emitter: LifecycleEmitter, relay: Relay) -> int:

@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -28,7 +28,7 @@ from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schema import SCRIPTS, read_schema
 from cleanrl_worker.kit.state_digest import compare
 from cleanrl_worker.kit.types import StateDict
-from mosaic.config.json_types import JsonValue
+from mosaic.config.json_types import JsonValue, object_at
 from mosaic.config.model import SavedState, VerifyRequest
 from mosaic.runs import certificate
 from mosaic.runs.certificate import Certificate, Change, CheckpointCheck, StateCheck
@@ -149,7 +149,7 @@ class Verification:
         then = read_document(Path(request.run_dir) / "provenance.json") or {}
         env_id = str(self._arguments.get("env_id", ""))
         now = collect(sys.argv, {}, env_id)
-        packages, others = _package_changes(then.get("packages") or {}, now["packages"])
+        packages, others = _package_changes(object_at(then, "packages"), object_at(now, "packages"))
         settings = self._setting_changes(recorded, trained)
         found = certificate.findings(files, settings, packages, state, reason)
         return Certificate(
@@ -202,7 +202,7 @@ def _threads(state: StateDict | None) -> JsonValue:
 
 
 def _package_changes(
-    then: dict[str, JsonValue], now: dict[str, JsonValue]
+    then: Mapping[str, JsonValue], now: Mapping[str, JsonValue]
 ) -> tuple[list[Change], list[Change]]:
     """Packages of another version: those that this training has loaded, and the others."""
     changed = certificate.changes(then, now) if then else []
