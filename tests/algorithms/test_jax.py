@@ -27,6 +27,7 @@ from cleanrl_worker.cleanrl import (
     ppo_atari_envpool_xla_jax,
     ppo_atari_envpool_xla_jax_scan,
 )
+from cleanrl_worker.kit import device
 from cleanrl_worker.kit.jax_backend import Tree, arrays, jax, trained
 from cleanrl_worker.kit.replay import Batch
 from cleanrl_worker.kit.verification import run_script, train
@@ -232,3 +233,28 @@ def test_without_jax_the_command_that_installs_it_is_named() -> None:
     assert done.returncode == 2
     assert "install_extras --set jax" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "found"),
+    [
+        ("CUDA_VISIBLE_DEVICES", "0", True),
+        ("CUDA_VISIBLE_DEVICES", "", False),
+        ("CUDA_VISIBLE_DEVICES", "-1", False),
+        ("JAX_PLATFORMS", "cpu", False),
+        ("JAX_PLATFORMS", "cuda,cpu", True),
+    ],
+)
+def test_a_gpu_that_is_hidden_from_a_run_is_not_used(
+    variable: str, value: str, found: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """On a machine with a GPU, a run that reserved none trains on the CPU instead of failing."""
+    for name in ("CUDA_VISIBLE_DEVICES", "JAX_PLATFORMS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, value)
+    plugin = SimpleNamespace(name="xla_cuda13")
+    monkeypatch.setattr(device, "entry_points", lambda group: [plugin])
+    monkeypatch.setattr(device, "_NVIDIA", tmp_path)
+    args = dqn_jax.Args()
+    device.choose_device(args, {"base", "jax"})
+    assert args.cuda is found

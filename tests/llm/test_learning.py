@@ -132,6 +132,20 @@ def test_learning_by_reward_makes_what_paid_likelier_and_continues(corpus: Path)
     assert chance_of(good) - chance_of(bad) > before
 
 
+def test_an_episode_counts_once_however_long_it_is(corpus: Path) -> None:
+    """A long failure does not outweigh a short success."""
+    from llm_worker.learn.grpo import GroupLearning
+    from llm_worker.learn.playing import Episode, Moment
+    from llm_worker.model.corpus import read_tokenizer
+
+    settings = GrpoSettings(env_id=ENV, epochs=1)
+    learning = GroupLearning(settings, _imitation(corpus, 1).model, read_tokenizer(corpus))
+    said = Moment(learning.writer.asked("red"), learning.writer.asked("x"))
+    good, bad = Episode(1, moments=[said]), Episode(1, moments=[said] * 9)
+    # Before the first update both are as likely as they were, so the loss is minus their worth.
+    assert learning.learn([good, bad], [1.0, -1.0])["losses/policy"] == pytest.approx(0, abs=1e-5)
+
+
 @pytest.mark.parametrize(
     ("algo", "given", "said"),
     [

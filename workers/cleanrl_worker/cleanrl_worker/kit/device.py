@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import random
 import re
 from collections.abc import Collection
@@ -15,6 +16,7 @@ import torch
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.errors import UsageError
 
+_NVIDIA = Path("/dev/nvidiactl")
 _SETTERS = ("scipy_openblas_set_num_threads64_", "openblas_set_num_threads64_")
 _LIBRARY = re.compile(r"(/\S*openblas\S*\.so\S*)$", re.MULTILINE)
 
@@ -44,9 +46,13 @@ def choose_device(args: RunArgs, requires: Collection[str]) -> torch.device:
 
 
 def _jax_finds_gpu() -> bool:
-    """Whether JAX has its part for CUDA and there is a GPU; asks without starting JAX."""
+    """Whether JAX has its part for CUDA and there is a GPU to see; asks without starting JAX."""
+    # A run that reserved no GPU is shown none, on a machine that has some.
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES", "all") in {"", "-1"}
+    if hidden or "cuda" not in os.environ.get("JAX_PLATFORMS", "cuda"):
+        return False
     plugins = [plugin.name for plugin in entry_points(group="jax_plugins")]
-    return any("cuda" in name for name in plugins) and Path("/dev/nvidiactl").exists()
+    return any("cuda" in name for name in plugins) and _NVIDIA.exists()
 
 
 def seed_everything(seed: int, *, deterministic: bool) -> None:

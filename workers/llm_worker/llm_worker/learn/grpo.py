@@ -80,13 +80,14 @@ class GroupLearning:
 
     def learn(self, episodes: Sequence[Episode], judged: Sequence[float]) -> dict[str, float]:
         """Make the replies of better episodes likelier, those of worse ones less likely."""
-        moments = [
-            (moment.asked, moment.wrote, worth)
-            for episode, worth in zip(episodes, judged, strict=True)
-            for moment in episode.moments
+        moments = []
+        for episode, worth in zip(episodes, judged, strict=True):
             # Where all episodes of a world ended alike there is nothing to learn.
-            if worth
-        ]
+            if worth:
+                # An episode counts once, however long it is: failures are the long ones, and
+                # token by token they would outweigh what the good ones show.
+                share = 1 / sum(len(moment.wrote) for moment in episode.moments)
+                moments += [(one.asked, one.wrote, worth, share) for one in episode.moments]
         total = {"losses/policy": 0.0, "losses/kl": 0.0}
         if not moments:
             return total
@@ -95,8 +96,9 @@ class GroupLearning:
         order = torch.randperm(len(moments), generator=self._chance).tolist()
         for start in range(0, len(order), _MINIBATCH):
             chosen = [moments[at] for at in order[start : start + _MINIBATCH]]
-            tokens, counted = _padded([(asked, wrote) for asked, wrote, _ in chosen], device)
+            tokens, counted = _padded([(asked, wrote) for asked, wrote, *_ in chosen], device)
             worth = torch.tensor([one[2] for one in chosen], device=device)
+            counted *= torch.tensor([one[3] for one in chosen], device=device)[:, None]
             with torch.no_grad():
                 before = log_chances(self.model, tokens)
                 first = log_chances(self._first, tokens)

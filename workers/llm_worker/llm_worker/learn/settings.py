@@ -80,7 +80,7 @@ class GrpoSettings(LearnSettings):
     temperature: Annotated[
         float, Field(gt=0, le=5, description="how freely the model tries things")
     ] = 1.0
-    learning_rate: Annotated[float, Field(gt=0, le=1, description="step size")] = 3e-4
+    learning_rate: Annotated[float, Field(gt=0, le=1, description="step size")] = 1e-4
     epochs: Annotated[int, Field(ge=1, le=32, description="times a round is learned from")] = 2
     clip: Annotated[float, Field(gt=0, le=1, description="how far one round may change it")] = 0.2
     kl: Annotated[
