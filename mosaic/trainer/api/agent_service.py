@@ -54,9 +54,9 @@ class AgentHandlers:
     async def AgentFrames(
         self, frames: AsyncIterator[pb.Frame], context: grpc.aio.ServicerContext
     ) -> pb.AgentFramesReply:
-        run, site = self._run_of(context)
-        if site is not None:
-            relay = site.contact(run.run_id).frames
+        run, _ = self._run_of(context)
+        relay = self._engine.sites.of(run).relay(run)
+        if relay is not None:
             async for frame in frames:
                 if not relay.put(frame):
                     break  # no one watches: the run may stop rendering

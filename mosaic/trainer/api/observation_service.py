@@ -18,8 +18,7 @@ from mosaic.trainer.api.gate import caller_run_id
 from mosaic.trainer.api.resolve import resolve_run
 from mosaic.trainer.core.stimuli import WorkerSaid
 from mosaic.trainer.loop.engine import Engine
-from mosaic.trainer.sites.agents import AgentSite
-from mosaic.trainer.sites.relay import Wish
+from mosaic.trainer.sites.relay import FrameRelay, Wish
 from mosaic.trainer.storage.broadcast import Missed
 from mosaic.wire import trainer_pb2 as pb
 
@@ -99,9 +98,9 @@ class FrameHandlers:
     ) -> AsyncIterator[pb.Frame]:
         """The frames of a run as JPEG, the newest first when the viewer is slow."""
         stored = await resolve_run(self._engine, request.run_id)
-        site = self._engine.sites.of(stored.run)
-        if isinstance(site, AgentSite):
-            async for picture in self._from_agent(site, stored.run.run_id, _wish(request)):
+        relay = self._engine.sites.of(stored.run).relay(stored.run)
+        if relay is not None:
+            async for picture in self._relayed(relay, stored.run.run_id, _wish(request)):
                 yield picture
             return
         run_id, run_dir = stored.run.run_id, self._engine.live.run_dir(stored).path
@@ -139,13 +138,11 @@ class FrameHandlers:
             if not reading.cancelled() and reading.exception() is not None:
                 log.error("frames of run %s cannot be read: %s", run_id, reading.exception())
 
-    async def _from_agent(
-        self, site: AgentSite, run_id: str, wish: Wish
-    ) -> AsyncIterator[pb.Frame]:
-        """The same from another machine, whose agent sends them while someone watches."""
+    async def _relayed(self, relay: FrameRelay, run_id: str, wish: Wish) -> AsyncIterator[pb.Frame]:
+        """The same from another machine, which sends them while someone watches."""
         if not _is_live(self._engine, run_id):
             return
-        async for frame in site.contact(run_id).frames.watch(wish, _LOOK_UP_S):
+        async for frame in relay.watch(wish, _LOOK_UP_S):
             if not _is_live(self._engine, run_id):
                 return
             if frame is not None:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from mosaic.trainer.launch.supervisor import Spec
 
 LEASE_S = 5.0
-# How soon an order is obeyed. A look costs two system calls on the shared folder.
+# How soon an order is obeyed. A look costs two system calls on the shared folder; signals and the
+# wish to watch are in one file for that reason.
 _LOOK_S = 1.0
 # A job may begin a moment before the daemon has written what it is to start, or while the daemon
 # is being restarted. Half an hour of an idle job is cheaper than its place in the queue.
@@ -72,7 +73,12 @@ class Remote:
         self._run_dir: str = spec["run_dir"]
         self._lease = os.path.join(self._run_dir, f"lease{suffix}.json")
         self._control = os.path.join(self._run_dir, f"control{suffix}.json")
+        self._env: dict[str, str] = spec["env"]
+        self._python: str = spec["argv"][0]
         self._group = 0
+        self._resting = False
+        self._sender = 0
+        self._wish = 0
         self._beats = 0
         self._beaten = -LEASE_S
         self._obeyed = 0
@@ -108,9 +114,14 @@ class Remote:
 
     def watch(self, group: int) -> None:
         """Send orders to this process group."""
-        self._group = group
+        self._group, self._resting = group, False
         # An order may have come while the worker was being started.
         self._look(0, None)
+
+    def rest(self) -> None:
+        """The worker has ended: what sends its pictures must not count as left by it."""
+        self._resting = True
+        self._end_sender()
 
     def end(self) -> None:
         """No more looks: what follows must not be interrupted."""
@@ -144,12 +155,36 @@ class Remote:
             return
         try:
             with open(self._control) as handle:
-                orders = json.load(handle)["signals"]
-        except (OSError, ValueError, KeyError):
+                orders = json.load(handle)
+            signals, wish = orders.get("signals", []), orders.get("frames") or {}
+            number = int(wish.get("number", self._wish))
+        except (OSError, ValueError, TypeError, AttributeError):
             return
-        for number in orders[self._obeyed :]:
+        for order in signals[self._obeyed :]:
             self._obeyed += 1
-            self._kill(int(number))
+            self._kill(int(order))
+        if number != self._wish and not self._resting:
+            self._wish = number
+            self._send_frames()
+
+    def _send_frames(self) -> None:
+        """Start what sends the run's pictures to the daemon, for as long as they are wanted."""
+        self._end_sender()
+        arguments = [self._python, "-m", "mosaic.agent.pictures", self._control, str(self._wish)]
+        # Not in the worker's group, which is stopped for a pause. What this process ignores, it
+        # would ignore too.
+        self._sender = os.posix_spawn(
+            self._python, arguments, self._env, setpgroup=0, setsigdef=(signal.SIGTERM,)
+        )
+
+    def _end_sender(self) -> None:
+        sender, self._sender = self._sender, 0
+        try:
+            # Only while it is a child of ours; its number may be another's by now.
+            if sender and os.waitpid(sender, os.WNOHANG)[0] == 0:
+                os.kill(sender, signal.SIGKILL)
+        except ChildProcessError:
+            pass
 
     def _warn(self, _number: int, _frame: object) -> None:
         """The engine ends the job soon; the worker saves what it has."""

@@ -88,6 +88,9 @@ class Remote(Protocol):
     def watch(self, group: int) -> None:
         """Send the daemon's signals to this group."""
 
+    def rest(self) -> None:
+        """The worker has ended; end what was started beside it."""
+
     def end(self) -> None:
         """Stop looking for signals."""
 
@@ -123,6 +126,8 @@ def supervise(
         if remote is not None:
             remote.watch(pid)
         status, usage = _wait_for(pid)
+        if remote is not None:
+            remote.rest()
         stragglers += _end_descendants(pid)
         out_of_memory = os.WIFSIGNALED(status) and _memory_kills() > memory_kills
         if out_of_memory or restarts == spec.get("restarts", 0) or not _was_killed(status, spec):

@@ -350,6 +350,9 @@ class AgentSite(ABC):
         # The supervisor there kills whatever its worker leaves behind.
         self.signal(run, watch, SIGKILL)
 
+    def relay(self, run: Run) -> FrameRelay | None:
+        return self.contact(run.run_id).frames
+
     def left(self, run: Run, watch: "Watch", record: Mapping[str, JsonValue]) -> int:
         """None: the supervisor has ended them all before its record was written."""
         return 0

@@ -9,6 +9,7 @@ from mosaic.trainer.core.evidence import News
 from mosaic.trainer.core.scheduler import Machine
 from mosaic.trainer.core.states import Run
 from mosaic.trainer.launch.executor import LaunchSpec
+from mosaic.trainer.sites.relay import FrameRelay
 
 if TYPE_CHECKING:
     from mosaic.trainer.loop.watch import Watch
@@ -53,6 +54,9 @@ class Site(Protocol):
             watch: What is known besides.
             record: Its exit record; empty if there is none.
         """
+
+    def relay(self, run: Run) -> FrameRelay | None:
+        """Where a run's pictures arrive; None where the daemon reads them in its own memory."""
 
     def capacity(self, runs: Iterable[Run]) -> Machine | None:
         """The slots there, given what all live runs hold; None where the engine has its own queue.

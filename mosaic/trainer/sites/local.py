@@ -16,6 +16,7 @@ from mosaic.trainer.core.scheduler import Machine
 from mosaic.trainer.core.states import Run, State
 from mosaic.trainer.launch import spec as launch
 from mosaic.trainer.launch.executor import Executor, LaunchSpec
+from mosaic.trainer.sites.relay import FrameRelay
 
 if TYPE_CHECKING:
     from mosaic.trainer.loop.slots import SlotTable
@@ -83,6 +84,9 @@ class LocalSite:
             logs = (watch.directory.stdout, watch.directory.stderr)
             left |= set(processes.writing_to(logs)) - supervisor
         return len(left)
+
+    def relay(self, run: Run) -> FrameRelay | None:
+        return None
 
     def capacity(self, runs: Iterable[Run]) -> Machine | None:
         return self._slots.picture(run for run in runs if run.site == LOCAL)

@@ -39,6 +39,11 @@ class FrameRelay:
             max(wish.quality for wish in wishes),
         )
 
+    @property
+    def count(self) -> int:
+        """How many pictures have come."""
+        return self._count
+
     def put(self, frame: pb.Frame) -> bool:
         """Show a picture; False when no one watches any more."""
         self._newest = frame

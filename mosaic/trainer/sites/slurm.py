@@ -43,8 +43,10 @@ from mosaic.trainer.core.states import Run, State
 from mosaic.trainer.launch import supervisor
 from mosaic.trainer.launch.executor import LaunchSpec
 from mosaic.trainer.sites import signals, slurm_commands
+from mosaic.trainer.sites.relay import FrameRelay
 from mosaic.trainer.sites.slurm_queue import Opinion, SlurmQueue
 from mosaic.trainer.sites.slurm_words import Job
+from mosaic.trainer.sites.watching import Watching
 
 if TYPE_CHECKING:
     from mosaic.trainer.loop.watch import Watch
@@ -69,6 +71,7 @@ class SlurmSite:
         # More would only wait for each other in the controller.
         self._placing = asyncio.Semaphore(4)
         self._offered: dict[str, Path] = {}
+        self._watching = Watching()
 
     # ------------------------------------------------------------ placing
 
@@ -137,6 +140,7 @@ class SlurmSite:
         if run.launching and not run.job and watch.worker_key() is None:
             # SLURM is being asked at this moment, and has nothing to say about it yet.
             return Waiting(f"is being handed to {run.site}")
+        self._watching.look(watch.directory, run.state is State.EXEC, now.mono)
         opinion = self._queue.opinion(run.job, job_name(run), now.mono)
         if run.launching:
             self._follow_restart(run, opinion)
@@ -203,6 +207,9 @@ class SlurmSite:
         """None: the supervisor has ended them all, or SLURM has with the job."""
         return 0
 
+    def relay(self, run: Run) -> FrameRelay | None:
+        return self._watching.relay(run.run_id)
+
     def capacity(self, runs: Iterable[Run]) -> Machine | None:
         return None
 
@@ -216,6 +223,7 @@ class SlurmSite:
         if run.job and self._job_outlives(run):
             self._queue.cancel(run.job, job_name(run))
         self._queue.forget(job_name(run))
+        self._watching.forget(run.run_id)
 
     def _job_outlives(self, run: Run) -> bool:
         """Whether a job is left that would wait or run for no one.
