@@ -14,7 +14,8 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 from qtpy.QtCore import QCoreApplication, Qt, QTimer
 from qtpy.QtWidgets import QApplication
 
-from gym_gui.background.daemon_link import DaemonLink
+from gym_gui.background.calls import Calls
+from gym_gui.background.daemons import LOCAL, Daemons, make_link, remembered
 from gym_gui.background.metric_feed import FeedPool
 from gym_gui.background.run_cache import RunCache
 from gym_gui.background.run_phases import RunPhases
@@ -29,7 +30,6 @@ from gym_gui.resources.theming import ThemeManager
 from gym_gui.services import Selection, Services
 from gym_gui.widgets.chart_clock import ChartClock
 from mosaic.config.paths import Home
-from mosaic.connect.elsewhere import Elsewhere, find_way
 from mosaic.errors import InvalidArgumentError, SecretError
 
 _SIGNAL_CHECK_MS = 200
@@ -53,29 +53,48 @@ def make_application() -> QApplication:
 
 
 def make_services(
-    home: Home, start_daemon: bool = True, elsewhere: Elsewhere | None = None
+    home: Home, start_daemon: bool = True, addresses: Sequence[str] = (LOCAL,)
 ) -> Services:
-    """Everything the window leans on."""
+    """Everything the window leans on.
+
+    Args:
+        home: The window's own home.
+        start_daemon: Start daemons where none run.
+        addresses: The daemons to connect to; new runs go to the first.
+
+    Raises:
+        InvalidArgumentError: The first address is no proper one.
+        SecretError: It names a file that is no invitation, or that others may read.
+    """
     settings, notice = load_window_settings(home)
-    link = DaemonLink(home, start_daemon, elsewhere)
     streams = StreamKeeper()
     notices = Notices()
     store = RunStore()
-    hooks = WorkerHooks(link.calls)
+    calls = Calls()
+    first, *others = dict.fromkeys(addresses)
+    daemons = Daemons(store, make_link(home, first, start=start_daemon))
+    for address in others:
+        try:
+            daemons.add(make_link(home, address, start=start_daemon))
+        except (InvalidArgumentError, SecretError) as error:
+            # An invitation that was deleted, for example: the others are still of use.
+            notices.error(f"Not connected to {address}", error)
+    hooks = WorkerHooks(calls)
     services = Services(
-        link=link,
+        daemons=daemons,
+        calls=calls,
         store=store,
         themes=ThemeManager(),
         notices=notices,
         settings=settings,
         selection=Selection(),
         streams=streams,
-        feeds=FeedPool(link, streams, store),
+        feeds=FeedPool(daemons.of, streams, store),
         clock=ChartClock(settings.chart_hz),
         hooks=hooks,
         cache=RunCache(),
-        run_settings=RunSettings(link, hooks),
-        phases=RunPhases(link, store),
+        run_settings=RunSettings(daemons.of, hooks),
+        phases=RunPhases(daemons.of, store),
     )
     if notice:
         notices.problem(notice)
@@ -83,13 +102,13 @@ def make_services(
 
 
 def open_window(
-    home: Home, start_daemon: bool = True, elsewhere: Elsewhere | None = None
+    home: Home, start_daemon: bool = True, addresses: Sequence[str] = (LOCAL,)
 ) -> MainWindow:
-    """A window on the daemon of a home, which is started when none runs, or on an invited one."""
-    window = MainWindow(make_services(home, start_daemon, elsewhere))
+    """A window on the daemons of these addresses, which are started where none run."""
+    window = MainWindow(make_services(home, start_daemon, addresses))
     window.show()
     # After the window is there: connecting may start a daemon, and people should see that.
-    window.services.link.open()
+    window.services.daemons.open()
     return window
 
 
@@ -105,16 +124,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--connect",
         metavar="WHERE",
+        action="append",
+        default=[],
         help="use a daemon whose home this user or this machine cannot read: "
-        "ssh://USER@HOST[:PORT][/HOME], or an invitation (made by: mosaic invite FILE)",
+        "ssh://USER@HOST[:PORT][/HOME], or an invitation (made by: mosaic invite FILE); "
+        "repeat it for several side by side, with `local` for the one of this home",
     )
     options = parser.parse_args(arguments)
+    home = Home.locate(options.home)
+    application = make_application()
     try:
-        elsewhere = find_way(options.connect) if options.connect else None
+        # Addresses on the command line are the whole list; else it is this home and what was added.
+        addresses = options.connect or [LOCAL, *remembered(home)]
+        window = open_window(home, not options.no_daemon, addresses)
     except (SecretError, InvalidArgumentError) as error:
         parser.error(str(error))
-    application = make_application()
-    window = open_window(Home.locate(options.home), not options.no_daemon, elsewhere)
     signal.signal(signal.SIGINT, lambda *_: window.close())
     signal.signal(signal.SIGTERM, lambda *_: window.close())
     # Python sees a signal only when it runs; Qt's loop alone would never let it.

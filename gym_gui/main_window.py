@@ -11,7 +11,6 @@ from qtpy.QtWidgets import QMainWindow, QStackedWidget, QToolBar, QWidget
 
 from gym_gui.actions.action import Context
 from gym_gui.actions.binding import ActionBinder
-from gym_gui.background.daemon_link import CONNECTED, LOST, SLOW, LinkState
 from gym_gui.background.storage import read_json, window_folder, write_json
 from gym_gui.forms.registry import TRAIN
 from gym_gui.models import dock_layouts
@@ -24,6 +23,7 @@ from gym_gui.panels.compare_panel import ComparePanel
 from gym_gui.panels.dialogs import Dialogs
 from gym_gui.panels.docks import DockManager
 from gym_gui.panels.launch_panel import LaunchPanel
+from gym_gui.panels.machines_panel import MachinesPanel
 from gym_gui.panels.notices_panel import NoticesPanel
 from gym_gui.panels.play_panel import PlayPanel
 from gym_gui.panels.run_panel import RunPanel
@@ -31,6 +31,7 @@ from gym_gui.panels.runs_panel import RunsPanel
 from gym_gui.panels.status_bar import StatusLine
 from gym_gui.panels.welcome import Welcome
 from gym_gui.presenters.arena_commands import ArenaCommands
+from gym_gui.presenters.connections import Connections
 from gym_gui.presenters.form_commands import FormCommands
 from gym_gui.presenters.joining import Joining
 from gym_gui.presenters.keyboard_commands import KeyboardCommands
@@ -50,7 +51,6 @@ from gym_gui.widgets.layouts import as_panel, column
 from gym_gui.widgets.messages import Banner
 from gym_gui.widgets.qt_types import sure
 from gym_gui.widgets.toast import Toast
-from mosaic.client import TrainerClient
 
 _LAYOUT_ACTIONS = tuple(f"view.{name}" for name in LAYOUTS)
 
@@ -61,8 +61,6 @@ class MainWindow(QMainWindow):
     def __init__(self, services: Services) -> None:
         super().__init__()
         self.services = services
-        title = services.link.title
-        self.setWindowTitle(f"MOSAIC on {title}" if title else "MOSAIC")
         self.setAcceptDrops(True)
         self.resize(1500, 920)
         self._closed = False
@@ -92,6 +90,7 @@ class MainWindow(QMainWindow):
         self.compare = ComparePanel(services)
         self.play = PlayPanel(services)
         self.arena = ArenaPanel(services)
+        self.machines = MachinesPanel(services)
         self.notices_panel = NoticesPanel(services)
         self.welcome = Welcome()
         self.banner = Banner()
@@ -110,6 +109,7 @@ class MainWindow(QMainWindow):
                 dock_layouts.COMPARE: ("Analyse", self.compare),
                 dock_layouts.PLAY: ("Play", self.play),
                 dock_layouts.ARENA: ("Arena", self.arena),
+                dock_layouts.MACHINES: ("Machines", self.machines),
                 dock_layouts.NOTICES: ("Notifications", self.notices_panel),
             },
         )
@@ -150,7 +150,7 @@ class MainWindow(QMainWindow):
         )
         window = WindowCommands(self, services, self.docks, dialogs, self.binder)
         panels: list[QWidget] = [self.runs_panel, self.welcome, self.launch, self.run_panel]
-        panels += [self.compare, self.play, self.arena, self.notices_panel]
+        panels += [self.compare, self.play, self.arena, self.machines, self.notices_panel]
         keyboard = KeyboardCommands(panels, self.launch, self.run_panel, self.show_layout)
         reports = Reports(services, dialogs)
         leaving = Leaving(services, dialogs, self.forms.load_config)
@@ -183,9 +183,8 @@ class MainWindow(QMainWindow):
 
     def _connect(self) -> None:
         services = self.services
-        services.link.state_changed.connect(self._on_state)
-        services.link.changes.connect(services.store.apply)
-        services.link.calls.unexpected.connect(services.notices.problem)
+        for source in (services.daemons, services.calls):
+            source.unexpected.connect(services.notices.problem)
         services.store.changed.connect(lambda _ids: self._on_runs())
         services.store.settled.connect(self._on_runs)
         services.selection.changed.connect(self._refresh_context)
@@ -197,47 +196,32 @@ class MainWindow(QMainWindow):
         self.welcome.action_wanted.connect(self.binder.trigger)
         self.welcome.closed.connect(self._show_table)
         self.compare.action_wanted.connect(self.binder.trigger)
+        self.machines.runs_wanted.connect(self.runs_panel.show_daemon)
+        self.machines.connect_wanted.connect(lambda: self.binder.trigger("daemon.connect"))
         self.launch.submitted.connect(self.forms.submit)
         self.launch.play_wanted.connect(lambda: self.binder.trigger("play.start"))
         self.launch.actors_changed.connect(self._on_actors)
         self.launch.sweep_begun.connect(lambda _id: self.binder.trigger("analyse.study"))
         self.status.bell.clicked.connect(lambda: self.binder.trigger("view.notices"))
-        self._on_state(services.link.state)
+        self._connections = Connections(
+            services,
+            self._presenters,
+            self.launch,
+            self.run_panel,
+            self.banner,
+            self._on_connections,
+        )
 
-    # ------------------------------------------------------------ the daemon
+    # ------------------------------------------------------------ what is known
 
-    def _on_state(self, state: LinkState) -> None:
-        if state.name == LOST:
-            link = self.services.link
-            what = f"Not connected to {link.title}" if link.title else "No trainer daemon"
-            self.banner.say(
-                "danger",
-                f"{what}: {state.text}. Running runs continue without it; "
-                "this window reconnects by itself.",
-                "Connect now" if link.title else "Start the daemon",
-                link.start_daemon,
-            )
-        elif state.name == SLOW:
-            self.banner.say("warning", f"{state.text}. Nothing you typed is lost.")
-        else:
-            self.banner.say("info", "")
-        if state.name == CONNECTED:
-            self.services.link.ask(
-                TrainerClient.workers,
-                self.launch.set_workers,
-                lambda error: self.services.notices.error("Workers not listed", error),
-            )
-            # Streams of the old connection are dead; what is on screen is asked for again.
-            self.services.feeds.reconnect()
-            self.run_panel.reopen()
+    def _on_connections(self, title: str) -> None:
+        self.setWindowTitle(title)
         self._refresh_context()
 
     def _on_actors(self, actors: list[Actor]) -> None:
-        self._presenters.set_actors(actors)
         self.services.run_settings.set_actors(actors)
         self.play.set_actors(actors)
         self.arena.set_actors(actors)
-        self.run_panel.refresh()
 
     def _show_table(self) -> None:
         """The table of runs in the middle, unless there is nothing in it."""
@@ -260,6 +244,11 @@ class MainWindow(QMainWindow):
                 selected=self.services.selected_runs(),
                 can_undo=self.runs.can_undo,
                 view=self.runs_panel.views.current,
+                reached=frozenset(
+                    run.run_id
+                    for run in self.services.selected_runs()
+                    if self.services.link_of(run.run_id).state.usable
+                ),
             )
         )
 
@@ -317,9 +306,7 @@ class MainWindow(QMainWindow):
 
     def _store(self, settings: WindowSettings) -> None:
         self.services.settings = settings
-        self.services.link.calls.run(
-            lambda: save_window_settings(self.services.link.home, settings)
-        )
+        self.services.calls.run(lambda: save_window_settings(self.services.daemons.home, settings))
 
     # ------------------------------------------------------------ files dropped, state kept
 
@@ -351,7 +338,7 @@ class MainWindow(QMainWindow):
 
     def _restore(self) -> None:
         try:
-            stored = read_json(window_folder(self.services.link.home) / "window.json")
+            stored = read_json(window_folder(self.services.daemons.home) / "window.json")
         except (ValueError, OSError):
             stored = "unreadable"
         state, notice = decode_state(stored)
@@ -378,7 +365,9 @@ class MainWindow(QMainWindow):
             self.runs_panel.look(),
         )
         try:
-            write_json(window_folder(self.services.link.home) / "window.json", encode_state(state))
+            write_json(
+                window_folder(self.services.daemons.home) / "window.json", encode_state(state)
+            )
         except OSError as error:
             self.services.notices.error("The layout could not be stored", error)
 

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 from qtpy.QtCore import QObject, Signal
 
+from gym_gui.background.calls import Calls
 from gym_gui.background.daemon_link import DaemonLink
+from gym_gui.background.daemons import Daemons
 from gym_gui.background.metric_feed import FeedPool
 from gym_gui.background.run_cache import RunCache
 from gym_gui.background.run_phases import RunPhases
@@ -49,9 +51,14 @@ class Selection(QObject):
 
 @dataclass
 class Services:
-    """The window's shared parts."""
+    """The window's shared parts.
 
-    link: DaemonLink
+    Attributes:
+        daemons: The connections; `calls` is for the window's own work, which waits for none.
+    """
+
+    daemons: Daemons
+    calls: Calls
     store: RunStore
     themes: ThemeManager
     notices: Notices
@@ -64,6 +71,15 @@ class Services:
     cache: RunCache
     run_settings: RunSettings
     phases: RunPhases
+
+    @property
+    def link(self) -> DaemonLink:
+        """The daemon in front: new runs go there, and all that is not about one run."""
+        return self.daemons.front
+
+    def link_of(self, run_id: str) -> DaemonLink:
+        """The daemon that has a run."""
+        return self.daemons.of(run_id)
 
     def selected_runs(self) -> tuple[RunRecord, ...]:
         """The selected runs that still exist."""
@@ -83,6 +99,7 @@ class Services:
         self.store.close()
         self.run_settings.close()
         self.streams.close()
-        self.link.close()
+        self.daemons.close()
+        self.calls.close()
         self.cache.close()
         self.themes.close()

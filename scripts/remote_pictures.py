@@ -1,4 +1,4 @@
-"""Pictures of the window and of a page on a home behind ssh, for docs/guides/remote.md.
+"""Pictures of the window, a page and the board on a home behind ssh, for docs/guides/remote.md.
 
     python scripts/remote_pictures.py ssh://you@server/~/lab
 
@@ -42,6 +42,7 @@ def main() -> int:
         try:
             _picture_of_window(options.address, run.run_id, out / "remote_window.png")
             _picture_of_page(options.address, run.run_id, out / "remote_web.png")
+            _picture_of_board(options.address, out / "machines.png")
         finally:
             trainer.cancel(run.run_id, grace_s=5.0)
     return 0
@@ -62,27 +63,55 @@ def _picture_of_window(address: str, run_id: str, path: Path) -> None:
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     from gym_gui.app import make_application, open_window
     from mosaic.config.paths import Home
-    from mosaic.connect.elsewhere import find_way
 
-    application = make_application()
-    window = open_window(Home.locate(), elsewhere=find_way(address))
+    make_application()
+    window = open_window(Home.locate(), addresses=[address])
     window.resize(*_SIZE)
-
-    def until(condition: Callable[[], object], patience_s: float = _PATIENCE_S) -> None:
-        deadline = time.monotonic() + patience_s
-        while not condition() and time.monotonic() < deadline:
-            application.processEvents()
-            time.sleep(0.01)
-
-    until(lambda: run_id in window.services.store.runs)
+    _until(lambda: run_id in window.services.store.runs)
     window.show_layout("watch")
     window.runs_panel.show_run(run_id)
     window.run_panel.open_tab("live")
-    until(lambda: window.run_panel.tab("live").frames_shown > 30)
-    until(lambda: "ms" in window.status.daemon.text())
-    until(lambda: False, _LEARNING_S)
+    _until(lambda: window.run_panel.tab("live").frames_shown > 30)
+    _until(lambda: "ms" in window.status.daemon.text())
+    _until(lambda: False, _LEARNING_S)
     window.grab().save(str(path))
     window.close()
+
+
+def _until(condition: Callable[[], object], patience_s: float = _PATIENCE_S) -> None:
+    """Let the window live until something is true."""
+    from qtpy.QtWidgets import QApplication
+
+    deadline = time.monotonic() + patience_s
+    while not condition() and time.monotonic() < deadline:
+        QApplication.processEvents()
+        time.sleep(0.01)
+
+
+def _picture_of_board(address: str, path: Path) -> None:
+    """A daemon here and the one there, in one window."""
+    from gym_gui.app import open_window
+    from mosaic.config.paths import Home
+
+    home = Home.locate()
+    with TrainerClient.connect(home, start=True) as here:
+        runs = [
+            here.train("ppo", total_timesteps=50_000_000, seed=seed, name=f"Try {seed}")
+            for seed in (1, 2, 3, 4)
+        ]
+        window = open_window(home, addresses=["local", address])
+        window.resize(*_SIZE)
+        window.show_layout("machines")
+        try:
+            _until(lambda: "running, " in window.machines.cards[window.services.link].words)
+            _until(lambda: here.get(runs[0].run_id).metrics)
+            _until(lambda: False, 8.0)
+            window.grab().save(str(path))
+        finally:
+            window.close()
+            for run in runs:
+                here.cancel(run.run_id, grace_s=1.0)
+            here.shutdown("stop")
 
 
 def _picture_of_page(address: str, run_id: str, path: Path) -> None:

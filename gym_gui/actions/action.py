@@ -8,12 +8,22 @@ from mosaic.records import RunRecord
 
 @dataclass(frozen=True)
 class Context:
-    """What the user is looking at, as far as actions care."""
+    """What the user is looking at, as far as actions care.
+
+    Attributes:
+        connected: The daemon in front answers.
+        reached: The selected runs whose own daemon answers; None when that is the one in front.
+    """
 
     connected: bool = False
     selected: tuple[RunRecord, ...] = ()
     can_undo: bool = False
     view: str = ""
+    reached: frozenset[str] | None = None
+
+    def reaches(self, run: RunRecord) -> bool:
+        """Whether the daemon of a selected run answers."""
+        return self.connected if self.reached is None else run.run_id in self.reached
 
     @property
     def one(self) -> RunRecord | None:

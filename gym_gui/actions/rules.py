@@ -15,12 +15,17 @@ def connected(context: Context) -> bool:
 
 def any_run(fits: Callable[[RunRecord], bool]) -> Rule:
     """At least one selected run fits."""
-    return lambda context: context.connected and any(map(fits, context.selected))
+    return lambda context: any(fits(run) and context.reaches(run) for run in context.selected)
 
 
 def one_run(fits: Callable[[RunRecord], bool]) -> Rule:
     """Exactly one run is selected, and it fits."""
-    return lambda context: context.connected and context.one is not None and fits(context.one)
+
+    def rule(context: Context) -> bool:
+        run = context.one
+        return run is not None and context.reaches(run) and fits(run)
+
+    return rule
 
 
 def has_full_checkpoint(run: RunRecord) -> bool:

@@ -1,4 +1,4 @@
-"""The window's one connection to the daemon: watched, and made again whenever it is lost.
+"""The window's connection to one daemon: watched, and made again whenever it is lost.
 
 Two threads: one follows WatchRuns and delivers its changes in batches, one asks for health and
 resources every two seconds. Both reconnect by themselves; the window only hears what changed.
@@ -23,6 +23,7 @@ from mosaic.records.daemon import Health, Resources
 
 T = TypeVar("T")
 CONNECTING, CONNECTED, SLOW, LOST = "connecting", "connected", "slow", "lost"
+HERE = "this machine"
 # Often enough for the status bar, and two small calls each time.
 _PULSE_S = 2.0
 # A busy daemon answers within a second; after three it hangs or was stopped by a signal.
@@ -62,7 +63,13 @@ class DaemonLink(QObject):
         home: The daemon's home; of a daemon elsewhere, only the window's own files are in it.
         start: Start a daemon when none runs.
         elsewhere: How to reach a daemon whose home this window cannot read; released on closing.
+        address: The text that names the daemon, as a person typed it; empty for this home's own.
         parent: Qt's parent.
+
+    Attributes:
+        name: What the window calls the daemon; `Daemons` makes it unique.
+        newest: The last `Pulse`, also of a daemon that is lost since; None before the first.
+        lost_since: The moment at which the connection was lost; 0 while it is there.
 
     Signals:
         state_changed: A `LinkState`.
@@ -82,11 +89,16 @@ class DaemonLink(QObject):
         home: Home,
         start: bool = True,
         elsewhere: Elsewhere | None = None,
+        address: str = "",
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self.home = home
         self._elsewhere = elsewhere
+        self.address = address
+        self.name = self.title or HERE
+        self.newest: Pulse | None = None
+        self.lost_since = 0.0
         self.calls = Calls(self)
         self.state = LinkState(CONNECTING, "Connecting to the trainer daemon …")
         self._start_daemon = start
@@ -282,6 +294,7 @@ class DaemonLink(QObject):
             return
         if self.state.name == SLOW:
             self._take_state(LinkState(CONNECTED))
+        self.newest = beat
         self.pulse.emit(beat)
 
     def _say(self, name: str, text: str) -> None:
@@ -290,6 +303,11 @@ class DaemonLink(QObject):
 
     def _take_state(self, state: LinkState) -> None:
         if state != self.state and not self._stopping.is_set():
+            if state.name != LOST:
+                self.lost_since = 0.0
+            elif not self.lost_since:
+                # Each attempt that fails says why; the first one says since when.
+                self.lost_since = time.time()
             self.state = state
             self.state_changed.emit(state)
 

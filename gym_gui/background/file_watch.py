@@ -1,5 +1,7 @@
 """Which files a run has, for tabs that appear when their files do."""
 
+from collections.abc import Callable
+
 from qtpy.QtCore import QObject, QTimer, Signal
 
 from gym_gui.background.calls import Call
@@ -23,9 +25,9 @@ class FileWatch(QObject):
 
     changed = Signal()
 
-    def __init__(self, link: DaemonLink, parent: QObject | None = None) -> None:
+    def __init__(self, link_of: Callable[[str], DaemonLink], parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._link = link
+        self._link_of = link_of
         self._run_id = ""
         self._names: frozenset[str] = frozenset()
         self._asking: Call | None = None
@@ -59,7 +61,7 @@ class FileWatch(QObject):
     def _ask(self) -> None:
         run_id = self._run_id
         if self._asking is None:
-            self._asking = self._link.ask(
+            self._asking = self._link_of(run_id).ask(
                 lambda client: client.files(run_id), self._take, lambda _error: self._give_up()
             )
 

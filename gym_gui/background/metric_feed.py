@@ -1,7 +1,7 @@
 """A run's curves, followed while it runs."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from qtpy.QtCore import QObject, QTimer, Signal
 
@@ -67,9 +67,11 @@ class FeedPool(QObject):
 
     grown = Signal(str, set)
 
-    def __init__(self, link: DaemonLink, keeper: StreamKeeper, store: RunStore) -> None:
+    def __init__(
+        self, link_of: Callable[[str], DaemonLink], keeper: StreamKeeper, store: RunStore
+    ) -> None:
         super().__init__()
-        self._link, self._keeper, self._store = link, keeper, store
+        self._link_of, self._keeper, self._store = link_of, keeper, store
         self._feeds: dict[str, MetricFeed] = {}
         self._users: dict[str, int] = {}
         self._resting: dict[str, float] = {}
@@ -101,10 +103,10 @@ class FeedPool(QObject):
             self._drop(run_id)
         self._sweeper.stop()
 
-    def reconnect(self) -> None:
-        """The daemon is back: read the feeds in use again."""
+    def reconnect(self, link: DaemonLink) -> None:
+        """A daemon is back: read the feeds of its runs again."""
         self.forget_resting()
-        for run_id in list(self._feeds):
+        for run_id in [one for one in self._feeds if self._link_of(one) is link]:
             self._feeds.pop(run_id).stop()
             self._feeds[run_id] = self._make(run_id)
 
@@ -128,6 +130,6 @@ class FeedPool(QObject):
             self._sweeper.stop()
 
     def _make(self, run_id: str) -> MetricFeed:
-        feed = MetricFeed(self._link, self._keeper, run_id)
+        feed = MetricFeed(self._link_of(run_id), self._keeper, run_id)
         feed.grown.connect(lambda tags, name=run_id: self.grown.emit(name, tags))
         return feed

@@ -1,5 +1,7 @@
 """Where the phases of runs began: read from their events, once for each of their versions."""
 
+from collections.abc import Callable
+
 from qtpy.QtCore import QObject, Signal
 
 from gym_gui.background.daemon_link import DaemonLink
@@ -20,9 +22,9 @@ class RunPhases(QObject):
 
     known = Signal(str)
 
-    def __init__(self, link: DaemonLink, store: RunStore) -> None:
+    def __init__(self, link_of: Callable[[str], DaemonLink], store: RunStore) -> None:
         super().__init__()
-        self._link, self._store = link, store
+        self._link_of, self._store = link_of, store
         self._marks: dict[str, tuple[Mark, ...]] = {}
         self._read: dict[str, int] = {}
 
@@ -32,7 +34,7 @@ class RunPhases(QObject):
         # Each event is a new version, also the one that says that a phase has begun.
         if run is not None and run.mode in _MODES and self._read.get(run_id) != run.version:
             self._read[run_id] = run.version
-            self._link.ask(
+            self._link_of(run_id).ask(
                 lambda client: client.events(run_id),
                 lambda events: self._take(run_id, events),
                 # Asked again with the next look; a chart without marks needs no message.

@@ -1,6 +1,6 @@
 """The settings of runs, read from their configs in the background when needed."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from qtpy.QtCore import QObject, QTimer, Signal
@@ -32,13 +32,13 @@ class RunSettings(QObject):
 
     arrived = Signal()
 
-    def __init__(self, link: DaemonLink, hooks: WorkerHooks) -> None:
+    def __init__(self, link_of: Callable[[str], DaemonLink], hooks: WorkerHooks) -> None:
         super().__init__()
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(_COALESCE_MS)
         self._timer.timeout.connect(self.arrived)
-        self._link = link
+        self._link_of = link_of
         self._waiting: list[str] = []
         self._reading = False
         self._hooks = hooks
@@ -113,15 +113,20 @@ class RunSettings(QObject):
         # One part at a time: thousands of questions in a row must not keep a click waiting.
         if self._reading or not self._waiting:
             return
-        part, self._waiting = self._waiting[:_AT_ONCE], self._waiting[_AT_ONCE:]
+        link = self._link_of(self._waiting[0])
+        part = [one for one in self._waiting if self._link_of(one) is link][:_AT_ONCE]
+        chosen = set(part)
+        self._waiting = [one for one in self._waiting if one not in chosen]
         self._reading = True
-        self._link.ask(partial(_read_all, part), self._take, lambda _error: self._forget(part))
+        link.ask(partial(_read_all, part), self._take, lambda _error: self._forget(link, chosen))
 
-    def _forget(self, part: list[str]) -> None:
-        """The daemon is away; these runs are asked for again when they are needed."""
+    def _forget(self, away: DaemonLink, part: set[str]) -> None:
+        """A daemon is away; its runs are asked for again when they are needed."""
         self._reading = False
-        self._asked.difference_update(part, self._waiting)
-        self._waiting = []
+        gone = part.union(one for one in self._waiting if self._link_of(one) is away)
+        self._asked -= gone
+        self._waiting = [one for one in self._waiting if one not in gone]
+        self._read_more()
 
     def _take(self, found: dict[str, tuple[Settings, str]]) -> None:
         self._reading = False

@@ -17,7 +17,7 @@ class ExtrasSection(Section):
 
     def __init__(self, services: Services) -> None:
         super().__init__("Requirement sets")
-        self._link = services.link
+        self._services = services
         self._boxes: dict[str, QCheckBox] = {}
         self._sets: dict[str, RequirementSet] = {}
         self._busy = False
@@ -81,15 +81,15 @@ class ExtrasSection(Section):
     def _on_install(self) -> None:
         names = [item.name for item in self._absent()]
         self.progress.show()
-        if not self._link.local:
+        if not self._services.link.local:
             words = " ".join(names)
             self.progress.setText(f"On the daemon's machine, run: mosaic extras {words}")
             return
         self._busy = True
         self.install.setEnabled(False)
         self.progress.setText(f"Installing {', '.join(names)} …")
-        home = self._link.home
-        self._link.calls.run(
+        home = self._services.daemons.home
+        self._services.calls.run(
             lambda: install_sets(home, names), self._settle, lambda error: self._settle(str(error))
         )
 
@@ -100,5 +100,5 @@ class ExtrasSection(Section):
         self._look()
 
     def _look(self) -> None:
-        home = self._link.home
-        self._link.calls.run(lambda: all_sets(home), self.set_sets)
+        home = self._services.daemons.home
+        self._services.calls.run(lambda: all_sets(home), self.set_sets)

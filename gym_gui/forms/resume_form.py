@@ -101,7 +101,7 @@ class ResumeForm(WorkerForm):
             self._send_file()
         elif run is not None:
             # Asked now, not when the run was chosen: the form should not wait for each choice.
-            self._services.link.ask(
+            self._services.link_of(run.run_id).ask(
                 lambda client: client.config(run.run_id),
                 lambda before: self._send(before, run),
                 lambda error: self.banner.say(

@@ -125,7 +125,7 @@ class RunSource(QWidget):
         """List what is still on the run's disk; its record also names what was removed."""
         if not run_id:
             return
-        self._services.link.ask(
+        self._services.link_of(run_id).ask(
             lambda client: client.kept_checkpoints(run_id, self._kind),
             lambda kept: self._list(run_id, kept),
             lambda error: self._say(f"Its checkpoints could not be listed: {error}"),

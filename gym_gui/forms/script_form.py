@@ -131,7 +131,7 @@ class ScriptForm(WorkerForm):
         self.phases.set_actor(actor)
         root = self._services.link.home.root
         folders = [root / "scripts", project_root() / "scripts", project_root() / "examples"]
-        self._services.link.calls.run(lambda: described_scripts(folders), self._fill)
+        self._services.calls.run(lambda: described_scripts(folders), self._fill)
 
     @property
     def built(self) -> bool:
@@ -264,7 +264,7 @@ class ScriptForm(WorkerForm):
             if awaited():
                 self._show(*found)
 
-        self._services.link.calls.run(work, show, failed)
+        self._services.calls.run(work, show, failed)
 
     def _show(self, header: PipelineHeader, text: str) -> None:
         self._header, self._readable = header, True

@@ -156,7 +156,9 @@ class SweepForm(WorkerForm):
         words = self.draft().words()
         self.start.setEnabled(False)
         self.banner.say("info", "Starting …")
-        link.calls.run(lambda: sweep_driver.drive(link.home, words), self._begun, self._refused)
+        self._services.calls.run(
+            lambda: sweep_driver.drive(link.home, words), self._begun, self._refused
+        )
 
     def _begun(self, sweep_id: str) -> None:
         self.start.setEnabled(True)

@@ -115,7 +115,7 @@ class TrainBar(QWidget):
     def _store(self, said: str) -> None:
         path = window_folder(self._services.link.home) / "presets.json"
         document, notices = self.book.to_json(), self._services.notices
-        self._services.link.calls.run(
+        self._services.calls.run(
             lambda: write_json(path, document),
             lambda _none: notices.info(said),
             lambda error: notices.error("The preset was not stored", error),

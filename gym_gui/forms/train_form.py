@@ -6,7 +6,7 @@ from typing import Any
 from qtpy.QtWidgets import QLineEdit, QTabWidget, QTextBrowser, QWidget
 
 from gym_gui.algo_docs import library
-from gym_gui.background.daemon_link import Pulse
+from gym_gui.background.daemon_link import DaemonLink
 from gym_gui.background.wandb_probe import probe_wandb
 from gym_gui.forms.base import NumberLine, WorkerForm, form_layout, refusal
 from gym_gui.forms.curriculum_section import CurriculumSection
@@ -153,7 +153,8 @@ class TrainForm(WorkerForm):
         self.bar.dry_run_wanted.connect(self.dry_run)
         self.bar.train_wanted.connect(self.submit)
         self.wandb.probe_wanted.connect(self._probe)
-        self._services.link.pulse.connect(self._on_pulse)
+        self._services.daemons.pulse.connect(self._on_pulse)
+        self._services.daemons.front_changed.connect(lambda: self._on_pulse(self._services.link))
 
     # ------------------------------------------------------------ the worker's word
 
@@ -369,9 +370,13 @@ class TrainForm(WorkerForm):
 
     def _probe(self, proxy: str) -> None:
         show = self.wandb.probe_result.setText
-        self._services.link.calls.run(lambda: probe_wandb(proxy), show, lambda e: show(str(e)))
+        self._services.calls.run(lambda: probe_wandb(proxy), show, lambda e: show(str(e)))
 
-    def _on_pulse(self, pulse: Pulse) -> None:
+    def _on_pulse(self, link: DaemonLink) -> None:
+        """Know the slots of the machine that the runs would go to."""
+        pulse = link.newest
+        if link is not self._services.link or pulse is None:
+            return
         gpus = sum(slot.is_gpu for slot in pulse.resources.slots)
         self.experiment.set_slots(len(pulse.resources.slots) - gpus)
         self.machine.set_gpus(gpus)

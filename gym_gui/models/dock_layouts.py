@@ -11,7 +11,7 @@ from gym_gui.models.table_look import TableLook
 # Raised when docks are renamed: Qt restores by name and would leave holes in the window.
 STATE_VERSION = 2
 LAUNCH, RUN, COMPARE, PLAY, NOTICES = "launch", "run", "compare", "play", "notices"
-ARENA = "arena"
+ARENA, MACHINES = "arena", "machines"
 LEFT, RIGHT, BOTTOM = "left", "right", "bottom"
 
 
@@ -36,6 +36,7 @@ LAYOUTS: dict[str, Layout] = {
     "analyse": Layout("Analyse", ((COMPARE, RIGHT, 0.62),)),
     "play": Layout("Play", ((PLAY, RIGHT, 0.62),)),
     "arena": Layout("Arena", ((ARENA, RIGHT, 0.7),)),
+    "machines": Layout("Machines", ((MACHINES, RIGHT, 0.5),)),
 }
 
 

@@ -11,8 +11,10 @@ from mosaic.records import RunRecord
 from mosaic.records.fields import fields_of
 
 METRIC, SETTING = "metric:", "setting:"
+DAEMON = "daemon"
 Value = object
 SettingOf = Callable[[RunRecord, str], Value]
+WhereOf = Callable[[RunRecord], str]
 # What each field of the record is, in its own words: the tips of the columns that show one.
 _DESCRIPTIONS = {info.name: info.description for info in fields_of(RunRecord)}
 
@@ -291,8 +293,28 @@ def setting_column(name: str, setting_of: SettingOf) -> Column:
     )
 
 
-def column_of(key: str, setting_of: SettingOf) -> Column | None:
-    """The column with this key; None when there is none."""
+def daemon_column(where_of: WhereOf) -> Column:
+    """Which daemon a run is on."""
+    return Column(
+        DAEMON,
+        "Daemon",
+        where_of,
+        width=130,
+        tip="The daemon that the run is on; commands go to the one named first",
+        shown=False,
+    )
+
+
+def column_of(key: str, setting_of: SettingOf, where_of: WhereOf | None = None) -> Column | None:
+    """The column with this key; None when there is none.
+
+    Args:
+        key: The column's stable name.
+        setting_of: Gives a run's setting.
+        where_of: Names a run's daemon; None where there is only one, which needs no column.
+    """
+    if key == DAEMON:
+        return daemon_column(where_of) if where_of is not None else None
     if key in BY_KEY:
         return COLUMNS[BY_KEY[key]]
     if key.startswith(METRIC) and len(key) > len(METRIC):

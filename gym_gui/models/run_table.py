@@ -10,8 +10,10 @@ from gym_gui.background.run_settings import RunSettings
 from gym_gui.models.run_columns import (
     BY_KEY,
     COLUMNS,
+    DAEMON,
     SETTING,
     Column,
+    WhereOf,
     column_of,
     group_text,
 )
@@ -59,6 +61,7 @@ class RunTableModel(QAbstractTableModel):
         self._places: dict[str, int] = {}
         self._filter = ""
         self._fits: Predicate | None = None
+        self._where_of: WhereOf | None = None
         self.columns: list[Column] = list(COLUMNS)
         self.view = View()
         store.changed.connect(self._on_changed)
@@ -93,13 +96,28 @@ class RunTableModel(QAbstractTableModel):
             self.columns = list(COLUMNS)
             self.endRemoveColumns()
         wanted = [key for key in dict.fromkeys(keys) if key not in BY_KEY]
-        made = [column_of(key, self._settings.value) for key in wanted]
+        made = [column_of(key, self._settings.value, self._where_of) for key in wanted]
         more = [column for column in made if column is not None]
         if more:
             self.beginInsertColumns(QModelIndex(), len(COLUMNS), len(COLUMNS) + len(more) - 1)
             self.columns = [*COLUMNS, *more]
             self.endInsertColumns()
         self._want_settings()
+
+    @property
+    def names_daemons(self) -> bool:
+        """Whether it matters which daemon a run is on."""
+        return self._where_of is not None
+
+    def set_where(self, where_of: WhereOf | None) -> None:
+        """Name the daemon of each run with this; None when there is only one."""
+        self._where_of = where_of
+
+    def repaint(self) -> None:
+        """Show what is not in the runs themselves again: whether their daemon answers."""
+        if self._rows:
+            last = self.index(len(self._rows) - 1, len(self.columns) - 1)
+            self.dataChanged.emit(self.index(0, 0), last)
 
     def place_of(self, key: str) -> int:
         """Where a column is, -1 when it is not there."""
@@ -241,9 +259,7 @@ class RunTableModel(QAbstractTableModel):
         # The same rows in the same order: repaint them and leave selection and scrolling alone.
         if same_shape:
             self._rows = rows
-            if rows:
-                last = self.index(len(rows) - 1, len(self.columns) - 1)
-                self.dataChanged.emit(self.index(0, 0), last)
+            self.repaint()
             return
         self.layoutAboutToBeChanged.emit()
         # Qt keeps the selection in persistent indexes; they have to follow their runs.
@@ -267,15 +283,17 @@ class RunTableModel(QAbstractTableModel):
     def _names(self) -> set[str]:
         if not named_fields(self._filter):
             return set()
-        return {*self._settings.names(), *metric_names(self._store)}
+        return {DAEMON, *self._settings.names(), *metric_names(self._store)}
 
     def _value_of(self, run: RunRecord, name: str) -> object:
+        if name == DAEMON:
+            return self._where_of(run) if self._where_of is not None else None
         value = run.metrics.get(name)
         return self._settings.value(run, name) if value is None else value
 
     def _needs_settings(self) -> bool:
         chosen = any(column.key.startswith(SETTING) for column in self.columns)
-        return chosen or self.view.grouped or bool(named_fields(self._filter))
+        return chosen or self.view.grouped or bool(named_fields(self._filter) - {DAEMON})
 
     def _want_settings(self, runs: Iterable[RunRecord] | None = None) -> None:
         """Settings are read when a column, the grouping or the filter looks at them."""

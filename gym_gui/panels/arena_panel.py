@@ -206,7 +206,8 @@ class ArenaPanel(QWidget):
             for run_id in live:
                 client.cancel(run_id)
 
-        self._services.link.ask(cancel)
+        if live:
+            self._services.link_of(live[0]).ask(cancel)
 
     def showEvent(self, event: QShowEvent | None) -> None:  # noqa: N802
         super().showEvent(event)
@@ -263,9 +264,9 @@ class ArenaPanel(QWidget):
             self._reading = False
             self.banner.say("warning", f"The episodes could not be read: {error}")
 
-        self._services.link.ask(
-            lambda client: arena_reading.read(client, standing, agents), take, failed
-        )
+        # All of them play on the daemon that was in front when they began.
+        link = self._services.link_of(next(iter(standing.runs.values()), ""))
+        link.ask(lambda client: arena_reading.read(client, standing, agents), take, failed)
 
     # ------------------------------------------------------------ showing
 
@@ -364,13 +365,11 @@ class ArenaPanel(QWidget):
                 if draft.played is not None and draft.runs:
                     self._open(Standing(draft.played, draft.runs))
 
-        self._services.link.calls.run(
-            lambda: cast(object, read_json(path)), take, lambda _error: None
-        )
+        self._services.calls.run(lambda: cast(object, read_json(path)), take, lambda _error: None)
 
     def _keep(self) -> None:
         if self.standing is None:
             return
         draft = ArenaDraft(self.match, self.agents.agents, self.standing.runs, self.standing.match)
         path = window_folder(self._services.link.home) / _FILE
-        self._services.link.calls.run(lambda: write_json(path, draft.to_json()))
+        self._services.calls.run(lambda: write_json(path, draft.to_json()))

@@ -348,15 +348,14 @@ class _DiffPage(QWidget):
         runs = [run for run in known if run is not None and is_real(run)]
         names = [_name(run) for run in runs]
 
-        def take(documents: list[Document]) -> None:
+        def take(documents: dict[str, Document]) -> None:
             if self._shown == ids:
-                self._documents, self._names = documents, names
+                self._documents, self._names = list(documents.values()), names
                 self._fill()
 
-        def fetch(client: TrainerClient) -> list[Document]:
-            return [client.config(run.run_id) for run in runs]
-
-        self._services.link.ask(fetch, take, self._failed)
+        self._services.daemons.ask_each(
+            [run.run_id for run in runs], TrainerClient.config, take, self._failed
+        )
 
     def _failed(self, error: Exception) -> None:
         self._services.notices.error("A config could not be read", error)

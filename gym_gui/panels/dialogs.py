@@ -129,7 +129,7 @@ class Dialogs:
 
         def write(chosen: str) -> None:
             path, make = Path(chosen), csv_text()
-            services.link.calls.run(
+            services.calls.run(
                 lambda: path.write_text(make(), encoding="utf-8", newline=""),
                 lambda _size: services.notices.info(f"Table written to {path.name}"),
                 lambda error: services.notices.error("The table was not written", error),
@@ -197,7 +197,7 @@ class Dialogs:
         )
         dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
         dialog.fileSelected.connect(
-            lambda path: services.link.ask(
+            lambda path: services.link_of(run.run_id).ask(
                 lambda client: write_bundle(client, run.run_id, Path(path)),
                 lambda count: services.notices.info(f"Support bundle with {count} files written"),
                 lambda error: services.notices.error("The bundle was not written", error),
@@ -262,7 +262,7 @@ class Dialogs:
 
         link = self._services.link
         if link.local:
-            link.calls.run(
+            self._services.calls.run(
                 lambda: load_settings(link.home), show, lambda error: show(None, str(error))
             )
         else:

@@ -1,6 +1,6 @@
 """The launch dock: the actor roster, and the forms of the chosen actor."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from qtpy.QtCore import Qt, QTimer, Signal
@@ -11,14 +11,14 @@ from gym_gui.background.storage import read_json, window_folder, write_json
 from gym_gui.forms.base import WorkerForm
 from gym_gui.forms.registry import FORMS, forms_for
 from gym_gui.forms.sweep_form import SweepForm
-from gym_gui.models.actors import HUMAN, Actor, roster
+from gym_gui.models.actors import HUMAN, Actor
+from gym_gui.panels.where_choice import WhereChoice
 from gym_gui.services import Services
 from gym_gui.widgets.controls import button, modest
 from gym_gui.widgets.labels import ElidedLabel, label
 from gym_gui.widgets.layouts import as_panel, column, row
 from gym_gui.widgets.messages import EmptyState
 from gym_gui.widgets.qt_types import sure
-from mosaic.records.daemon import WorkerInfo
 
 # The most typing that a killed window loses.
 _SAVE_DELAY_MS = 800
@@ -66,7 +66,8 @@ class LaunchPanel(QWidget):
         self._stack = QStackedWidget()
         for page in (self._waiting, self._tabs, self._human, self._missing):
             self._stack.addWidget(page)
-        top = row(label("Actor", "section"), self.choice, self._lane, margin=8)
+        self.where = WhereChoice(services)
+        top = row(label("Actor", "section"), self.choice, self._lane, self.where, margin=8)
         top.setStretch(2, 1)
         self.setLayout(column(top, self._stack, spacing=0))
         services.themes.changed.connect(self._recolour)
@@ -78,9 +79,8 @@ class LaunchPanel(QWidget):
 
     # ------------------------------------------------------------ the roster
 
-    def set_workers(self, workers: Sequence[WorkerInfo]) -> None:
-        """The daemon's list of workers."""
-        actors = roster(workers)
+    def set_actors(self, actors: list[Actor]) -> None:
+        """Who can act on the daemon that new runs go to."""
         # A reconnection brings the same list; building the roster again would reset the forms.
         if actors == self.actors:
             return
@@ -220,7 +220,7 @@ class LaunchPanel(QWidget):
         """Store what is in the forms."""
         document = self.content()
         path = window_folder(self._services.link.home) / "forms.json"
-        self._services.link.calls.run(lambda: write_json(path, document))
+        self._services.calls.run(lambda: write_json(path, document))
 
     def save_now(self) -> None:
         """Store what is in the forms before the window goes."""

@@ -6,6 +6,7 @@ from typing import Any
 from qtpy.QtGui import QImage
 from qtpy.QtWidgets import QGridLayout, QWidget
 
+from gym_gui.background.daemon_link import DaemonLink
 from gym_gui.background.env_probe import probe
 from gym_gui.background.play_link import PlayLink
 from gym_gui.forms.base import NumberLine, form_layout
@@ -129,7 +130,7 @@ class PlayPanel(QWidget):
                 self.fps.setPlaceholderText(str(found["fps"]))
                 self.banner.say("info", "")
 
-        self._services.link.calls.run(
+        self._services.calls.run(
             lambda: probe(env_id), show, lambda error: self.banner.say("warning", str(error))
         )
 
@@ -168,8 +169,11 @@ class PlayPanel(QWidget):
         )
         self.start.setEnabled(False)
         self.game.view.clear("Starting the environment …")
-        self._services.link.ask(
-            lambda client: client.submit(config), self._on_run, self._on_refused
+        link = self._services.link
+        link.ask(
+            lambda client: client.submit(config),
+            lambda run: self._on_run(run, link),
+            self._on_refused,
         )
 
     def end(self) -> None:
@@ -184,11 +188,11 @@ class PlayPanel(QWidget):
             self._link.deleteLater()
             self._link = None
 
-    def _on_run(self, run: RunRecord) -> None:
+    def _on_run(self, run: RunRecord, link: DaemonLink) -> None:
         self.run_id = run.run_id
-        self._services.store.put(run)
+        self._services.store.put(run, link.name)
         self._services.selection.select((self.run_id,))
-        self._link = PlayLink(self._services.link, self.run_id, self)
+        self._link = PlayLink(link, self.run_id, self)
         self._link.ready.connect(self._on_ready)
         self._link.scene.connect(self._on_scene)
         self._link.gone.connect(self._on_gone)
@@ -224,7 +228,7 @@ class PlayPanel(QWidget):
         self._finish("Playing needs the trainer daemon on this machine, run by the same user.")
         self.banner.say("warning", f"The game cannot be reached from here: {reason}")
         # Without a player the game would hold its slot until it gives up waiting.
-        self._services.link.ask(lambda client: client.cancel(run_id))
+        self._services.link_of(run_id).ask(lambda client: client.cancel(run_id))
 
     def _on_gone(self) -> None:
         self._finish("The game is over. Its episodes are in the run's Replay tab.")

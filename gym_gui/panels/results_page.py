@@ -24,6 +24,7 @@ from gym_gui.widgets.wrapping import WrappingRow
 from mosaic.client import TrainerClient
 from mosaic.client.comparing import RETURN_CURVE, compare_runs
 from mosaic.curves.names import tag_order
+from mosaic.errors import InvalidArgumentError
 from mosaic.presenting.run_status import is_real
 from mosaic.records import Outcome
 from mosaic.statistics import tables
@@ -125,7 +126,12 @@ class ResultsPage(QWidget):
                 self._asked = None
                 self._say("Nothing to compare yet", str(error))
 
-        self._services.link.ask(compare, take, failed)
+        try:
+            link = self._services.daemons.shared([run.run_id for run in runs])
+        except InvalidArgumentError as error:
+            failed(error)
+            return
+        link.ask(compare, take, failed)
 
     def _say(self, title: str, text: str) -> None:
         self._empty.say(title, text)

@@ -57,7 +57,7 @@ class RunPanel(QWidget):
         self._stack.addWidget(self.tabs)
         self.setLayout(column(self._stack))
         services.themes.changed.connect(self._recolour)
-        self._files = FileWatch(services.link, self)
+        self._files = FileWatch(services.link_of, self)
         self._files.changed.connect(self.refresh)
         services.selection.current_changed.connect(self._on_current)
         services.store.changed.connect(self._on_changed)

@@ -6,7 +6,9 @@ from qtpy.QtCore import QItemSelectionModel, QPoint, Qt, QTimer
 from qtpy.QtWidgets import QLineEdit, QMenu, QStackedWidget, QToolButton, QWidget
 
 from gym_gui.actions.binding import ActionBinder
+from gym_gui.background.daemon_link import LOST
 from gym_gui.models.notices import Notice
+from gym_gui.models.run_columns import DAEMON
 from gym_gui.models.run_csv import table_csv
 from gym_gui.models.run_order import Group, Row, summary
 from gym_gui.models.run_table import RunTableModel
@@ -22,6 +24,7 @@ from gym_gui.widgets.run_table_view import RunTableView
 from gym_gui.widgets.wrapping import WrappingRow
 from mosaic.presenting.run_filter import FIELDS
 from mosaic.presenting.run_status import is_real, title_of
+from mosaic.records import RunRecord
 
 _TOOLS = (
     "run.pause", "run.resume", "run.save_checkpoint", "run.cancel", "run.clone", "run.retry",
@@ -85,6 +88,9 @@ class RunsPanel(QWidget):
         services.selection.changed.connect(lambda: self._follow(services.selection.current))
         self.views.chosen.connect(self.apply_look)
         self.views.changed.connect(self._show_view)
+        services.daemons.listed.connect(self._name_daemons)
+        services.daemons.state_changed.connect(lambda _link: self.model.repaint())
+        self._name_daemons()
         self._show_view()
         self._show_count()
 
@@ -104,6 +110,10 @@ class RunsPanel(QWidget):
             self.table.scrollTo(self.model.index(place, 0))
         else:
             self._services.selection.select((run_id,))
+
+    def show_daemon(self, name: str) -> None:
+        """Show the runs of one daemon alone."""
+        self.filter.setText(f'{DAEMON}:"{name}"')
 
     def use_actions(self, actions: ActionBinder) -> None:
         """Show the window's actions as buttons and in the menus."""
@@ -167,6 +177,17 @@ class RunsPanel(QWidget):
         """Put the cursor into the filter."""
         self.filter.setFocus()
         self.filter.selectAll()
+
+    def _name_daemons(self) -> None:
+        several = self._services.daemons.several
+        if several != self.model.names_daemons:
+            self.table.name_daemons(self._where if several else None)
+
+    def _where(self, run: RunRecord) -> str:
+        daemons = self._services.daemons
+        where = daemons.where(run.run_id)
+        lost = daemons.of(run.run_id).state.name == LOST
+        return f"{where} (not connected)" if lost and where else where
 
     # ------------------------------------------------------------ building
 

@@ -86,7 +86,7 @@ class SavedViews(QObject):
     def _store(self) -> None:
         path, document = self._path, encode_views(self.views)
         failed = self._services.notices.error
-        self._services.link.calls.run(
+        self._services.calls.run(
             lambda: write_json(path, document), None, lambda e: failed("The view was not stored", e)
         )
         self.changed.emit()

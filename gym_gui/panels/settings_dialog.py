@@ -111,7 +111,7 @@ class SettingsDialog(QDialog):
                 save_settings(home, daemon)
 
         failed = self._services.notices.error
-        self._services.link.calls.run(store, None, lambda e: failed("Settings not stored", e))
+        self._services.calls.run(store, None, lambda e: failed("Settings not stored", e))
         self.window_changed.emit(settings)
         self.accept()
 

@@ -4,7 +4,14 @@ from qtpy.QtCore import QRectF, QSize, Qt
 from qtpy.QtGui import QPainter, QPaintEvent
 from qtpy.QtWidgets import QLabel, QStatusBar, QToolButton, QWidget
 
-from gym_gui.background.daemon_link import CONNECTED, CONNECTING, LOST, SLOW, LinkState, Pulse
+from gym_gui.background.daemon_link import (
+    CONNECTED,
+    CONNECTING,
+    LOST,
+    SLOW,
+    DaemonLink,
+    LinkState,
+)
 from gym_gui.models.run_order import summary
 from gym_gui.resources import icons
 from gym_gui.services import Services
@@ -78,8 +85,10 @@ class StatusLine(QStatusBar):
         for bar in self._bars.values():
             self.addPermanentWidget(bar)
         self.addPermanentWidget(self.bell)
-        services.link.state_changed.connect(self.show_state)
-        services.link.pulse.connect(self._on_pulse)
+        daemons = services.daemons
+        daemons.state_changed.connect(self._on_state)
+        daemons.pulse.connect(self._on_pulse)
+        daemons.front_changed.connect(self._on_front)
         services.store.changed.connect(lambda _ids: self._show_queue())
         services.notices.said.connect(lambda _notice: self._show_bell())
         services.themes.changed.connect(self._on_theme)
@@ -93,10 +102,24 @@ class StatusLine(QStatusBar):
         self.daemon.setText(words)
         self.daemon.setToolTip(state.text)
 
-    def _on_pulse(self, pulse: Pulse) -> None:
+    def _on_state(self, link: DaemonLink) -> None:
+        if link is self._services.link:
+            self.show_state(link.state)
+
+    def _on_front(self) -> None:
+        link = self._services.link
+        self.show_state(link.state)
+        self._on_pulse(link)
+
+    def _on_pulse(self, link: DaemonLink) -> None:
+        pulse = link.newest
+        # The machine that new runs go to; the board shows the others.
+        if link is not self._services.link or pulse is None or not link.state.usable:
+            return
         health, machine = pulse.health, pulse.resources
         # Which machine this is has to be seen at a glance: what is cancelled is cancelled there.
-        who = self._services.link.title or "Daemon"
+        several = self._services.daemons.several
+        who = link.name if several else link.title or "Daemon"
         self.daemon.setText(f"{who} {pulse.latency_ms:.0f} ms")
         uptime = formatting.duration(health.uptime_s)
         self.daemon.setToolTip(f"pid {health.pid}, up {uptime}, version {health.version}")

@@ -6,6 +6,7 @@ from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QPushButton, QWidget
 
 from gym_gui.background import sweep_driver
+from gym_gui.background.daemon_link import DaemonLink
 from gym_gui.background.study_pictures import draw_pictures
 from gym_gui.models.notices import Notice
 from gym_gui.services import Services
@@ -83,7 +84,7 @@ class StudyPage(QWidget):
             if sweep_id == self.sweep_id:
                 self._show(search)
 
-        self._services.link.ask(
+        self._link().ask(
             lambda client: sweeps.read_sweep(client, sweep_id),
             take,
             lambda error: None if self.search else self._say("No study yet", str(error)),
@@ -129,6 +130,10 @@ class StudyPage(QWidget):
         tag = f"sweep={self.sweep_id}"
         return [run for run in self._services.store.runs.values() if tag in run.tags]
 
+    def _link(self) -> DaemonLink:
+        """The daemon that the sweep's runs are on."""
+        return self._services.link_of(next((run.run_id for run in self._runs()), ""))
+
     def _draw(self, search: Search) -> None:
         wanted = (search.sweep_id, len(search.complete))
         # One at a time: when it is done, the next one is drawn with all that has ended since.
@@ -149,7 +154,7 @@ class StudyPage(QWidget):
             self.view.say(str(error))
 
         rows = search.rows()
-        self._services.link.calls.run(lambda: draw_pictures("sweep", rows), take, failed)
+        self._services.calls.run(lambda: draw_pictures("sweep", rows), take, failed)
 
     # ------------------------------------------------------------ doing
 
@@ -161,7 +166,7 @@ class StudyPage(QWidget):
                 Notice("success", f"best-{sweep_id}: {len(made.added)} runs with fresh seeds", "")
             )
 
-        self._services.link.ask(
+        self._link().ask(
             lambda client: sweeps.train_best(client, sweep_id, _SEEDS),
             done,
             lambda error: notices.error("Not trained", error),
@@ -178,11 +183,11 @@ class StudyPage(QWidget):
 
     def _drive(self, *words: str) -> None:
         """Let the command do it, in a process that outlives the window."""
-        link, notices = self._services.link, self._services.notices
+        link, notices = self._link(), self._services.notices
         if not link.local:
             notices.info(f"On the daemon's machine, run: mosaic sweep {' '.join(words)}")
             return
-        link.calls.run(
+        self._services.calls.run(
             lambda: sweep_driver.run_on(link.home, ["sweep", *words]),
             lambda _nothing: notices.info("Asked for; the study shows what becomes of it"),
             lambda error: notices.error("Not done", error),

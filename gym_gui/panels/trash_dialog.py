@@ -32,7 +32,10 @@ class TrashDialog(QDialog):
     def __init__(self, parent: QWidget, services: Services) -> None:
         super().__init__(parent)
         self._services = services
-        self.setWindowTitle("Trash")
+        # The list is of one daemon, whichever is in front by the time a run is restored.
+        self._link = services.link
+        several = services.daemons.several
+        self.setWindowTitle(f"Trash of {services.link.name}" if several else "Trash")
         self._text = label("Reading the trash …", "muted", wrap=True)
         self.table = QTableWidget()
         plain_table(self.table)
@@ -58,7 +61,7 @@ class TrashDialog(QDialog):
         return [str(index.data(_ID_ROLE)) for index in rows]
 
     def _read(self) -> None:
-        self._services.link.ask(_deleted, self._show, self._failed)
+        self._link.ask(_deleted, self._show, self._failed)
 
     def _failed(self, error: Exception) -> None:
         self._text.setText(f"The trash could not be read: {error}")
@@ -98,11 +101,11 @@ class TrashDialog(QDialog):
 
         def done(runs: list[RunRecord]) -> None:
             for run in runs:
-                self._services.store.put(run)
+                self._services.store.put(run, self._link.name)
             self._services.selection.select(tuple(run.run_id for run in runs))
             self._read()
 
-        self._services.link.ask(
+        self._link.ask(
             restore, done, lambda error: self._services.notices.error("Not restored", error)
         )
 

@@ -240,7 +240,7 @@ class FormCommands:
 
     def load_config_file(self, path: Path) -> None:
         """Put a config file of the user's into the form."""
-        self._services.link.calls.run(
+        self._services.calls.run(
             lambda: read_config(path),
             self.load_config,
             lambda error: self._services.notices.error(f"{path.name} cannot be opened", error),

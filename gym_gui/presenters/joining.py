@@ -49,14 +49,15 @@ class Joining:
             return
         services = self._services
         services.notices.info(f"Starting a session with the policy of {title_of(run)} …")
-        services.link.ask(
+        link = services.link_of(run.run_id)
+        link.ask(
             lambda client: client.play_with(run.run_id),
-            self._started,
+            lambda session: self._started(session, link.name),
             lambda error: services.notices.error("No session", error),
         )
 
-    def _started(self, session: RunRecord) -> None:
-        self._services.store.put(session)
+    def _started(self, session: RunRecord, daemon: str) -> None:
+        self._services.store.put(session, daemon)
         self._show_layout("watch")
         self._panel.open_tab(TELEMETRY)
         self._services.selection.select((session.run_id,))

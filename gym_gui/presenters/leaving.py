@@ -105,6 +105,7 @@ class Leaving:
 
         def write(path: Path) -> None:
             self._start(
+                run,
                 f"Writing {path.name} …",
                 ["notebook", run.run_id, "-o", str(path), "--force"],
                 lambda _said: self._offer(
@@ -126,6 +127,7 @@ class Leaving:
 
         def write(path: Path) -> None:
             self._start(
+                run,
                 f"Writing the policy of {title_of(run)} and playing episodes to check it …",
                 ["export", run.run_id, "--onnx", "-o", str(path), "--json"],
                 lambda said: self._offer(leaving.onnx_text(_read(said)), str(path), path),
@@ -143,6 +145,7 @@ class Leaving:
 
         def write(path: Path) -> None:
             self._start(
+                run,
                 f"Writing {path.name} …",
                 ["export", run.run_id, "--html", "-o", str(path), "--force", "--json"],
                 lambda said: self._offer(leaving.page_text(_read(said)), str(path), path),
@@ -160,6 +163,7 @@ class Leaving:
 
         def write(name: str) -> None:
             self._start(
+                run,
                 f"Writing the data set {name} …",
                 ["export", run.run_id, "--minari", name, "--json"],
                 lambda said: self._exported(run, _read(said)),
@@ -201,7 +205,12 @@ class Leaving:
         self._load_config(draft.config(draft.seed))
 
     def _start(
-        self, doing: str, words: list[str], done: Callable[[str], object], otherwise: str
+        self,
+        run: RunRecord,
+        doing: str,
+        words: list[str],
+        done: Callable[[str], object],
+        otherwise: str,
     ) -> None:
         services = self._services
 
@@ -209,7 +218,9 @@ class Leaving:
             return run_command(client, *words)
 
         services.notices.info(doing)
-        services.link.ask(work, done, lambda error: services.notices.error(otherwise, error))
+        services.link_of(run.run_id).ask(
+            work, done, lambda error: services.notices.error(otherwise, error)
+        )
 
     def _offer(self, text: str, detail: str, path: Path) -> None:
         address = QUrl.fromLocalFile(str(path))

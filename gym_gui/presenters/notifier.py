@@ -100,7 +100,7 @@ class Notifier(QObject):
         def work() -> None:
             subprocess.run(words, timeout=_COMMAND_LIMIT_S, check=True, capture_output=True)
 
-        self._services.link.calls.run(
+        self._services.calls.run(
             work,
             None,
             lambda error: self._services.notices.error("The command for ended runs failed", error),

@@ -7,7 +7,7 @@ from gym_gui.models.leaving import proposed_file
 from gym_gui.models.notices import Notice
 from gym_gui.services import Services
 from mosaic.client.archives import SUFFIX
-from mosaic.errors import RunExistsError
+from mosaic.errors import InvalidArgumentError, RunExistsError
 from mosaic.presenting.run_status import can_delete, title_of
 from mosaic.records import ImportedRun, RunRecord
 
@@ -38,7 +38,12 @@ class RunArchives:
         ids = [run.run_id for run in runs if can_delete(run)]
         target = path if is_archive(path) else path.with_name(path.name + ENDING)
         notices = self._services.notices
-        self._services.link.ask(
+        try:
+            link = self._services.daemons.shared(ids)
+        except InvalidArgumentError as error:
+            notices.error("Not exported", error)
+            return
+        link.ask(
             # The file dialog has asked before it overwrites.
             lambda client: client.export_runs(ids, target, overwrite=True),
             lambda made: notices.info(
@@ -50,17 +55,18 @@ class RunArchives:
 
     def take_in(self, path: Path, as_new: bool = False) -> None:
         """Import the runs of a file; when others have their ids, offer to import them as new."""
-        self._services.link.ask(
+        link = self._services.link
+        link.ask(
             lambda client: client.import_runs(path, as_new=as_new),
-            lambda found: self._imported(path, found),
+            lambda found: self._imported(path, found, link.name),
             lambda error: self._refused(path, error),
         )
 
-    def _imported(self, path: Path, found: Sequence[ImportedRun]) -> None:
+    def _imported(self, path: Path, found: Sequence[ImportedRun], daemon: str) -> None:
         new = [item.run for item in found if item.created]
         for item in found:
             # Before the watch stream brings them, so that the selection below finds its rows.
-            self._services.store.put(item.run)
+            self._services.store.put(item.run, daemon)
         if not new:
             self._services.notices.info(f"All runs in {path.name} are already here")
             return

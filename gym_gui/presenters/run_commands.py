@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from gym_gui.background.daemon_link import DaemonLink
 from gym_gui.models.health import source_step
 from gym_gui.models.launch import Launch
 from gym_gui.models.notices import Notice
@@ -36,11 +37,13 @@ class _Batch:
     """Runs that were asked for together.
 
     Attributes:
+        link: The daemon that they go to.
         refused: Shows what is wrong with them.
         waiting: Those that are not sent yet, by the id of their pending row.
         sent: The ids of those that are.
     """
 
+    link: DaemonLink
     refused: Refused | None
     waiting: dict[str, Launch] = field(default_factory=dict)
     sent: list[str] = field(default_factory=list)
@@ -51,7 +54,7 @@ class RunCommands:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._deleted: list[str] = []
+        self._deleted: list[tuple[DaemonLink, str]] = []
         self._pending = 0
 
     # ------------------------------------------------------------ making runs
@@ -59,10 +62,12 @@ class RunCommands:
     def submit(self, launches: Sequence[Launch], refused: Refused | None = None) -> None:
         """Send runs, one after the other and in this order; each shows at once as a pending row.
 
-        They are selected together when the last one is there. If one is refused, none of those
-        after it is sent.
+        They go to the daemon in front. What continues or evaluates a run goes where that run is:
+        its checkpoints are there. They are selected together when the last one is there. If one is
+        refused, none of those after it is sent.
         """
-        batch = _Batch(refused)
+        parent = next((one.parent for one in launches if one.parent), "")
+        batch = _Batch(self._services.link_of(parent), refused)
         for launch in launches:
             # Shown before the daemon answers: a press of the button is never without effect.
             self._pending += 1
@@ -76,7 +81,7 @@ class RunCommands:
         # is sent. Other seeds of a configuration cannot be refused for another reason.
         first_seed = launches[0].config.worker.seed
         judged = [one.config for one in launches if one.config.worker.seed == first_seed]
-        self._services.link.ask(
+        batch.link.ask(
             lambda client: [problem for one in judged for problem in client.validate(one)],
             lambda problems: self._on_validated(batch, problems),
             lambda error: self._give_up(batch, error),
@@ -98,12 +103,12 @@ class RunCommands:
             del batch.waiting[key]
             batch.sent.append(run.run_id)
             self._services.store.drop(key)
-            self._services.store.put(run)
+            self._services.store.put(run, batch.link.name)
             self._send_next(batch)
 
         parent = self._services.store.get(launch.parent) if launch.parent else None
         step = source_step(parent, launch.config)
-        self._services.link.ask(
+        batch.link.ask(
             lambda client: client.submit(
                 launch.config, parent_run_id=launch.parent, parent_step=step
             ),
@@ -131,7 +136,7 @@ class RunCommands:
 
     def with_config(self, run: RunRecord, then: Callable[[TrainRunConfig], None]) -> None:
         """Ask for a run's config, as it was submitted, and hand it on."""
-        self._services.link.ask(
+        self._services.link_of(run.run_id).ask(
             lambda client: build.read_config(client.config(run.run_id)),
             then,
             lambda error: self._services.notices.error("The run's config could not be read", error),
@@ -154,7 +159,7 @@ class RunCommands:
     def save(self, runs: Iterable[RunRecord]) -> None:
         """Ask runs to save a checkpoint now."""
         for run in filter(can_save, runs):
-            self._services.link.ask(
+            self._services.link_of(run.run_id).ask(
                 partial(_checkpoint, run_id=run.run_id),
                 partial(self._asked_to_save, title_of(run)),
                 lambda error: self._services.notices.error("No checkpoint was saved", error),
@@ -182,7 +187,7 @@ class RunCommands:
         tags: Sequence[str] | None = None,
     ) -> None:
         """Change what people wrote about a run; what is None stays as it is."""
-        self._services.link.ask(
+        self._services.link_of(run_id).ask(
             lambda client: client.update(run_id, run_name=run_name, notes=notes, tags=tags),
             self._services.store.put,
             lambda error: self._services.notices.error("Not saved", error),
@@ -191,16 +196,17 @@ class RunCommands:
     def delete(self, runs: Iterable[RunRecord]) -> None:
         """Move ended runs to the trash; a notice offers to undo it."""
         chosen = [run for run in runs if can_delete(run)]
+        # Only the last deletion can be undone here; the trash itself keeps the others.
+        if chosen:
+            self._deleted = [(self._services.link_of(run.run_id), run.run_id) for run in chosen]
         for run in chosen:
-            self._services.link.ask(
+            self._services.link_of(run.run_id).ask(
                 partial(_delete, run_id=run.run_id),
                 self._services.store.drop,
                 lambda error: self._services.notices.error("Not deleted", error),
             )
         if not chosen:
             return
-        # Only the last deletion can be undone here; the trash itself keeps the others.
-        self._deleted = [run.run_id for run in chosen]
         what = title_of(chosen[0]) if len(chosen) == 1 else f"{len(chosen)} runs"
         self._services.notices.say(
             Notice("info", f"Moved {what} to the trash", "", "Undo", self.undo_delete)
@@ -213,11 +219,11 @@ class RunCommands:
 
     def undo_delete(self) -> None:
         """Restore what was deleted last."""
-        ids, self._deleted = self._deleted, []
-        for run_id in ids:
-            self._services.link.ask(
+        deleted, self._deleted = self._deleted, []
+        for link, run_id in deleted:
+            link.ask(
                 partial(_restore, run_id=run_id),
-                self._services.store.put,
+                partial(self._services.store.put, daemon=link.name),
                 lambda error: self._services.notices.error("Not restored", error),
             )
 
@@ -228,7 +234,7 @@ class RunCommands:
         runs: Iterable[RunRecord],
     ) -> None:
         for run in runs:
-            self._services.link.ask(
+            self._services.link_of(run.run_id).ask(
                 partial(_command, command=command, run_id=run.run_id),
                 self._services.store.put,
                 lambda error: self._services.notices.error(otherwise, error),

@@ -210,7 +210,7 @@ class SelectionCommands:
         run = self._services.current_run()
         if run is None:
             return
-        if self._services.link.local:
+        if self._services.link_of(run.run_id).local:
             QDesktopServices.openUrl(QUrl.fromLocalFile(run.run_dir))
         else:
             self._services.notices.info(f"The folder is on the daemon's machine: {run.run_dir}")

@@ -46,14 +46,15 @@ class Verifying(QObject):
         run = self._services.current_run()
         if run is None:
             return
-        self._services.link.ask(
+        link = self._services.link_of(run.run_id)
+        link.ask(
             partial(_submit, run.run_id),
-            partial(self._submitted, title_of(run)),
+            partial(self._submitted, title_of(run), link.name),
             lambda error: self._services.notices.error(f"{title_of(run)} was not verified", error),
         )
 
-    def _submitted(self, title: str, verifier: RunRecord) -> None:
-        self._services.store.put(verifier)
+    def _submitted(self, title: str, daemon: str, verifier: RunRecord) -> None:
+        self._services.store.put(verifier, daemon)
         self._waiting[verifier.run_id] = title
         self._services.notices.say(
             Notice(
@@ -68,7 +69,7 @@ class Verifying(QObject):
             verifier = self._services.store.get(run_id)
             if verifier is not None and verifier.ended:
                 title = self._waiting.pop(run_id)
-                self._services.link.ask(
+                self._services.link_of(run_id).ask(
                     partial(_certificate, run_id),
                     partial(self._told, title, verifier),
                     lambda error: self._services.notices.error("No certificate", error),

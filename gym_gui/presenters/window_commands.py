@@ -17,6 +17,8 @@ from gym_gui.panels.launch_panel import LaunchPanel
 from gym_gui.panels.runs_panel import RunsPanel
 from gym_gui.services import Services
 from gym_gui.widgets.command_palette import CommandPalette
+from mosaic.connect.elsewhere import SCHEME
+from mosaic.errors import InvalidArgumentError, SecretError
 from mosaic.presenting.run_status import status_of, title_of
 
 # Ranking more at every letter would be felt; older runs are found with the table's filter.
@@ -27,6 +29,7 @@ _LAYOUT_ICONS = {
     "analyse": "chart",
     "play": "gamepad",
     "arena": "robot",
+    "machines": "server",
 }
 
 
@@ -139,9 +142,17 @@ class WindowCommands:
     def _daemon(self) -> tuple[Action, ...]:
         return (
             Action(
+                id="daemon.connect",
+                title="Connect to another daemon …",
+                do=self._ask_address,
+                menu="Daemon",
+                shortcut="Ctrl+Alt+D",
+                icon="plus",
+            ),
+            Action(
                 id="daemon.start",
                 title="Start the trainer daemon",
-                do=self._services.link.start_daemon,
+                do=lambda: self._services.link.start_daemon(),
                 menu="Daemon",
                 icon="play",
             ),
@@ -199,6 +210,23 @@ class WindowCommands:
                 separated=True,
             ),
         )
+
+    def _ask_address(self) -> None:
+        self._dialogs.ask_text(
+            "Connect to another daemon",
+            "ssh://USER@HOST, or the path of an invitation (mosaic invite FILE):",
+            SCHEME,
+            self._connect_to,
+        )
+
+    def _connect_to(self, address: str) -> None:
+        try:
+            link = self._services.daemons.connect_to(address)
+        except (InvalidArgumentError, SecretError) as error:
+            self._services.notices.error("Not connected", error)
+            return
+        self._services.notices.info(f"Connecting to {link.name} …")
+        self._window.show_layout("machines")
 
     def _stop_daemon(self) -> None:
         self._services.link.ask(

@@ -3,6 +3,7 @@
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QWidget
 
+from gym_gui.background.daemon_link import DaemonLink
 from gym_gui.services import Services
 from gym_gui.widgets.layouts import as_panel
 from mosaic.records import RunRecord
@@ -33,6 +34,11 @@ class RunTab(QWidget):
     def run_id(self) -> str:
         """The id of the run shown, or nothing."""
         return self.run.run_id if self.run else ""
+
+    @property
+    def link(self) -> DaemonLink:
+        """The daemon that has the run."""
+        return self.services.link_of(self.run_id)
 
     def set_lane(self, analytics: bool) -> None:
         """Whether the run lives in the analytics lane alone."""

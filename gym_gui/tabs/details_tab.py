@@ -55,7 +55,7 @@ class DetailsTab(RunTab):
             if run_id == self.run_id:
                 self.config.setPlainText(text)
 
-        self.services.link.ask(
+        self.link.ask(
             lambda client: json.dumps(client.config(run_id), indent=2),
             show,
             lambda error: show(str(error)),
@@ -71,7 +71,7 @@ class DetailsTab(RunTab):
             if run_id == self.run_id:
                 self._fill(events)
 
-        self.services.link.ask(lambda client: client.events(run_id), show, lambda _error: None)
+        self.link.ask(lambda client: client.events(run_id), show, lambda _error: None)
 
     def _fill(self, events: list[RunEvent]) -> None:
         self.events.setRowCount(len(events))

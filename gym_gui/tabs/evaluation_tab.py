@@ -120,16 +120,16 @@ class EvaluationTab(RunTab):
         run_id = self.run_id
         others = [one for one in self.services.selection.ids if one != run_id][:_MOST_OTHERS]
 
-        def read(client: TrainerClient) -> Evaluations:
-            return {one: read_evaluations(client, one) for one in (run_id, *others)}
-
         def show(found: Evaluations) -> None:
             if run_id == self.run_id and found != self._known:
                 self._known = found
                 self._fill()
 
-        self.services.link.ask(
-            read, show, lambda error: self._empty.say("Evaluations cannot be read", str(error))
+        self.services.daemons.ask_each(
+            (run_id, *others),
+            read_evaluations,
+            show,
+            lambda error: self._empty.say("Evaluations cannot be read", str(error)),
         )
 
     @property
@@ -274,7 +274,8 @@ class EvaluationTab(RunTab):
             cache = self.services.cache
             return read_episode_inside(client, cache, chosen.run_id, chosen.recorded.path)
 
-        self.services.link.ask(read, show, lambda error: view.clear(str(error)))
+        link = self.services.link_of(chosen.run_id)
+        link.ask(read, show, lambda error: view.clear(str(error)))
 
     def _wanted(self, view: EpisodeView) -> object:
         """The episode that a view is to show now; another may have been chosen meanwhile."""

@@ -79,7 +79,7 @@ class FailureTab(RunTab):
             if run_id == self.run_id:
                 self._show(failure)
 
-        self.services.link.ask(
+        self.link.ask(
             lambda client: read_failure(client, run_id, good),
             show,
             lambda error: self.lines.setPlainText(f"The run's files could not be read: {error}"),
@@ -108,6 +108,8 @@ class FailureTab(RunTab):
         known = self.services.store.runs.values()
         kind = (failed.worker, failed.algo, failed.mode)
         same = [run for run in known if run.completed and (run.worker, run.algo, run.mode) == kind]
+        # The packages of another machine are others whether that matters or not.
+        same = [run for run in same if self.services.link_of(run.run_id) is self.link]
         newest = max(
             same, key=lambda run: (run.env_id == failed.env_id, run.created_at), default=None
         )

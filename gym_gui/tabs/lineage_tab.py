@@ -83,9 +83,7 @@ class LineageTab(RunTab):
             if self.active and run_id == self.run_id:
                 self._show(family)
 
-        self.services.link.ask(
-            fetch, show, lambda error: self.services.notices.error("No lineage", error)
-        )
+        self.link.ask(fetch, show, lambda error: self.services.notices.error("No lineage", error))
 
     def on_close(self) -> None:
         self._follow([])
@@ -170,13 +168,13 @@ class LineageTab(RunTab):
             self.steps.setCurrentIndex(able[-1])
 
     def _fork(self) -> None:
-        run_id, step = self.run_id, self.steps.currentData()
+        run_id, step, link = self.run_id, self.steps.currentData(), self.link
 
         def forked(run: RunRecord) -> None:
-            self.services.store.put(run)
+            self.services.store.put(run, link.name)
             self.services.selection.select((run.run_id,))
 
-        self.services.link.ask(
+        link.ask(
             lambda client: client.fork(run_id, step),
             forked,
             lambda error: self.services.notices.error("The run was not forked", error),

@@ -88,7 +88,7 @@ class LiveTab(RunTab):
         self.view.say("Waiting for the first frame …")
         settings = self.services.settings
         self.feed = FrameSource(
-            self.services.link,
+            self.link,
             self.run_id,
             settings.frame_hz,
             settings.frame_source,

@@ -159,7 +159,7 @@ class LogsTab(RunTab):
         open_stream: Callable[[TrainerClient], Iterator[object]],
         ended: Callable[[str], None] | None = None,
     ) -> None:
-        stream = Stream(self.services.link, open_stream)
+        stream = Stream(self.link, open_stream)
         stream.items.connect(self._take)
         stream.ended.connect(ended or self._on_end)
         self._stream = self.services.streams.keep(stream)

@@ -58,9 +58,7 @@ class OptunaTab(RunTab):
             if run_id == self.run_id:
                 self._show(study)
 
-        self.services.link.ask(
-            fetch, show, lambda error: self._empty.say("No study yet", str(error))
-        )
+        self.link.ask(fetch, show, lambda error: self._empty.say("No study yet", str(error)))
 
     def _show(self, study: Study) -> None:
         self._empty.hide()
@@ -78,7 +76,7 @@ class OptunaTab(RunTab):
         ]
         self.view.show_trials(names, rows, study.maximise)
         run_id = self.run_id
-        self.services.link.calls.run(
+        self.services.calls.run(
             lambda: draw_pictures("study", study.rows()),
             lambda pictures: self.view.show_pictures(pictures) if run_id == self.run_id else None,
             lambda error: self.view.say(str(error)),

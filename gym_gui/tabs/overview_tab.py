@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from qtpy.QtWidgets import QGridLayout
 
+from gym_gui.background.daemon_link import DaemonLink
 from gym_gui.models.evaluation import evaluation_text
 from gym_gui.models.health import marks
 from gym_gui.resources import icons
@@ -153,23 +154,25 @@ class OverviewTab(RunTab):
             config = build.with_parameters(before, {change.name: change.after})
             return client.submit(config, parent_run_id=run_id)
 
-        self.services.link.ask(
+        link = self.link
+        link.ask(
             again,
-            self._started,
+            lambda run: self._started(run, link),
             lambda error: self.services.notices.error("The run was not started", error),
         )
 
-    def _started(self, run: RunRecord) -> None:
-        self.services.store.put(run)
+    def _started(self, run: RunRecord, link: DaemonLink) -> None:
+        self.services.store.put(run, link.name)
         self.services.selection.select((run.run_id,))
 
     def _fork(self, run_id: str, step: int | None) -> None:
         """Continue from before the alarm, as a run of its own."""
         if step is None:
             return
-        self.services.link.ask(
+        link = self.link
+        link.ask(
             lambda client: client.fork(run_id, step),
-            self._started,
+            lambda run: self._started(run, link),
             lambda error: self.services.notices.error("The run was not forked", error),
         )
 

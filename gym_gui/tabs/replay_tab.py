@@ -79,7 +79,7 @@ class ReplayTab(RunTab):
             if run_id == self.run_id:
                 self._fill(found)
 
-        self.services.link.ask(
+        self.link.ask(
             lambda client: _list_recordings(client, run_id),
             show,
             lambda error: self.player.clear(f"The recordings could not be listed: {error}"),
@@ -141,7 +141,7 @@ class ReplayTab(RunTab):
             if self.list.currentItem() is item:
                 self.player.load(*loaded)
 
-        self.services.link.ask(
+        self.link.ask(
             partial(self._load, self.run_id, chosen),
             show,
             lambda error: self.player.clear(str(error)),

@@ -54,7 +54,7 @@ class SessionView(QWidget):
         """Join a session."""
         self.close_link()
         self.game.view.clear(_WAITING)
-        self._link = PlayLink(self._services.link, run_id, self)
+        self._link = PlayLink(self._services.link_of(run_id), run_id, self)
         self._link.ready.connect(self._on_ready)
         self._link.scene.connect(self._on_scene)
         self._link.gone.connect(lambda: self._finish("The session has ended."))

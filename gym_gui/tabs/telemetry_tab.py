@@ -91,7 +91,7 @@ class TelemetryTab(RunTab):
 
     def on_open(self) -> None:
         read = partial(_open, self.run_id, self._last)
-        self._stream = self.services.streams.keep(Stream(self.services.link, read, retry=True))
+        self._stream = self.services.streams.keep(Stream(self.link, read, retry=True))
         self._stream.items.connect(self._take)
         self._stream.ended.connect(self._on_end)
         if self.run is not None and self.run.mode == TAKE_OVER and not self.run.ended:

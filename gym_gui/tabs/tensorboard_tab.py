@@ -75,12 +75,15 @@ class TensorBoardTab(RunTab):
         if self.run is None:
             return
         self._asked = self._wanted()
-        self.services.link.ask(self._fetch(self._asked), self._on_fetched, self._on_error)
+        self.link.ask(self._fetch(self._asked), self._on_fetched, self._on_error)
 
     def _wanted(self) -> tuple[str, ...]:
         """The runs to show: those that are selected together with this one, or it alone."""
         together = self.services.selection.ids
-        return together[:_MOST_RUNS] if self.run_id in together[:_MOST_RUNS] else (self.run_id,)
+        # The files of one board come through one connection.
+        here = [one for one in together if self.services.link_of(one) is self.link]
+        chosen = tuple(here[:_MOST_RUNS])
+        return chosen if self.run_id in chosen else (self.run_id,)
 
     def _on_selection(self) -> None:
         if self.active and self.run is not None and self.server.running:
@@ -136,7 +139,7 @@ class TensorBoardTab(RunTab):
             self._timer.stop()  # this is the last look: nothing is written any more
         # One fetch at a time: a slow connection must not collect them.
         self._following = True
-        self.services.link.ask(
+        self.link.ask(
             self._fetch(self._served), lambda _found: self._rest(), lambda _error: self._rest()
         )
 

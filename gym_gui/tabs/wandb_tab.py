@@ -77,7 +77,7 @@ class WandbTab(RunTab):
             if run_id == self.run_id and summary != self._summary:
                 self._show(summary)
 
-        self.services.link.ask(
+        self.link.ask(
             lambda client: read_wandb(client, run_id, folder),
             take,
             lambda error: self._empty.say("No W&B data", str(error)),
@@ -93,7 +93,7 @@ class WandbTab(RunTab):
         self._proxy = summary.proxy if summary else ""
         self._copy.setVisible(bool(self._sync))
         # The files are on the daemon's machine; elsewhere only the command helps.
-        here = bool(self._sync) and self.services.link.local and can_send()
+        here = bool(self._sync) and self.link.local and can_send()
         self.send.setVisible(here)
         self.load_page.setVisible(bool(self._url))
         self.banner.say("info", "")
@@ -140,7 +140,7 @@ class WandbTab(RunTab):
             self.send.setEnabled(True)
             self.banner.say(kind, text)
 
-        self.services.link.calls.run(
+        self.services.calls.run(
             lambda: send(folder, key),
             lambda said: settle("info", said),
             lambda error: settle("warning", str(error)),

@@ -16,7 +16,7 @@ from qtpy.QtCore import (
 from qtpy.QtGui import QKeySequence, QShortcut
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableView
 
-from gym_gui.models.run_columns import BY_KEY, COLUMNS, Column
+from gym_gui.models.run_columns import BY_KEY, COLUMNS, DAEMON, Column, WhereOf
 from gym_gui.models.run_order import Group
 from gym_gui.models.run_table import RunTableModel
 from gym_gui.models.table_look import TableLook
@@ -91,6 +91,10 @@ class RunTableView(QTableView):
         header.setStretchLastSection(False)
         if all(key != "name" for key, _ in columns):  # without names it would be of no use
             columns = [("name", COLUMNS[BY_KEY["name"]].width), *columns]
+        if self._model.names_daemons and all(key != DAEMON for key, _ in columns):
+            # Beside the name: what is cancelled is cancelled there.
+            place = [key for key, _ in columns].index("name") + 1
+            columns = [*columns[:place], (DAEMON, _ITS_OWN), *columns[place:]]
         self._model.set_more_columns([key for key, _ in columns])
         widths = {self._model.place_of(key): width for key, width in columns}
         widths.pop(-1, None)
@@ -123,6 +127,12 @@ class RunTableView(QTableView):
                 place += 1
             chosen.insert(place, (key, _ITS_OWN))
         self.show_columns(chosen)
+
+    def name_daemons(self, where_of: WhereOf | None) -> None:
+        """Have a column with the daemon of each run, or none."""
+        columns = [(c.key, self._width(c)) for c in self.visible_columns() if c.key != DAEMON]
+        self._model.set_where(where_of)
+        self.show_columns(columns)
 
     def changeEvent(self, event: QEvent | None) -> None:  # noqa: N802
         super().changeEvent(event)
@@ -199,7 +209,7 @@ class RunTableView(QTableView):
             entry = sure(menu.addAction(column.title))
             entry.setCheckable(True)
             entry.setChecked(column.key in shown)
-            entry.setEnabled(column.key != "name")
+            entry.setEnabled(column.key not in ("name", DAEMON))
             entry.toggled.connect(lambda on, key=column.key: self.toggle_column(key, on))
         menu.addSeparator()
         sure(menu.addAction("Metrics and settings …")).triggered.connect(self.columns_wanted)

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,12 @@ from support.trainer import Trainer, trainers
 from support.window_leaks import Holdings, left_since
 
 from gym_gui.app import make_services, prepare
+from gym_gui.background.daemons import LOCAL
 from gym_gui.main_window import MainWindow
 from gym_gui.models.train_draft import TrainDraft
 from gym_gui.widgets import web_view
 from mosaic.client import TrainerClient
 from mosaic.config.paths import Home
-from mosaic.connect.elsewhere import Elsewhere
 from mosaic.errors import MosaicError
 from mosaic.presenting.run_status import is_real
 from mosaic.records import RunRecord
@@ -264,11 +264,11 @@ def open_window(qapp: Any, watchdog: Watchdog, no_leaks: None) -> Iterator[Calla
     """Opens windows on homes and closes them at the end."""
     opened: list[MainWindow] = []
 
-    def make(home: Home, start_daemon: bool = False, elsewhere: Elsewhere | None = None) -> Driver:
-        window = MainWindow(make_services(home, start_daemon, elsewhere))
+    def make(home: Home, start_daemon: bool = False, addresses: Sequence[str] = (LOCAL,)) -> Driver:
+        window = MainWindow(make_services(home, start_daemon, addresses))
         opened.append(window)
         window.show()
-        window.services.link.open()
+        window.services.daemons.open()
         return Driver(window, qapp)
 
     yield make

@@ -21,7 +21,6 @@ from qtpy.QtWidgets import QApplication
 from gym_gui.app import make_services
 from gym_gui.main_window import MainWindow
 from mosaic.config.paths import Home
-from mosaic.connect.elsewhere import find_way
 
 
 def look_at_tabs(driver: Driver, run_id: str) -> dict[str, Any]:
@@ -145,10 +144,10 @@ def main() -> None:
     """Look at everything and say what was seen."""
     invitation, folder, first, second = sys.argv[1:]
     application = QApplication(["stranger"])
-    services = make_services(Home.locate(folder), elsewhere=find_way(invitation))
+    services = make_services(Home.locate(folder), addresses=[invitation])
     window = MainWindow(services)
     window.show()
-    services.link.open()
+    services.daemons.open()
     driver = Driver(window, application)
     driver.connected()
     run_dir = driver.run(second).run_dir

@@ -10,7 +10,6 @@ from support.sshd import Sshd, sshd_at
 from support.trainer import Trainer
 
 from mosaic.config.paths import Home
-from mosaic.connect.elsewhere import find_way
 from mosaic.connect.remote_home import SSH_VARIABLE
 
 from .conftest import Driver, config_of
@@ -34,8 +33,8 @@ def test_the_window_works_on_a_home_behind_ssh(
     tmp_path: Path,
 ) -> None:
     """Runs, files and live frames come through the tunnel, also after it was cut."""
-    way = find_way(sshd.address(shared_trainer.home.root))
-    driver = open_window(Home.locate(tmp_path / "own"), elsewhere=way)
+    address = sshd.address(shared_trainer.home.root)
+    driver = open_window(Home.locate(tmp_path / "own"), addresses=[address])
     driver.connected()
     assert driver.window.windowTitle().endswith("@127.0.0.1")
     driver.until(lambda: "@127.0.0.1" in driver.window.status.daemon.text(), "it says who it is")

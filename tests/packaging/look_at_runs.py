@@ -41,7 +41,7 @@ def main() -> None:
     services = make_services(Home.locate())
     window = MainWindow(services)
     window.show()
-    services.link.open()
+    services.daemons.open()
     wait_for(application, lambda: services.store.complete and window.launch.actors, "connected")
     seen: dict[str, object] = {}
     for run_id in sys.argv[1:]:
