@@ -54,7 +54,8 @@ def _file_of(module: str) -> Path | None:
 
 def code_of(path: Path) -> str:
     """What of a file runs, as text: the same for two files that differ in words and types alone."""
-    return ast.dump(_OnlyWhatRuns().visit(ast.parse(path.read_text(encoding="utf-8"))))
+    # Written out again, not dumped: what a dump has differs between versions of Python.
+    return ast.unparse(_OnlyWhatRuns().visit(ast.parse(path.read_text(encoding="utf-8"))))
 
 
 class _OnlyWhatRuns(ast.NodeTransformer):
