@@ -3,13 +3,13 @@
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from human_worker import WORKER
 from human_worker.environment import EnvHost
 from human_worker.game import Game, play_live, play_script
 from human_worker.policy_world import PolicyWorld
 from human_worker.world import World
+from mosaic.config.json_types import JsonValue
 from mosaic.errors import MosaicError
 from mosaic.telemetry.emitter import TelemetryEmitter, follow_daemon
 from mosaic.workers import WorkerProcess
@@ -35,11 +35,12 @@ def main() -> None:
                 recorder.close()
 
 
-def _world(env_id: str, extras: Mapping[str, Any]) -> World:
+def _world(env_id: str, extras: Mapping[str, JsonValue]) -> World:
     """The environment of a game, or that of a policy which plays too."""
     if extras.get("policy_path"):
         return PolicyWorld(env_id, str(extras["policy_path"]), str(extras.get("policy_worker", "")))
-    return EnvHost(env_id or "CartPole-v1", extras.get("env_kwargs"))
+    options = extras.get("env_kwargs")
+    return EnvHost(env_id or "CartPole-v1", options if isinstance(options, dict) else None)
 
 
 def _recorder(worker: WorkerProcess) -> TelemetryEmitter | None:

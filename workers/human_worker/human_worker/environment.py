@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from human_worker.keys import KeyMap, key_map
+from human_worker.keys import Action, KeyMap, key_map
 from human_worker.world import Moved
 from mosaic.errors import MosaicError
 from mosaic.telemetry.png import encode_png
@@ -32,16 +32,16 @@ class EnvHost:
         self._env = _make(env_id, kwargs or {})
         self.keys = _keys_of(env_id, self._env)
         self.fps = float(self._env.metadata.get("render_fps") or 15)
-        self.observation: Any = None
+        self.observation: object = None
 
     def reset(self, seed: int) -> bytes:
         """Begin an episode; returns the first frame."""
         self.observation, _ = self._env.reset(seed=seed)
         return self.frame()
 
-    def step(self, action: Any) -> Moved:
+    def step(self, action: Action) -> Moved:
         """Act."""
-        move = action
+        move: object = action
         if isinstance(action, list):
             move = np.asarray(action, dtype=self._env.action_space.dtype)
         self.observation, reward, terminated, truncated, info = self._env.step(move)
@@ -53,8 +53,8 @@ class EnvHost:
         Raises:
             PlayError: The environment draws nothing.
         """
-        pixels = self._env.render()
-        if pixels is None or getattr(pixels, "ndim", 0) != 3:
+        pixels: object = self._env.render()
+        if not isinstance(pixels, np.ndarray) or pixels.ndim != 3:
             raise PlayError(f"{self.env_id} draws no picture in mode rgb_array")
         return encode_png(pixels)
 
@@ -78,7 +78,7 @@ def register_family(env_id: str) -> None:
             gymnasium.register_envs(module)
 
 
-def _make(env_id: str, kwargs: dict[str, Any]) -> Any:
+def _make(env_id: str, kwargs: dict[str, Any]) -> gymnasium.Env[object, object]:
     register_family(env_id)
     try:
         return gymnasium.make(env_id, render_mode="rgb_array", **kwargs)
@@ -86,10 +86,10 @@ def _make(env_id: str, kwargs: dict[str, Any]) -> Any:
         raise PlayError(f"{env_id} cannot be played: {error}") from error
 
 
-def _keys_of(env_id: str, env: Any) -> KeyMap:
+def _keys_of(env_id: str, env: gymnasium.Env[object, object]) -> KeyMap:
     space = env.action_space
     choices = int(space.n) if hasattr(space, "n") else None
     bounds = None
-    if choices is None and getattr(space, "shape", None) and len(space.shape) == 1:
+    if choices is None and isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1:
         bounds = (space.low.tolist(), space.high.tolist())
     return key_map(env_id, choices, bounds, proposed_keys(env))

@@ -7,7 +7,6 @@ from a client over a private local socket named in `<run>/play.json`.
 """
 
 import time
-from typing import Any
 
 from human_worker.keys import POLICY, RESET, UnknownKeyError, parse_script
 from human_worker.player_socket import PERSON, NoPlayerError, PlayerSocket
@@ -60,7 +59,7 @@ class Game:
         seen = host.observation
         return self._record(POLICY, seen, host.follow(), {})
 
-    def _record(self, actor: str, seen: Any, moved: Moved, info: dict[str, Any]) -> bytes:
+    def _record(self, actor: str, seen: object, moved: Moved, info: dict[str, object]) -> bytes:
         frame = self._host.frame()
         self.total += moved.reward
         if self._recorder is not None:
@@ -102,7 +101,7 @@ class Game:
                 info={"person_steps": self._by_person, **_last_seen(self._host.observation)},
             )
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """What a client is told after each step."""
         return {
             "episode": self.episode,
@@ -112,7 +111,7 @@ class Game:
         }
 
 
-def _last_seen(observation: Any) -> dict[str, Any]:
+def _last_seen(observation: object) -> dict[str, object]:
     """What came of the last action, which a data set of the episode needs.
 
     The steps hold what was acted on. A picture is too large for a record: the daemon would refuse

@@ -3,10 +3,13 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeAlias
 
 from mosaic.errors import MosaicError
 from mosaic.workers import did_you_mean
+
+# The number of a choice, or the vector of a continuous control.
+Action: TypeAlias = int | list[float]
 
 IDLE = "idle"
 RESET = "reset"
@@ -48,12 +51,12 @@ class UnknownKeyError(MosaicError):
 class KeyMap:
     """What the keys do: names to actions, what happens without a key, and whether time waits."""
 
-    actions: Mapping[str, Any]
-    idle: Any
+    actions: Mapping[str, Action]
+    idle: Action
     turn_based: bool
-    combinations: Mapping[frozenset[str], Any] = field(default_factory=dict)
+    combinations: Mapping[frozenset[str], Action] = field(default_factory=dict)
 
-    def action(self, pressed: Iterable[str]) -> Any:
+    def action(self, pressed: Iterable[str]) -> Action:
         """The action for the keys held down together.
 
         Raises:
@@ -72,7 +75,8 @@ class KeyMap:
         if not moves:
             return self.idle
         if isinstance(self.idle, list):
-            return [max(column, key=abs) for column in zip(*moves, strict=True)]
+            vectors = [move for move in moves if isinstance(move, list)]
+            return [max(column, key=abs) for column in zip(*vectors, strict=True)]
         return moves[-1]
 
     @property
@@ -100,7 +104,7 @@ def key_map(
     """
     turn_based = env_id.startswith(_TURN_BASED)
     if choices is not None:
-        actions: dict[str, Any] = {_DIGITS[n]: n for n in range(min(choices, len(_DIGITS)))}
+        actions = {_DIGITS[n]: n for n in range(min(choices, len(_DIGITS)))}
         known = next((keys for prefix, keys in _BY_ENVIRONMENT if env_id.startswith(prefix)), {})
         actions |= {key: action for key, action in known.items() if action < choices}
         combined = dict(offered or {})
@@ -118,7 +122,7 @@ _AXES = (("left", "right"), ("down", "up"), ("a", "d"), ("s", "w"))
 
 
 def _vector_keys(lowest: Sequence[float], highest: Sequence[float]) -> KeyMap:
-    actions: dict[str, Any] = {}
+    actions: dict[str, Action] = {}
     for axis, (low, high) in enumerate(zip(lowest, highest, strict=True)):
         for key, value in zip(_AXES[axis], (low, high), strict=True):
             if value:

@@ -15,7 +15,6 @@ import tempfile
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from human_worker.keys import POLICY
 from mosaic.errors import MosaicError
@@ -73,12 +72,12 @@ class PlayerSocket:
         self._player: socket.socket | None = None
         self._unread = b""
         self._held: tuple[str, ...] = ()
-        self._last: dict[str, Any] = {}
-        self.greeting: dict[str, Any] = {}
+        self._last: dict[str, object] = {}
+        self.greeting: dict[str, object] = {}
         self._alone_since = time.monotonic()
         self.gone = False
 
-    def tell(self, state: dict[str, Any], frame: bytes) -> None:
+    def tell(self, state: dict[str, object], frame: bytes) -> None:
         """Tell the player how things stand; a player who comes later hears the newest."""
         self._last = {**state, "control": self.control, "frame": base64.b64encode(frame).decode()}
         self._send(self._last)
@@ -131,7 +130,7 @@ class PlayerSocket:
             raise NoPlayerError(f"no player came within {WAIT_FOR_PLAYER_S:g} s")
         return False
 
-    def _send(self, document: dict[str, Any]) -> None:
+    def _send(self, document: dict[str, object]) -> None:
         if self._player is None:
             return
         try:

@@ -9,12 +9,12 @@ import base64
 import json
 import subprocess
 import sys
-from typing import Any
+from typing import Required, TypedDict
 
 import numpy as np
 
 from human_worker.environment import PlayError
-from human_worker.keys import KeyMap, key_map
+from human_worker.keys import Action, KeyMap, key_map
 from human_worker.world import Moved
 from mosaic.workers.algorithms import worker_for
 
@@ -24,6 +24,35 @@ _CLOSING_S = 5.0
 
 class SessionEndedError(PlayError):
     """The process with the policy is gone."""
+
+
+class _Picture(TypedDict):
+    base64: str
+
+
+class _ActionSpace(TypedDict, total=False):
+    n: int | None
+    low: list[float]
+    high: list[float]
+
+
+class _Answer(TypedDict, total=False):
+    """One line of a session; which fields it has depends on its `type`."""
+
+    type: Required[str]
+    message: str
+    env_id: str
+    fps: float | None
+    actions: _ActionSpace | None
+    keys: list[tuple[list[str], int]] | None
+    observation: object
+    action: object
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: dict[str, object]
+    frame: _Picture | None
+    frame_problem: str
 
 
 class PolicyWorld:
@@ -53,7 +82,7 @@ class PolicyWorld:
         except BaseException:
             self.close()
             raise
-        self.observation: Any = None
+        self.observation: object = None
         self._frame = b""
 
     def reset(self, seed: int) -> bytes:
@@ -61,7 +90,7 @@ class PolicyWorld:
         self._see(self._ask({"cmd": "reset", "seed": seed}))
         return self._frame
 
-    def step(self, action: Any) -> Moved:
+    def step(self, action: Action) -> Moved:
         """Take the person's step."""
         return self._moved(self._ask({"cmd": "step", "action": action}))
 
@@ -89,7 +118,7 @@ class PolicyWorld:
             self._process.wait()
         self._process.stdout.close()
 
-    def _moved(self, answer: dict[str, Any]) -> Moved:
+    def _moved(self, answer: _Answer) -> Moved:
         self._see(answer)
         return Moved(
             _value(answer["action"]),
@@ -99,7 +128,7 @@ class PolicyWorld:
             answer["info"],
         )
 
-    def _see(self, answer: dict[str, Any]) -> None:
+    def _see(self, answer: _Answer) -> None:
         self.observation = _value(answer["observation"])
         picture = answer.get("frame")
         if not picture:
@@ -107,7 +136,7 @@ class PolicyWorld:
             raise PlayError(f"{self.env_id} cannot be shown: {why}")
         self._frame = base64.b64decode(picture["base64"])
 
-    def _ask(self, command: dict[str, Any]) -> dict[str, Any]:
+    def _ask(self, command: dict[str, object]) -> _Answer:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(command, default=_plain).encode() + b"\n")
@@ -116,25 +145,25 @@ class PolicyWorld:
             raise SessionEndedError("the process with the policy has ended") from None
         return self._answer()
 
-    def _answer(self) -> dict[str, Any]:
+    def _answer(self) -> _Answer:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
             raise SessionEndedError("the policy could not be opened, or its process has ended")
-        answer: dict[str, Any] = json.loads(line)
+        answer: _Answer = json.loads(line)
         if answer["type"] == "error":
             raise PlayError(str(answer["message"]))
         return answer
 
 
-def _keys(env_id: str, about: dict[str, Any]) -> KeyMap:
-    space = about.get("actions") or {}
+def _keys(env_id: str, about: _Answer) -> KeyMap:
+    space: _ActionSpace = about.get("actions") or {}
     bounds = (space["low"], space["high"]) if "low" in space else None
     proposed = {frozenset(keys): int(action) for keys, action in about.get("keys") or ()}
     return key_map(env_id, space.get("n"), bounds, proposed)
 
 
-def _value(given: Any) -> Any:
+def _value(given: object) -> object:
     """A value of the session; arrays that are not short vectors come as bytes."""
     if isinstance(given, dict) and given.keys() == {"shape", "dtype", "base64"}:
         content = np.frombuffer(base64.b64decode(given["base64"]), given["dtype"])
@@ -144,5 +173,5 @@ def _value(given: Any) -> Any:
     return given
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return value.tolist() if hasattr(value, "tolist") else str(value)

@@ -1,18 +1,18 @@
 """What a game is played in, whoever acts: an environment here, or one with a policy elsewhere."""
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-from human_worker.keys import KeyMap
+from human_worker.keys import Action, KeyMap
 
 
 class Moved(NamedTuple):
     """One step: the action that was taken, and what came of it."""
 
-    action: Any
+    action: object
     reward: float
     terminated: bool
     truncated: bool
-    info: dict[str, Any]
+    info: dict[str, object]
 
 
 class World(Protocol):
@@ -26,13 +26,13 @@ class World(Protocol):
 
     keys: KeyMap
     fps: float
-    observation: Any
+    observation: object
 
     def reset(self, seed: int) -> bytes:
         """Begin an episode; returns the first frame."""
         ...
 
-    def step(self, action: Any) -> Moved:
+    def step(self, action: Action) -> Moved:
         """Act."""
         ...
 
