@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
 from importlib.util import find_spec
-from typing import Any
 
 from mosaic.workers.dry_run import by_command
 from spade_bdi_rl_worker.settings import MODES, POLICIES, Settings
@@ -66,7 +65,7 @@ def dry_run(config: Mapping[str, object]) -> tuple[bool, str]:
     return by_command("spade_bdi_rl_worker.cli", config, _DRY_RUN_LIMIT_S)
 
 
-def _argument(item: Field[Any]) -> dict[str, object]:
+def _argument(item: Field[object]) -> dict[str, object]:
     default = {} if item.default is MISSING else item.default
     low, high = item.metadata.get("low"), item.metadata.get("high")
     choices = list(_CHOICES.get(item.name, ()))

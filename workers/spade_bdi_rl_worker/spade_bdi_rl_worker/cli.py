@@ -14,7 +14,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import MISSING, asdict, fields
 from pathlib import Path
-from typing import Any
 
 from mosaic.config.model import WorkerRunConfig
 from mosaic.config.validation import read_worker_config
@@ -92,7 +91,7 @@ def check_plans(settings: Settings) -> list[Path]:
     return paths
 
 
-def _run(settings: Settings, config: dict[str, Any], options: argparse.Namespace) -> int:
+def _run(settings: Settings, config: dict[str, object], options: argparse.Namespace) -> int:
     run_id = os.environ.get("MOSAIC_RUN_ID") or str(config.get("run_id") or "standalone")
     folder = os.environ.get("MOSAIC_RUN_DIR") or options.run_dir or _own_folder(settings)
     run_dir = Path(folder)

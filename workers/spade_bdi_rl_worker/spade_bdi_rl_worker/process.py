@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mosaic.runs.disk import forgive_full_disks
 from mosaic.workers.process import EXIT_FAILED, WorkerProcess
@@ -25,7 +25,7 @@ WORKER = "spade_bdi"
 class SpadeProcess(WorkerProcess):
     """One run of this worker; works with and without a daemon."""
 
-    def __init__(self, config: dict[str, Any], run_id: str, run_dir: Path) -> None:
+    def __init__(self, config: dict[str, object], run_id: str, run_dir: Path) -> None:
         super().__init__(config, run_id, run_dir)
         self.summary: dict[str, object] = {}
         self.telemetry: TelemetryEmitter | None = None

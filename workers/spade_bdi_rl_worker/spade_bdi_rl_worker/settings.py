@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
-from typing import Any
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, TypeVar
 
 from mosaic.config import keeping
 from mosaic.config.model import Extras
@@ -20,7 +20,12 @@ DEFAULT_HEADLESS_EPISODES = 20000
 SMOKE_EPISODES = 30
 
 
-def _option(default: Any, text: str, low: float | None = None, high: float | None = None) -> Any:
+Value = TypeVar("Value")
+
+
+def _option(
+    default: Value, text: str, low: float | None = None, high: float | None = None
+) -> Value:
     return field(default=default, metadata={"help": text, "low": low, "high": high})
 
 
@@ -55,7 +60,7 @@ class Settings:
     exploration_fraction: float = _option(0.5, "share of the run until epsilon_end", 0.0, 1.0)
     max_steps: int = _option(0, "longest episode; 0: the environment's own limit", 0)
     lanes: int = _option(0, "headless: episodes side by side; 0: chosen by their number", 0, 4096)
-    env_kwargs: dict[str, Any] = field(
+    env_kwargs: dict[str, object] = field(
         default_factory=dict, metadata={"help": "arguments for the environment"}
     )
     frames: bool = _option(True, "record a picture of each step")
@@ -102,16 +107,16 @@ def names() -> list[str]:
     return [item.name for item in fields(Settings)]
 
 
-def from_config(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> Settings:
+def from_config(config: Mapping[str, object], overrides: Mapping[str, object]) -> Settings:
     """Settings from a worker config (its extras and algo_params included) and the command line.
 
     Raises:
         SettingsError: With every problem found: unknown names, wrong types, values out of range.
     """
-    given: dict[str, Any] = {}
+    given: dict[str, object] = {}
     problems: list[str] = []
-    extras = dict(config.get("extras") or {})
-    params = extras.pop("algo_params", None) or {}
+    extras = _section(config.get("extras"))
+    params = _section(extras.pop("algo_params", None))
     own = {k: v for k, v in config.items() if k in ("env_id", "seed", "total_timesteps") and v}
     for source in (own, extras, params, overrides):
         for name, value in source.items():
@@ -121,7 +126,8 @@ def from_config(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> Sett
                 problems.append(_unknown(name))
     # Fields that the platform writes as null or leaves at its own default are not given.
     given = {name: value for name, value in given.items() if value is not None}
-    checked = {}
+    # Checked below, field by field, against the types of `Settings`.
+    checked: dict[str, Any] = {}
     for item in fields(Settings):
         if item.name in given:
             value, problem = _check(item, given[item.name])
@@ -140,7 +146,12 @@ def _unknown(name: str) -> str:
     return f"there is no setting {name!r}{guess}"
 
 
-def _check(item: Any, value: Any) -> tuple[Any, str]:
+def _section(value: object) -> dict[str, object]:
+    """A part of a config, which may be left out."""
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def _check(item: Field[object], value: object) -> tuple[object, str]:
     kind = type(item.default) if item.default is not MISSING else dict
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
@@ -149,7 +160,9 @@ def _check(item: Any, value: Any) -> tuple[Any, str]:
     if type(value) is not kind:
         return value, f"{item.name} must be {kind.__name__}, not {value!r}"
     low, high = item.metadata.get("low"), item.metadata.get("high")
-    if (low is not None and value < low) or (high is not None and value > high):
+    if isinstance(value, int | float) and (
+        (low is not None and value < low) or (high is not None and value > high)
+    ):
         bounds = f"at least {low}" if high is None else f"between {low} and {high}"
         return value, f"{item.name} must be {bounds}, not {value}"
     return value, ""

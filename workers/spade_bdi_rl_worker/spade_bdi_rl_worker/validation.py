@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from mosaic.errors import Problem
 from spade_bdi_rl_worker import settings as settings_module
 from spade_bdi_rl_worker.errors import PlanError, SettingsError
 from spade_bdi_rl_worker.settings import Settings
 
+if TYPE_CHECKING:
+    from mosaic.config.model import TrainRunConfig
+
 CODE = "SPADE101"
 
 
-def problems(config: Any) -> list[Problem]:
+def problems(config: TrainRunConfig) -> list[Problem]:
     """Everything wrong with a TrainRunConfig for this worker."""
     worker = config.worker
     document = worker.model_dump(exclude_unset=True)
