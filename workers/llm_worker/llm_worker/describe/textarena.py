@@ -7,7 +7,8 @@ import importlib
 import io
 import random
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Protocol
 
 import gymnasium
 from gymnasium import spaces
@@ -21,6 +22,17 @@ _OFFERED = re.compile(r"available (?:actions|moves):(.*)", re.IGNORECASE)
 _BRACKETS = re.compile(r"\[[^\[\]]+\]")
 
 
+class _Game(Protocol):
+    """What is used of TextArena's own environments, which have no types."""
+
+    def reset(self, num_players: int, seed: int | None) -> object: ...
+    def step(self, action: str) -> tuple[bool, Mapping[str, object] | None]: ...
+    def get_observation(self) -> tuple[int, object]: ...
+    def close(
+        self,
+    ) -> tuple[Mapping[int, float] | None, Mapping[int, Mapping[str, object]] | None]: ...
+
+
 class TextArenaEnv(gymnasium.Env[str, str]):
     """One game.
 
@@ -31,7 +43,7 @@ class TextArenaEnv(gymnasium.Env[str, str]):
     observation_space = spaces.Text(_LONGEST)
     action_space = spaces.Text(_LONGEST)
 
-    def __init__(self, name: str, **kwargs: Any) -> None:
+    def __init__(self, name: str, **kwargs: object) -> None:
         """Make a game.
 
         Raises:
@@ -42,8 +54,8 @@ class TextArenaEnv(gymnasium.Env[str, str]):
         self.offered: tuple[str, ...] = ()
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[str, dict[str, Any]]:
+        self, *, seed: int | None = None, options: dict[str, object] | None = None
+    ) -> tuple[str, dict[str, object]]:
         super().reset(seed=seed)
         # Made again: the wrappers of a game keep what it said before.
         self._game = _make(self._name, self._kwargs)
@@ -56,7 +68,7 @@ class TextArenaEnv(gymnasium.Env[str, str]):
             raise WorldError(f"{PREFIX}{self._name} is not for one player: {error}") from error
         return self._look(), {}
 
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, object]]:
         with contextlib.redirect_stdout(io.StringIO()):
             done, info = self._game.step(action)
         if not done:
@@ -79,7 +91,7 @@ class TextArenaEnv(gymnasium.Env[str, str]):
         return text
 
 
-def _make(name: str, kwargs: dict[str, Any]) -> Any:
+def _make(name: str, kwargs: dict[str, object]) -> _Game:
     try:
         textarena = importlib.import_module("textarena")
         registry = importlib.import_module("textarena.envs.registration").ENV_REGISTRY
@@ -91,7 +103,8 @@ def _make(name: str, kwargs: dict[str, Any]) -> Any:
         raise WorldError(f"there is no game {PREFIX}{name}{did_you_mean(name, registry)}")
     try:
         with contextlib.redirect_stderr(io.StringIO()):
-            return textarena.make(name, **kwargs)
+            game: _Game = textarena.make(name, **kwargs)
+            return game
     except (ImportError, LookupError, OSError, SyntaxError, TypeError) as error:
         # Some games fetch lists of words, some need a model of OpenAI, some a newer Python.
         first = str(error).strip(" \n*").partition("\n")[0]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import SupportsInt, TypeAlias
 
 import gymnasium
 import numpy as np
@@ -16,8 +16,10 @@ from llm_worker.describe.numbers import describe_value, known_numbers, named
 from llm_worker.errors import WorldError
 from llm_worker.play.actions import Actions, Choices, Numbers, Words
 
+# Whatever an environment shows and takes: a describer knows its own.
+Env: TypeAlias = gymnasium.Env[object, object]
 # An environment, what it showed, and the names of the actions so far; returns the text.
-Describe = Callable[[gymnasium.Env[Any, Any], Any, Sequence[str]], str]
+Describe = Callable[[Env, object, Sequence[str]], str]
 MOST_CHOICES = 512
 
 
@@ -46,7 +48,7 @@ GRID_RULES = (
 )
 
 
-def family_of(env_id: str, env: gymnasium.Env[Any, Any]) -> Family:
+def family_of(env_id: str, env: Env) -> Family:
     """The family of an environment."""
     if hasattr(env.unwrapped, "agent_pos") and hasattr(env.unwrapped, "gen_obs_grid"):
         return Family(GRID_RULES, ACTIONS, _grid_episode)
@@ -59,21 +61,21 @@ def family_of(env_id: str, env: gymnasium.Env[Any, Any]) -> Family:
     if facts is not None:
         names = facts.names
 
-        def numbers(env: gymnasium.Env[Any, Any], seen: Any, last: Sequence[str]) -> str:
+        def numbers(env: Env, seen: object, last: Sequence[str]) -> str:
             return named(np.asarray(seen).tolist(), names)
 
         return Family(facts.rules, facts.actions, lambda: numbers, has_goal=False)
     return Family("Find out what brings reward.", (), lambda: _anything, has_goal=False)
 
 
-def moment_actions(env: gymnasium.Env[Any, Any], actions: Actions) -> Actions:
+def moment_actions(env: Env, actions: Actions) -> Actions:
     """The actions of this moment: a game in words may offer others at each step."""
     if isinstance(actions, Words):
         return replace(actions, offered=getattr(env.unwrapped, "offered", ()))
     return actions
 
 
-def actions_of(env_id: str, space: spaces.Space[Any], names: Sequence[str]) -> Actions:
+def actions_of(env_id: str, space: spaces.Space[object], names: Sequence[str]) -> Actions:
     """The actions of an environment in words.
 
     Raises:
@@ -112,12 +114,10 @@ def with_default(actions: Actions, name: str) -> Actions:
     return replace(actions, default_name=name)
 
 
-def grid_view(
-    env: gymnasium.Env[Any, Any], observation: Any, last_actions: Sequence[str]
-) -> GridView:
+def grid_view(env: Env, observation: object, last_actions: Sequence[str]) -> GridView:
     """What a MiniGrid environment shows now."""
-    grid: Any = env.unwrapped
-    x, y = grid.agent_pos
+    assert isinstance(observation, Mapping)
+    x, y = env.unwrapped.get_wrapper_attr("agent_pos")
     return GridView(
         mission=str(observation["mission"]),
         image=observation["image"].tolist(),
@@ -132,14 +132,20 @@ def _grid_episode() -> Describe:
     return lambda env, seen, last: describer.describe(grid_view(env, seen, last))
 
 
-def _anything(env: gymnasium.Env[Any, Any], seen: Any, last: Sequence[str]) -> str:
+def _anything(env: Env, seen: object, last: Sequence[str]) -> str:
     return describe_value(seen)
 
 
-def _lake(env: gymnasium.Env[Any, Any], seen: Any, last: Sequence[str]) -> str:
-    lake: Any = env.unwrapped
-    rows = ["".join(cell.decode() for cell in row) for row in lake.desc]
-    return toy_text.frozen_lake(int(seen), rows)
+def _lake(env: Env, seen: object, last: Sequence[str]) -> str:
+    ice = env.unwrapped.get_wrapper_attr("desc")
+    rows = ["".join(cell.decode() for cell in row) for row in ice]
+    return toy_text.frozen_lake(_number(seen), rows)
+
+
+def _number(seen: object) -> int:
+    """The number of a state."""
+    assert isinstance(seen, SupportsInt)
+    return int(seen)
 
 
 _TOY_TEXT: tuple[tuple[str, Family], ...] = (
@@ -157,7 +163,7 @@ _TOY_TEXT: tuple[tuple[str, Family], ...] = (
         Family(
             "Reach the goal in few steps; the cliff throws you back to the start.",
             toy_text.CLIFF_ACTIONS,
-            lambda: lambda env, seen, last: toy_text.cliff_walking(int(seen)),
+            lambda: lambda env, seen, last: toy_text.cliff_walking(_number(seen)),
         ),
     ),
     (
@@ -166,7 +172,7 @@ _TOY_TEXT: tuple[tuple[str, Family], ...] = (
             "Fetch the passenger and drop them off at the destination. Some walls stand between "
             "columns.",
             toy_text.TAXI_ACTIONS,
-            lambda: lambda env, seen, last: toy_text.taxi(int(seen)),
+            lambda: lambda env, seen, last: toy_text.taxi(_number(seen)),
         ),
     ),
     (
@@ -174,7 +180,7 @@ _TOY_TEXT: tuple[tuple[str, Family], ...] = (
         Family(
             "Get closer to 21 than the dealer without going over.",
             toy_text.BLACKJACK_ACTIONS,
-            lambda: lambda env, seen, last: toy_text.blackjack([int(v) for v in seen]),
+            lambda: lambda env, seen, last: toy_text.blackjack(np.asarray(seen, int).tolist()),
         ),
     ),
 )

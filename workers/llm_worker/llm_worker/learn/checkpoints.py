@@ -5,18 +5,24 @@ from __future__ import annotations
 import hashlib
 import io
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import torch
 
 from llm_worker.errors import RecordError
+from llm_worker.model.train import LearnerState
 from llm_worker.process import LlmProcess
 from mosaic.system import atomic
 
 STATE = "checkpoints/learn.state"
-State = Mapping[str, Any]
+
+
+class State(TypedDict):
+    """One checkpoint: the training, and what the model could do before it."""
+
+    training: LearnerState
+    before: dict[str, float]
 
 
 def save(process: LlmProcess, state: State, step: int) -> None:

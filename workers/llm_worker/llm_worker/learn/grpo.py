@@ -7,8 +7,7 @@ the same world: what is hard about a world is hard for all of them, and no criti
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -19,7 +18,7 @@ from llm_worker.learn.settings import GrpoSettings
 from llm_worker.learn.writing import Writer
 from llm_worker.model.examples import FIRST_TRAINING_SEED
 from llm_worker.model.tokenizer import Tokenizer
-from llm_worker.model.train import Llama, adam, improve
+from llm_worker.model.train import LearnerState, Llama, adam, improve
 
 # Moments that are learned from at once; more would not fit beside the rest of a small machine.
 _MINIBATCH = 256
@@ -62,7 +61,7 @@ class GroupLearning:
             **losses,
         }
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> LearnerState:
         """What another process needs to continue; the first model is a file of the run."""
         return {
             "step": self.step,
@@ -71,7 +70,7 @@ class GroupLearning:
             "chance": self._chance.get_state(),
         }
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: LearnerState) -> None:
         """Continue from what `state` gave."""
         self.step = int(state["step"])
         self.model.load_state_dict(state["model"])

@@ -48,8 +48,8 @@ class Training(Protocol):
     @property
     def step(self) -> int: ...
     def advance(self) -> dict[str, float]: ...
-    def state(self) -> dict[str, object]: ...
-    def restore(self, state: checkpoints.State) -> None: ...
+    def state(self) -> train.LearnerState: ...
+    def restore(self, state: train.LearnerState) -> None: ...
 
 
 class BehaviourCloning:
@@ -70,11 +70,11 @@ class BehaviourCloning:
         right = train.accuracy(update.logits, update.targets)
         return {"losses/imitation": update.loss.item(), "llm/replies_right": right}
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> train.LearnerState:
         """What another process needs to continue."""
         return self._imitation.state()
 
-    def restore(self, state: checkpoints.State) -> None:
+    def restore(self, state: train.LearnerState) -> None:
         """Continue from what `state` gave."""
         self._imitation.restore(state)
 
@@ -96,7 +96,7 @@ def learn(process: LlmProcess, settings: Settings) -> None:
     before: Measurement = {}
     if state is not None:
         training.restore(state["training"])
-        before = dict(state["before"])
+        before = state["before"]
         process.emit.note("note", {"text": f"continues after update {training.step}"})
     else:
         before = measured.play(training.model)
@@ -183,7 +183,7 @@ def _update(
     """Learn until the end; False when the run is stopped before it."""
 
     def save() -> None:
-        state = {"training": training.state(), "before": before}
+        state: checkpoints.State = {"training": training.state(), "before": before}
         checkpoints.save(process, state, training.step)
 
     began, first = time.monotonic(), training.step

@@ -11,12 +11,15 @@ import io
 import json
 import random
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import gymnasium
 
 from llm_worker.describe.grid import ACTIONS, GridDescriber, Place
 from llm_worker.describe.views import grid_view
+
+if TYPE_CHECKING:
+    from minigrid.utils.baby_ai_bot import BabyAIBot
 
 # Level and its share of the episodes. The hard ones, whose goal must be bound to one of many
 # things, get most.
@@ -74,12 +77,13 @@ def examples(episodes: int, seed: int) -> Iterator[Example]:
                 yield example
 
 
-def _episode(env: gymnasium.Env[Any, Any], seed: int, rng: random.Random) -> Iterator[Example]:
+def _episode(
+    env: gymnasium.Env[object, object], seed: int, rng: random.Random
+) -> Iterator[Example]:
     from minigrid.utils.baby_ai_bot import BabyAIBot
 
     observation, _ = env.reset(seed=seed)
-    make_bot: Any = BabyAIBot
-    bot = make_bot(env)
+    bot = BabyAIBot(env)
     describers = GridDescriber(), GridDescriber(mirrored=True)
     slip, done, taken = rng.choice(_SLIPS), False, None
     last: list[str] = []
@@ -96,7 +100,7 @@ def _episode(env: gymnasium.Env[Any, Any], seed: int, rng: random.Random) -> Ite
         done = terminated or truncated
 
 
-def _reason(env: gymnasium.Env[Any, Any], bot: Any, describer: GridDescriber) -> str:
+def _reason(env: gymnasium.Env[object, object], bot: BabyAIBot, describer: GridDescriber) -> str:
     """The thing the goal is about, with its place, or where to look for it."""
     target = _target(env, bot, describer)
     if target is not None:
@@ -105,10 +109,12 @@ def _reason(env: gymnasium.Env[Any, Any], bot: Any, describer: GridDescriber) ->
     return f"look {describer.offset(unknown)}" if unknown else "look around"
 
 
-def _target(env: gymnasium.Env[Any, Any], bot: Any, describer: GridDescriber) -> Place | None:
+def _target(
+    env: gymnasium.Env[object, object], bot: BabyAIBot, describer: GridDescriber
+) -> Place | None:
     """The known place of what the bot walks to: the nearest match of the goal's description."""
-    world: Any = env.unwrapped
-    description = getattr(world.instrs, "desc", None)
+    goal = env.unwrapped.get_wrapper_attr("instrs")
+    description = getattr(goal, "desc", None)
     if description is None:
         return None
     _, place = bot._find_obj_pos(description)

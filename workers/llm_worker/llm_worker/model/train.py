@@ -13,10 +13,10 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 import torch
@@ -26,6 +26,17 @@ from torch.nn import functional
 ROPE_BASE = 10_000.0
 NORM_EPSILON = 1e-5
 RATE = 2e-3
+
+
+class LearnerState(TypedDict):
+    """What another process needs to continue a training."""
+
+    step: int
+    model: dict[str, Tensor]
+    optimizer: dict[str, object]
+    # Where the random numbers are: those of imitation, and those of rounds of play.
+    generator: NotRequired[Tensor]
+    chance: NotRequired[Tensor]
 
 
 @dataclass(frozen=True)
@@ -242,7 +253,7 @@ class Imitation:
         self.step += 1
         return Update(loss, logits, targets)
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> LearnerState:
         """What another process needs to continue."""
         return {
             "step": self.step,
@@ -251,7 +262,7 @@ class Imitation:
             "generator": self._generator.get_state(),
         }
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, state: LearnerState) -> None:
         """Continue from what `state` gave."""
         self.step = int(state["step"])
         self.model.load_state_dict(state["model"])

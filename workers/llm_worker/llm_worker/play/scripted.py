@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any, Protocol
+from typing import Protocol
 
 from llm_worker.errors import WorldError
 from llm_worker.play.actions import Action, Choices, Words
@@ -57,8 +57,7 @@ class BotPlayer:
             raise WorldError(f"the bot plays BabyAI levels, not {world.env_id}")
         from minigrid.utils.baby_ai_bot import BabyAIBot
 
-        make_bot: Any = BabyAIBot
-        self._bot: Any = make_bot(world.env)
+        self._bot = BabyAIBot(world.env)
 
     def decide(self, world: World) -> Decision:
         """The next action of its plan."""

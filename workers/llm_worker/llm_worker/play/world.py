@@ -9,7 +9,6 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import JsonValue
 
 from llm_worker.describe.views import actions_of, family_of, moment_actions, with_default
@@ -67,7 +66,7 @@ class World:
         named = actions_of(env_id, self.env.action_space, self._family.names)
         self._actions = with_default(named, default_action)
         self._describe = self._family.new_episode()
-        self._seen: Any = None
+        self._seen: object = None
         self._last: list[str] = []
 
     @property
@@ -93,7 +92,7 @@ class World:
     def act(self, action: Action) -> Outcome:
         """Act once."""
         said = self.actions.say(action)
-        given: Action | NDArray[Any] = action
+        given: object = action
         if isinstance(action, list):
             given = np.asarray(action, dtype=self.env.action_space.dtype)
         self._seen, reward, terminated, truncated, info = self.env.step(given)
@@ -116,7 +115,7 @@ class World:
         """Close the environment."""
         self.env.close()
 
-    def _success(self, reward: float, terminated: bool, info: dict[str, Any]) -> bool | None:
+    def _success(self, reward: float, terminated: bool, info: dict[str, object]) -> bool | None:
         told = info.get("is_success", info.get("success"))
         if told is not None:
             return bool(told)

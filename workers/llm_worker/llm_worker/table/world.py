@@ -6,7 +6,7 @@ import importlib
 import os
 import random
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 from pydantic import JsonValue
@@ -38,6 +38,22 @@ class Moved:
         return self.terminated or self.truncated
 
 
+class _Table(Protocol):
+    """What is used of PettingZoo's environments, which have no types."""
+
+    possible_agents: list[str]
+    agent_selection: str
+    rewards: dict[str, float]
+    terminations: dict[str, bool]
+    truncations: dict[str, bool]
+
+    def reset(self, seed: int) -> None: ...
+    def observe(self, agent: str) -> Board | dict[str, Board]: ...
+    def step(self, action: int) -> None: ...
+    def render(self) -> object: ...
+    def close(self) -> None: ...
+
+
 class TableWorld:
     """One game for several players, with perfect turns."""
 
@@ -57,7 +73,7 @@ class TableWorld:
             # Pictures are drawn in memory: there may be no display, and none is wanted.
             os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
             os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-        self.env: Any = _make(env_id, self.game, kwargs, frames)
+        self.env = _make(env_id, self.game, kwargs, frames)
         self.seats: list[str] = list(self.env.possible_agents)
         self.moves: list[str] = []
         self._seen: Board = np.zeros(0)
@@ -121,12 +137,13 @@ class TableWorld:
             self._seen, self._mask = seen, None
 
 
-def _make(env_id: str, game: TableGame, kwargs: dict[str, JsonValue], frames: bool) -> Any:
+def _make(env_id: str, game: TableGame, kwargs: dict[str, JsonValue], frames: bool) -> _Table:
     try:
         module = importlib.import_module(game.module)
-        return module.env(
+        table: _Table = module.env(
             render_mode="rgb_array" if frames else None, **{**game.defaults, **kwargs}
         )
+        return table
     except ImportError as error:
         text = f"{env_id} needs {error.name}, which is not installed"
         raise WorldError(text, "run: make setup-llm") from error
