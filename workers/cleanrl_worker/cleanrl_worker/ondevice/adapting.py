@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from gymnasium import spaces
 
@@ -13,13 +11,13 @@ from cleanrl_worker.ondevice.environment import State, Traced
 SOME_KEY = jax.ShapeDtypeStruct((2,), np.uint32)
 
 
-def row(parts: Any) -> Traced:
+def row(parts: object) -> Traced:
     """All numbers of an observation, however nested, in one row."""
     leaves = [jnp.ravel(leaf).astype(jnp.float32) for leaf in jax.tree.leaves(parts)]
     return jnp.concatenate(leaves) if len(leaves) > 1 else leaves[0]
 
 
-def row_space(obs: Any) -> spaces.Box:
+def row_space(obs: jax.ShapeDtypeStruct) -> spaces.Box:
     """The space of such rows, from the shape of one."""
     return spaces.Box(-np.inf, np.inf, obs.shape, np.float32)
 

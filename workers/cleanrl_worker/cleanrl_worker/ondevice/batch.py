@@ -41,7 +41,7 @@ class Draws(NamedTuple):
 
     steps: Traced
     """a key for each environment"""
-    resets: Traced
+    resets: State
     """on a CPU one key for all; on a GPU the beginnings themselves, states and observations"""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from gymnasium import spaces
@@ -35,6 +35,9 @@ def quiet() -> Iterator[None]:
 with quiet():
     from brax import envs
 
+if TYPE_CHECKING:
+    import mujoco
+
 _HEIGHT, _WIDTH = 240, 320
 
 
@@ -47,11 +50,11 @@ class Body(DeviceEnv):
 
     def __init__(self, name: str) -> None:
         with quiet():
-            self._env: Any = envs.get_environment(name)
+            self._env = envs.get_environment(name)
             first = jax.eval_shape(self._env.reset, SOME_KEY)
         self.observation_space = row_space(first.obs)
         self.action_space = spaces.Box(-1.0, 1.0, (int(self._env.action_size),), np.float32)
-        self._camera: Any = None
+        self._camera: mujoco.Renderer | None = None
 
     def reset(self, key: Traced) -> tuple[State, Traced]:
         """Near the body's rest."""

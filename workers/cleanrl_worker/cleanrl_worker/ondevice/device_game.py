@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import gymnasium as gym
 import numpy as np
 
 from cleanrl_worker.kit.jax_backend import jax
 from cleanrl_worker.kit.types import Array
 from cleanrl_worker.ondevice import registry
+from cleanrl_worker.ondevice.environment import State, Traced
 
 
-class DeviceGame(gym.Env[Any, Any]):
+class DeviceGame(gym.Env[Array, object]):
     """One environment of the device's registry, stepped from Python.
 
     All its randomness comes from Gymnasium's generator, so that a seed begins the same episode
@@ -24,7 +23,7 @@ class DeviceGame(gym.Env[Any, Any]):
     """
 
     # Gymnasium's own class declares it like this, for each class to replace.
-    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012
+    metadata: dict[str, object] = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012
 
     def __init__(self, env_id: str, render_mode: str | None = None) -> None:
         self._env = registry.make(env_id)
@@ -33,33 +32,33 @@ class DeviceGame(gym.Env[Any, Any]):
         # Without pictures of its own it is filmed as what it is: without any.
         self.render_mode = render_mode if self._env.draws else None
         self._reset, self._step = jax.jit(self._env.reset), jax.jit(self._env.step)
-        self._state: Any = None
+        self._state: State = None
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Array, dict[str, Any]]:
+        self, *, seed: int | None = None, options: dict[str, object] | None = None
+    ) -> tuple[Array, dict[str, object]]:
         """Begin an episode."""
         super().reset(seed=seed)
         self._state, obs = self._reset(self._key())
         return self._seen(obs), {}
 
-    def step(self, action: Any) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+    def step(self, action: object) -> tuple[Array, float, bool, bool, dict[str, object]]:
         """Take one step; the time limit is Gymnasium's wrapper."""
         after = self._step(self._state, np.asarray(action), self._key())
         self._state = after.state
         ends = bool(after.terminated), bool(after.truncated)
         return self._seen(after.obs), float(after.reward), *ends, {}
 
-    def render(self) -> Any:
+    def render(self) -> Array | None:
         """A picture of the present state; None where the environment draws none."""
         if self.render_mode is None:
             return None
         return self._env.draw(jax.tree.map(np.asarray, self._state))
 
-    def _key(self) -> Any:
+    def _key(self) -> Traced:
         return jax.random.PRNGKey(int(self.np_random.integers(2**31)))
 
-    def _seen(self, obs: Any) -> Array:
+    def _seen(self, obs: Traced) -> Array:
         return np.asarray(obs, self.observation_space.dtype)
 
 

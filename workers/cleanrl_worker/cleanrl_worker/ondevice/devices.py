@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from cleanrl_worker.kit.jax_backend import jax
 
 AXIS = "members"
+Pytree = TypeVar("Pytree")
+Result = TypeVar("Result")
 
 
 def device_count(members: int, devices: int) -> int:
@@ -36,30 +40,33 @@ class Spread:
         self._by_member = jax.sharding.PartitionSpec(AXIS)
         self._all = jax.sharding.PartitionSpec()
 
-    def placed(self, members: Any) -> Any:
+    def placed(self, members: Pytree) -> Pytree:
         """A pytree with an axis of members in front, each part on the device of its member."""
         if self.count == 1:
             return members
-        return jax.device_put(members, jax.sharding.NamedSharding(self._mesh, self._by_member))
+        where = jax.sharding.NamedSharding(self._mesh, self._by_member)
+        spread: Pytree = jax.device_put(members, where)
+        return spread
 
-    def shape(self, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+    def shape(self, shape: tuple[int, ...], dtype: npt.DTypeLike) -> jax.ShapeDtypeStruct:
         """What an array with an axis of members in front looks like to the compiler."""
         if self.count == 1:
             return jax.ShapeDtypeStruct(shape, dtype)
         place = jax.sharding.NamedSharding(self._mesh, self._by_member)
         return jax.ShapeDtypeStruct(shape, dtype, sharding=place)
 
-    def over(self, program: Any) -> Any:
+    def over(self, program: Callable[..., Result]) -> Callable[..., Result]:
         """A program of `(members, members, shared, shared)`, run on each device for its members."""
         if self.count == 1:
             return program
         own, shared = self._by_member, self._all
         # What is the same everywhere is not traced through branches and loops: nothing here is
         # exchanged between devices.
-        return jax.shard_map(
+        shared_out: Callable[..., Result] = jax.shard_map(
             program,
             mesh=self._mesh,
             in_specs=(own, own, shared, shared),
             out_specs=own,
             check_vma=False,
         )
+        return shared_out

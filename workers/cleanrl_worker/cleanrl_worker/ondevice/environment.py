@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from cleanrl_worker.kit.types import Array, Space
+from cleanrl_worker.kit.types import Array, Env, Space
+
+if TYPE_CHECKING:
+    import jax
+    import numpy as np
 
 # An array of JAX, or what stands for one while a function is traced.
-Traced: TypeAlias = Any
+Traced: TypeAlias = "jax.Array"
+# Whether something is so. JAX's types call `jnp.bool_(False)` a number of NumPy.
+Flag: TypeAlias = "jax.Array | np.bool"
 # Where an environment is: a pytree of arrays whose structure never changes.
 State: TypeAlias = Any
 
@@ -19,8 +25,8 @@ class Transition(NamedTuple):
     state: State
     obs: Traced
     reward: Traced
-    terminated: Traced
-    truncated: Traced
+    terminated: Flag
+    truncated: Flag
 
 
 class DeviceEnv(ABC):
@@ -56,9 +62,10 @@ class DeviceEnv(ABC):
     def step(self, state: State, action: Traced, key: Traced) -> Transition:
         """Take one step. An episode that ended is not begun again here."""
 
-    def pose(self, twin: Any, state: State) -> None:
+    def pose(self, twin: Env, state: State) -> None:
         """Put the twin into a state, of which it then draws a picture."""
-        twin.state = state
+        # Classic control keeps all that it draws in one attribute.
+        setattr(twin, "state", state)  # noqa: B010
 
     def draw(self, state: State) -> Array:
         """A picture of a state, height x width x 3 bytes; asked for only where `draws` is true."""

@@ -7,7 +7,6 @@ product.
 from __future__ import annotations
 
 import importlib
-from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -40,7 +39,7 @@ class Functional(DeviceEnv):
 
     def __init__(self, name: str, space: str) -> None:
         module, kind, self.time_limit = _FUNCTIONS[f"{space}/{name}"]
-        self._env: Any = getattr(importlib.import_module(f"gymnasium.envs.{module}"), kind)()
+        self._env = getattr(importlib.import_module(f"gymnasium.envs.{module}"), kind)()
         actions = self._env.action_space
         self._shape = actions.shape
         # Gymnasium declares the four directions of a walk as an interval of whole numbers.
@@ -48,7 +47,7 @@ class Functional(DeviceEnv):
             actions = spaces.Discrete(int(actions.high.max()) + 1)
         self.action_space = actions
         self.observation_space = row_space(jax.eval_shape(self.reset, jax.random.PRNGKey(0))[1])
-        self._brush: Any = None
+        self._brush: object = None
 
     def reset(self, key: Traced) -> tuple[State, Traced]:
         """As Gymnasium begins an episode."""

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from functools import partial
-from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from cleanrl_worker.kit.args import DeviceArgs
 from cleanrl_worker.kit.jax_backend import Tree, jax, jnp, start
 from cleanrl_worker.kit.logger import MAY_BE_UNDEFINED
 from cleanrl_worker.kit.run import Run
-from cleanrl_worker.kit.types import Array, EndedEpisode, StateDict
+from cleanrl_worker.kit.types import Array, EndedEpisode, StateDict, Stateful
 from cleanrl_worker.ondevice.batch import DeviceEnvs, Ended, Games
 from cleanrl_worker.ondevice.devices import Spread
 from cleanrl_worker.ondevice.environment import Traced
@@ -37,23 +37,27 @@ from mosaic.curves.pace import next_mark
 Row = Mapping[str, Traced]
 """What one iteration logs, numbers under CleanRL's tags."""
 
-CompiledChunk: TypeAlias = Callable[..., tuple[Any, ...]]
-
 
 class LearnerState(Protocol):
     """What is known of an algorithm's state, which is a NamedTuple."""
 
     @property
-    def params(self) -> Any: ...
+    def params(self) -> object: ...
 
     @property
     def games(self) -> Games: ...
 
-    def _replace(self, **changes: Any) -> Any: ...
+    def _replace(self, **changes: object) -> Self: ...
 
 
 ArgsType = TypeVar("ArgsType", bound=DeviceArgs)
 StateType = TypeVar("StateType", bound=LearnerState)
+Part = TypeVar("Part")
+# Traced values that stand for arguments, which their class calls floats.
+Numbers: TypeAlias = dict[str, Any]
+# The state after so many updates, the numbers of each, and the episodes that ended.
+Measured: TypeAlias = tuple[StateType, dict[str, Traced], Ended]
+CompiledChunk: TypeAlias = Callable[..., Measured[StateType]]
 
 
 class _Chunk(NamedTuple):
@@ -105,7 +109,7 @@ class Learner(Generic[ArgsType, StateType]):
 
         # Compiled functions from here on, so that what asks for shapes first is traced only once.
         @jax.jit
-        def begin(numbers: dict[str, Traced], key: Traced) -> StateType:
+        def begin(numbers: Numbers, key: Traced) -> StateType:
             return init(replace(args, **numbers), key)
 
         with run.doing("compiling"):
@@ -116,7 +120,7 @@ class Learner(Generic[ArgsType, StateType]):
     def train(self) -> None:
         """Train to the end of the schedule, or until the run is told to stop."""
         run, stride = self._run, self._stride
-        policy: dict[str, Any] = {"agent": _Policy(self)}
+        policy: dict[str, Stateful] = {"agent": _Policy(self)}
         if self._several:
             run.count_by_member(self._members)
             policy["returns"] = _Returns(run)
@@ -137,14 +141,11 @@ class Learner(Generic[ArgsType, StateType]):
                 tap.step()
             began = time.monotonic()
 
-    def call(self, updates: int) -> tuple[StateType, dict[str, Traced], Ended]:
+    def call(self, updates: int) -> Measured[StateType]:
         """One chunk of so many updates: the next state and what was measured, not waited for."""
-        after: tuple[StateType, dict[str, Traced], Ended] = self._chunk(
-            self.state, self._own, self._numbers, jnp.int32(updates)
-        )
-        return after
+        return self._chunk(self.state, self._own, self._numbers, jnp.int32(updates))
 
-    def place(self, part: Any) -> Any:
+    def place(self, part: Part) -> Part:
         """A part of the state, read from a checkpoint, on the devices that compute with it."""
         return self._spread.placed(part)
 
@@ -211,12 +212,15 @@ class Learner(Generic[ArgsType, StateType]):
         )
         return own
 
-    def _shapes(self, begin: Callable[[dict[str, Traced], Traced], StateType]) -> Any:
-        one = jax.eval_shape(begin, self._numbers, jax.random.PRNGKey(0))
+    def _shapes(self, begin: Callable[[dict[str, Traced], Traced], StateType]) -> StateType:
+        one: StateType = jax.eval_shape(begin, self._numbers, jax.random.PRNGKey(0))
         if not self._several:
             return one
         count = len(self._members)
-        return jax.tree.map(lambda p: self._spread.shape((count, *p.shape), p.dtype), one)
+        several: StateType = jax.tree.map(
+            lambda p: self._spread.shape((count, *p.shape), p.dtype), one
+        )
+        return several
 
     def _begun(self, begin: Callable[[dict[str, Traced], Traced], StateType]) -> StateType:
         states = [
@@ -229,15 +233,17 @@ class Learner(Generic[ArgsType, StateType]):
         begun: StateType = self.place(jax.tree.map(lambda *parts: jnp.stack(parts), *states))
         return begun
 
-    def _compiled(self, state: Any) -> CompiledChunk:
+    def _compiled(self, state: StateType) -> CompiledChunk[StateType]:
         """The compiled chunk; read from the cache of the home if it was compiled before."""
 
         @partial(jax.jit, inline=True)
-        def iterate(numbers: dict[str, Traced], state: Any) -> tuple[Any, ...]:
+        def iterate(numbers: Numbers, state: StateType) -> tuple[StateType, Row, Ended]:
             return self._iterate(replace(self._args, **numbers), state)
 
-        def chunk(numbers: dict[str, Traced], updates: Traced, state: Any) -> tuple[Any, ...]:
-            def turn(index: Traced, carry: tuple[Any, ...]) -> tuple[Any, ...]:
+        def chunk(
+            numbers: dict[str, Traced], updates: Traced, state: StateType
+        ) -> tuple[object, ...]:
+            def turn(index: Traced, carry: tuple[StateType, object]) -> tuple[StateType, object]:
                 state, measured = carry
                 state, *row = iterate(numbers, state)
                 return state, jax.tree.map(lambda all, one: all.at[index].set(one), measured, row)
@@ -248,8 +254,10 @@ class Learner(Generic[ArgsType, StateType]):
             state, measured = jax.lax.fori_loop(0, updates, turn, (state, room))
             return state, *measured
 
-        def all_members(state: Any, own: Any, numbers: Any, updates: Traced) -> tuple[Any, ...]:
-            def one(mine: tuple[Any, dict[str, Traced]]) -> tuple[Any, ...]:
+        def all_members(
+            state: StateType, own: dict[str, Traced], numbers: dict[str, Traced], updates: Traced
+        ) -> tuple[object, ...]:
+            def one(mine: tuple[StateType, dict[str, Traced]]) -> tuple[object, ...]:
                 return chunk({**numbers, **mine[1]}, updates, mine[0])
 
             if not self._several:
@@ -257,7 +265,7 @@ class Learner(Generic[ArgsType, StateType]):
                 return one((state, jax.tree.map(lambda part: part[0], own)))
             in_turn = jax.default_backend() == "cpu"
             several = (state, own)
-            results: tuple[Any, ...] = (
+            results: tuple[object, ...] = (
                 jax.lax.map(one, several) if in_turn else jax.vmap(one)(several)
             )
             return results
@@ -265,14 +273,14 @@ class Learner(Generic[ArgsType, StateType]):
         program = jax.jit(self._spread.over(all_members), donate_argnums=0)
         compiled = program.lower(state, self._own, self._numbers, jnp.int32(1)).compile()
         refuse_what_does_not_fit(self._args, _bytes_of(compiled.memory_analysis()))
-        ready: CompiledChunk = compiled
+        ready: CompiledChunk[StateType] = compiled
         return ready
 
 
-class _Policy:
+class _Policy(Generic[ArgsType, StateType]):
     """What acts, for the policy file and the checkpoint."""
 
-    def __init__(self, learner: Learner[Any, Any]) -> None:
+    def __init__(self, learner: Learner[ArgsType, StateType]) -> None:
         self._learner = learner
 
     def state_dict(self) -> StateDict:
@@ -303,10 +311,10 @@ class _Returns:
         """Nothing: the newest episodes, which a checkpoint also holds, say it again."""
 
 
-class _Rest:
+class _Rest(Generic[ArgsType, StateType]):
     """Everything else that changes: optimiser, environments, random key, replay memory."""
 
-    def __init__(self, learner: Learner[Any, Any]) -> None:
+    def __init__(self, learner: Learner[ArgsType, StateType]) -> None:
         self._learner = learner
 
     def state_dict(self) -> StateDict:
@@ -337,13 +345,19 @@ def _room(row: jax.ShapeDtypeStruct) -> Traced:
     return jnp.zeros((MOST_UPDATES, *row.shape), row.dtype)
 
 
-def _bytes_of(analysis: Any) -> int:
+class _MemoryStats(Protocol):
+    argument_size_in_bytes: int
+    output_size_in_bytes: int
+    temp_size_in_bytes: int
+    alias_size_in_bytes: int
+
+
+def _bytes_of(analysis: _MemoryStats | None) -> int:
     """What a compiled program needs; the new state takes the place of the old one."""
     if analysis is None:
         return 0
-    parts = ("argument_size_in_bytes", "output_size_in_bytes", "temp_size_in_bytes")
-    whole = sum(int(getattr(analysis, part)) for part in parts)
-    return whole - int(analysis.alias_size_in_bytes)
+    whole = analysis.argument_size_in_bytes + analysis.output_size_in_bytes
+    return whole + analysis.temp_size_in_bytes - analysis.alias_size_in_bytes
 
 
 def _traced_numbers(args: DeviceArgs) -> dict[str, Traced]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import fields
-from typing import Any
+from typing import SupportsFloat
 
 import psutil
 
@@ -97,7 +97,7 @@ def chosen_member(args: DeviceArgs, model: StateDict) -> StateDict:
     if not able:
         last = args.seed + args.num_seeds - 1
         raise UsageError(f"The policy has the seeds {args.seed} to {last}, not {seed}.")
-    returns: dict[str, Any] = model["returns"]
+    returns: dict[str, SupportsFloat] = model["returns"]
     best = max(able, key=lambda one: float(returns.get(one.key, float("-inf"))))
     index = there.index(best)
     return {path: values[index] for path, values in params.items()}

@@ -10,12 +10,13 @@ These are for a GPU. On a processor MuJoCo itself steps several times as fast.
 from __future__ import annotations
 
 import copy
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import gymnasium as gym
 from mujoco import mjx
 
 from cleanrl_worker.kit.jax_backend import jax, jnp
+from cleanrl_worker.kit.types import Env
 from cleanrl_worker.ondevice.environment import DeviceEnv, State, Traced, Transition
 
 # MuJoCo allows a hundred iterations and stops when the solution no longer improves. In 32 bits it
@@ -48,14 +49,14 @@ class MujocoTwin(DeviceEnv):
     large = True
 
     def __init__(self) -> None:
-        game: Any = gym.make(self.twin)
+        game = gym.make(self.twin)
         self.observation_space, self.action_space = game.observation_space, game.action_space
-        task = game.unwrapped
-        model = copy.deepcopy(task.model)
+        of_task = game.unwrapped.get_wrapper_attr
+        model = copy.deepcopy(of_task("model"))
         model.opt.iterations, model.opt.ls_iterations = _ITERATIONS, _LINE_SEARCHES
         self._model, self._blank = mjx.put_model(model), mjx.make_data(model)
-        self._frames, self._seconds = task.frame_skip, float(task.dt)
-        self._rest = jnp.asarray(task.init_qpos, jnp.float32)
+        self._frames, self._seconds = of_task("frame_skip"), float(of_task("dt"))
+        self._rest = jnp.asarray(of_task("init_qpos"), jnp.float32)
         game.close()
 
     def reset(self, key: Traced) -> tuple[State, Traced]:
@@ -78,9 +79,9 @@ class MujocoTwin(DeviceEnv):
         reward = self._worth(speed, healthy) - self.effort * jnp.square(action).sum()
         return Transition(body, self._seen(body), reward, ~healthy, jnp.bool_(False))
 
-    def pose(self, twin: Any, state: State) -> None:
+    def pose(self, twin: Env, state: State) -> None:
         """MuJoCo's environments are set by position and speed."""
-        twin.set_state(state.qpos, state.qvel)
+        twin.get_wrapper_attr("set_state")(state.qpos, state.qvel)
 
     def _uniform(self, key: Traced, size: int) -> Traced:
         return jax.random.uniform(key, (size,), jnp.float32, -self.noise, self.noise)
@@ -93,7 +94,8 @@ class MujocoTwin(DeviceEnv):
 
     def _healthy(self, body: Body) -> Traced:
         """Whether the episode continues."""
-        return jnp.bool_(True)
+        healthy: Traced = jnp.bool_(True)
+        return healthy
 
     def _worth(self, speed: Traced, healthy: Traced) -> Traced:
         """The reward before the price of the action."""

@@ -85,7 +85,8 @@ class Game(DeviceEnv):
 
         def waiting(now: tuple[State, Traced, Traced]) -> Traced:
             state, _, _ = now
-            return ~(state.terminated | state.truncated) & (state.current_player != AGENT)
+            waits: Traced = ~(state.terminated | state.truncated) & (state.current_player != AGENT)
+            return waits
 
         def move(now: tuple[State, Traced, Traced]) -> tuple[State, Traced, Traced]:
             state, key, rewards = now

@@ -37,6 +37,7 @@ class World(DeviceEnv):
     def reset(self, key: Traced) -> tuple[State, Traced]:
         """A new world."""
         first = self._env.reset(self._params, key)
+        assert isinstance(first.observation, jax.Array), "only worlds of one picture are offered"
         return first.state, self._one_hot(first.observation)
 
     def step(self, state: State, action: Traced, key: Traced) -> Transition:
