@@ -10,7 +10,6 @@ import sys
 from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from cleanrl_worker.kit.schema import Argument
 from cleanrl_worker.resolution import (
@@ -40,7 +39,7 @@ def algorithms() -> list[str]:
     return list(DEFAULT_ALGO_REGISTRY)
 
 
-def describe(algo: str) -> dict[str, Any]:
+def describe(algo: str) -> dict[str, object]:
     """An algorithm's arguments and what it can act on, for forms, help and documentation.
 
     Raises:
@@ -48,7 +47,7 @@ def describe(algo: str) -> dict[str, Any]:
     """
     schema = resolve(algo).schema
     arguments = [argument_facts(argument) for argument in schema.arguments.values()]
-    facts = {**schema.algorithm, "arguments": arguments, "smoke": schema.smoke}
+    facts: dict[str, object] = {**schema.algorithm, "arguments": arguments, "smoke": schema.smoke}
     if schema.asks_for_envs:
         facts["curricula"] = {
             name: [stage["env_id"] for stage in stages] for name, stages in PRESETS.items()

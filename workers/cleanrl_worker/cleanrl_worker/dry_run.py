@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from cleanrl_worker import bundles, foresight
 from cleanrl_worker.config import CleanRLWorkerConfig, problem
@@ -27,13 +27,32 @@ _LIMIT_S = 120.0
 _LEAST_DISK_MB = 200
 
 
-def examine(config: CleanRLWorkerConfig, run_dir: Path) -> dict[str, Any]:
+class Summary(TypedDict, total=False):
+    """What a dry run found out; only a run that was not refused has a command."""
+
+    ok: bool
+    mode: str
+    algo: str
+    env_id: str
+    seed: int | None
+    total_timesteps: int | None
+    problems: list[dict[str, str]]
+    command: list[str]
+    requirements: list[str]
+    curriculum: list[dict[str, object]]
+    script: str
+    module: str
+    remarks: list[str]
+    notes: dict[str, object]
+
+
+def examine(config: CleanRLWorkerConfig, run_dir: Path) -> Summary:
     """Resolve and check a run; the summary that `--emit-summary` prints."""
     problems = [
         *find_problems(config, run_dir, thorough=True),
         *_machine_problems(config, run_dir),
     ]
-    summary: dict[str, Any] = {
+    summary: Summary = {
         "ok": not problems,
         "mode": config.mode,
         "algo": config.algo,
@@ -48,17 +67,17 @@ def examine(config: CleanRLWorkerConfig, run_dir: Path) -> dict[str, Any]:
     return summary
 
 
-def refusal(problems: Sequence[Problem]) -> dict[str, Any]:
+def refusal(problems: Sequence[Problem]) -> Summary:
     """The summary of a config that could not even be read."""
     return {"ok": False, "problems": [item.__dict__ for item in problems]}
 
 
-def _about(config: CleanRLWorkerConfig) -> dict[str, Any]:
+def _about(config: CleanRLWorkerConfig) -> Summary:
     if config.mode == "script":
         file = config.extras.script_path or pipeline.BUILT_SCRIPT
         return {"script": file, "notes": asdict(pipeline.header_for(config))}
     stages = read_schedule(config.extras.curriculum_schedule)
-    about: dict[str, Any] = {"requirements": bundles.applied(config)["sets"]}
+    about: Summary = {"requirements": bundles.applied(config)["sets"]}
     if isinstance(stages, list) and stages:
         about["curriculum"] = [asdict(stage) for stage in stages]
     if config.algo and config.mode in ("train", "resume_training"):
@@ -68,7 +87,7 @@ def _about(config: CleanRLWorkerConfig) -> dict[str, Any]:
     return about
 
 
-def report(summary: dict[str, Any]) -> str:
+def report(summary: Summary) -> str:
     """The summary for people."""
     if not summary["ok"]:
         lines = [str(Problem(**item)) for item in summary["problems"]]
@@ -84,7 +103,7 @@ def report(summary: dict[str, Any]) -> str:
     return "\n".join([*lines, f"command: {command}", "nothing was launched"])
 
 
-def dry_run_in_subprocess(config: Mapping[str, Any]) -> tuple[bool, str]:
+def dry_run_in_subprocess(config: Mapping[str, object]) -> tuple[bool, str]:
     """Dry-run a config as the command line would, in a process of its own."""
     with tempfile.TemporaryDirectory(prefix="mosaic-dry-run-") as folder:
         path = Path(folder) / "config.json"

@@ -19,7 +19,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from statistics import fmean
 from types import ModuleType
-from typing import Any, SupportsFloat
+from typing import SupportsFloat
 
 from cleanrl_worker.kit.bridge import METRICS, Bridge
 from cleanrl_worker.kit.logger import EndedEpisodes, metric_writer
@@ -156,7 +156,7 @@ def _number(value: object) -> float | None:
 
 def _wrap_writer(module: ModuleType, collector: _Collector) -> None:
     # tensorboardX shows the same class under two names: the second time it is wrapped already.
-    writer: Any = getattr(module, "SummaryWriter", None)
+    writer = getattr(module, "SummaryWriter", None)
     if writer is None or getattr(writer, "_mosaic_listens", False):
         return
     original, closing = writer.add_scalar, writer.close

@@ -15,16 +15,22 @@ from __future__ import annotations
 import functools
 import importlib.util
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from cleanrl_worker.foreign_scripts import when_imported
 from cleanrl_worker.kit.schema import read_schema
+from cleanrl_worker.kit.types import Array, Env
 
+if TYPE_CHECKING:
+    from cleanrl_worker.older_gymnasium import Infos
+
+# Observations, rewards, whether the episodes ended, and infos: in a list, or EnvPool's arrays.
+OldStep: TypeAlias = "tuple[Array, Array, Array, Mapping[str, object] | list[dict[str, object]]]"
 NAME = "gym"
 _VERSION = "0.23.1"
 
@@ -70,12 +76,12 @@ def _module(part: str, like: ModuleType, **own: object) -> ModuleType:
     return made
 
 
-def _keep_seed(self: Any, seed: int | None = None) -> list[int | None]:
+def _keep_seed(self: object, seed: int | None = None) -> list[int | None]:
     self.__dict__["_seed_of_first_reset"] = seed
     return [seed]
 
 
-def _make(name: str, **options: Any) -> Any:
+def _make(name: str, **options: Any) -> Env:
     """An environment that can be filmed: before Gymnasium that needed no `render_mode`."""
     import gymnasium
 
@@ -84,10 +90,10 @@ def _make(name: str, **options: Any) -> Any:
 
 def _adapt_envpool(module: ModuleType) -> None:
     """Environments of the kind `gym` answer as they did when EnvPool still used that package."""
-    original: Any = module.make
+    original: Callable[..., object] = module.make
 
     @functools.wraps(original)
-    def make(task: str, env_type: str = "gym", **options: Any) -> Any:
+    def make(task: str, env_type: str = "gym", **options: object) -> object:
         if env_type != "gym":
             return original(task, env_type, **options)
         return _EnvPool(original(task, "gymnasium", **options))
@@ -97,10 +103,10 @@ def _adapt_envpool(module: ModuleType) -> None:
 
 def _adapt_supersuit(module: ModuleType) -> None:
     """SuperSuit's vectors of the kind `gym`, which it no longer makes."""
-    original: Any = module.concat_vec_envs_v1
+    original: Callable[..., object] = module.concat_vec_envs_v1
 
     @functools.wraps(original)
-    def concat(*arguments: Any, base_class: str = "gymnasium", **options: Any) -> Any:
+    def concat(*arguments: object, base_class: str = "gymnasium", **options: object) -> object:
         if base_class != "gym":
             return original(*arguments, base_class=base_class, **options)
         return _Agents(original(*arguments, base_class="gymnasium", **options))
@@ -121,7 +127,7 @@ def _old_vector(original: Any) -> type:
             options.setdefault("autoreset_mode", gymnasium.vector.AutoresetMode.SAME_STEP)
             super().__init__(*arguments, **options)
 
-        def reset(self, **options: Any) -> Any:
+        def reset(self, **options: object) -> object:
             seeds = [getattr(env, "_seed_of_first_reset", None) for env in self._members()]
             if any(seed is not None for seed in seeds):
                 options.setdefault("seed", seeds)
@@ -129,18 +135,18 @@ def _old_vector(original: Any) -> type:
                 env.__dict__.pop("_seed_of_first_reset", None)
             return super().reset(**options)[0]
 
-        def step(self, actions: object) -> Any:
+        def step(self, actions: object) -> OldStep:
             obs, rewards, ends, cuts, infos = super().step(actions)
             return obs, rewards, ends | cuts, list_of_infos(infos, ends, cuts)
 
-        def _members(self) -> list[Any]:
+        def _members(self) -> list[Env]:
             return list(getattr(self, "envs", ()))
 
     VectorEnv.__name__, VectorEnv.__qualname__ = original.__name__, original.__qualname__
     return VectorEnv
 
 
-def list_of_infos(infos: Mapping[str, Any], ends: Any, cuts: Any) -> list[dict[str, Any]]:
+def list_of_infos(infos: Infos, ends: Array, cuts: Array) -> list[dict[str, object]]:
     """One dictionary for each environment, with `episode` and `terminal_observation` at its end.
 
     Args:
@@ -148,9 +154,9 @@ def list_of_infos(infos: Mapping[str, Any], ends: Any, cuts: Any) -> list[dict[s
         ends: Which environments ended by themselves.
         cuts: Which were cut off by a limit of time.
     """
-    from cleanrl_worker.older_gymnasium import one_of
+    from cleanrl_worker.older_gymnasium import one_of, row_of
 
-    told: list[dict[str, Any]] = []
+    told: list[dict[str, object]] = []
     final = infos.get("final_info")
     for number, (ended, cut) in enumerate(zip(ends, cuts, strict=True)):
         if not (ended or cut):
@@ -159,7 +165,7 @@ def list_of_infos(infos: Mapping[str, Any], ends: Any, cuts: Any) -> list[dict[s
             told.append(one_of(rest, number))
             continue
         own = one_of(final, number) if isinstance(final, Mapping) else {}
-        own["terminal_observation"] = infos["final_obs"][number]
+        own["terminal_observation"] = row_of(infos["final_obs"], number)
         own["TimeLimit.truncated"] = bool(cut and not ended)
         told.append(own)
     return told
@@ -171,26 +177,27 @@ class Wrapper:
     def __init__(self, env: Any) -> None:
         self.env = env
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name == "env":
             raise AttributeError(name)
         return getattr(self.env, name)
 
     @property
-    def unwrapped(self) -> Any:
+    def unwrapped(self) -> object:
         """The innermost environment."""
         return self.env.unwrapped
 
-    def reset(self, **options: Any) -> Any:
+    def reset(self, **options: object) -> object:
         """The first observation."""
         answer = self.env.reset(**options)
         return answer[0] if isinstance(answer, tuple) else answer
 
-    def step(self, action: Any) -> Any:
+    def step(self, action: object) -> OldStep:
         """Observation, reward, whether it ended, infos."""
         answer = self.env.step(action)
         if len(answer) == 4:
-            return answer
+            four: OldStep = answer
+            return four
         obs, rewards, ends, cuts, infos = answer
         return obs, rewards, np.logical_or(ends, cuts), infos
 
@@ -198,16 +205,16 @@ class Wrapper:
 class _EnvPool(Wrapper):
     """EnvPool's environments: settings of the script are its own, and infos name what was cut."""
 
-    def step(self, action: Any) -> Any:
+    def step(self, action: object) -> OldStep:
         """As before Gymnasium, with `TimeLimit.truncated` among the infos."""
         obs, rewards, ends, cuts, infos = self.env.step(action)
         return obs, rewards, ends | cuts, {**infos, "TimeLimit.truncated": cuts}
 
-    def xla(self) -> Any:
+    def xla(self) -> tuple[object, ...]:
         """The functions for JAX; `step` has four values."""
         handle, receive, send, step = self.env.xla()
 
-        def old_step(handle: Any, action: Any, *rest: Any) -> Any:
+        def old_step(handle: object, action: object, *rest: object) -> tuple[object, OldStep]:
             handle, (obs, rewards, ends, cuts, infos) = step(handle, action, *rest)
             return handle, (obs, rewards, ends | cuts, {**infos, "TimeLimit.truncated": cuts})
 
@@ -217,13 +224,13 @@ class _EnvPool(Wrapper):
 class _Agents(Wrapper):
     """Several agents as a vector environment, whose infos are a list."""
 
-    def step(self, action: Any) -> Any:
+    def step(self, action: object) -> OldStep:
         """As before Gymnasium."""
         obs, rewards, dones, infos = super().step(action)
         return obs, rewards, dones, infos if isinstance(infos, list) else [{} for _ in dones]
 
 
-def _record_statistics(env: Any, **options: Any) -> Any:
+def _record_statistics(env: Env | Wrapper, **options: Any) -> Env | Wrapper:
     """Gymnasium's wrapper for one environment; ours for a vector of a third library."""
     import gymnasium
 
@@ -240,9 +247,10 @@ class _VectorStatistics(Wrapper):
         self._returns = np.zeros(env.num_envs)
         self._lengths = np.zeros(env.num_envs, dtype=np.int64)
 
-    def step(self, action: Any) -> Any:
+    def step(self, action: object) -> OldStep:
         """As the wrapped one, with `episode` in the infos of those that ended."""
         obs, rewards, dones, infos = super().step(action)
+        assert isinstance(infos, list)
         self._returns += rewards
         self._lengths += 1
         for number in np.flatnonzero(dones):

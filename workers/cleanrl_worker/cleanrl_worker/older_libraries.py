@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,10 +33,10 @@ def _adapt_trees(module: ModuleType) -> None:
 
 
 def _adapt_clip(module: ModuleType) -> None:
-    original: Any = module.clip
+    original: Callable[..., object] = module.clip
 
     @functools.wraps(original)
-    def clip(*arguments: Any, **options: Any) -> Any:
+    def clip(*arguments: object, **options: object) -> object:
         return original(*arguments, **{_CLIP.get(key, key): val for key, val in options.items()})
 
     setattr(module, "clip", clip)  # noqa: B010
@@ -47,11 +48,11 @@ def _find_roms(module: ModuleType) -> None:
     if package is None or package.origin is None:
         return
     where = str(Path(package.origin).parent / "roms")
-    environment: Any = module.ParallelAtariEnv
+    environment = module.ParallelAtariEnv
     original = environment.__init__
 
     @functools.wraps(original)
-    def begin(self: object, *arguments: Any, **options: Any) -> None:
+    def begin(self: object, *arguments: object, **options: object) -> None:
         options["auto_rom_install_path"] = options.get("auto_rom_install_path") or where
         original(self, *arguments, **options)
 
@@ -60,10 +61,10 @@ def _find_roms(module: ModuleType) -> None:
 
 def _adapt_dataclasses(module: ModuleType) -> None:
     """Parameters may be a class of the script's own, which Flax now asks for names as a mapping."""
-    original: Any = module.dataclass
+    original: Callable[..., object] = module.dataclass
 
     @functools.wraps(original)
-    def dataclass(*arguments: Any, **options: Any) -> Any:
+    def dataclass(*arguments: object, **options: object) -> object:
         made = original(*arguments, **options)
         if isinstance(made, type) and not hasattr(made, "__contains__"):
             setattr(made, "__contains__", lambda _self, _name: False)  # noqa: B010
@@ -78,7 +79,7 @@ def _adapt_replay(module: ModuleType) -> None:
     class ReplayBuffer(original):  # type: ignore[misc]
         """Accepts the pair of options that the present one refuses; saving memory wins."""
 
-        def __init__(self, *arguments: Any, **options: Any) -> None:
+        def __init__(self, *arguments: object, **options: object) -> None:
             if options.get("optimize_memory_usage"):
                 options["handle_timeout_termination"] = False
             super().__init__(*arguments, **options)

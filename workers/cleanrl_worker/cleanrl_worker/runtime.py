@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from cleanrl_worker.analytics import upstreams_policies, write_manifest
 from cleanrl_worker.config import CleanRLWorkerConfig
@@ -24,7 +23,7 @@ from cleanrl_worker.kit.bridge import CURVES_DIR
 from cleanrl_worker.modes import Plan, mode_of
 from cleanrl_worker.phase_curves import SCRIPT_DIR, curves_folder
 from cleanrl_worker.pipeline_process import PipelineProcess
-from cleanrl_worker.relay import Relay
+from cleanrl_worker.relay import Event, Relay
 from cleanrl_worker.resolution import DEFAULT_ALGO_REGISTRY, UPSTREAM_PREFIX
 from cleanrl_worker.summaries import open_summaries
 from cleanrl_worker.training_process import TrainingProcess
@@ -144,7 +143,7 @@ class CleanRLWorkerRuntime:
         if self._session is not None:
             self._session.report(status, detail)
 
-    def _note_facts(self, facts: dict[str, Any]) -> None:
+    def _note_facts(self, facts: Event) -> None:
         known = read_json(self.run_dir / "provenance.json") or {}
         environment = {**object_at(known, "environment"), **facts["environment"]}
         _unless_disk_is_full(lambda: add_facts(self.run_dir, environment=environment))

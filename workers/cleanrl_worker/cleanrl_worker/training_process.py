@@ -11,7 +11,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from cleanrl_worker.kit import handover
 from cleanrl_worker.kit.bridge import VARIABLE
@@ -20,6 +20,9 @@ from cleanrl_worker.stack import VARIABLE as STACK_VARIABLE
 from cleanrl_worker.stack import StackFile
 from mosaic.system.interpreter import end_forked, exit_code
 from mosaic.system.processes import process_state
+
+if TYPE_CHECKING:
+    from cleanrl_worker.relay import Event
 
 # One turn of listening: a flood must not keep the worker from its heartbeat.
 _MOST_BYTES_A_TURN = 1 << 20
@@ -70,9 +73,9 @@ class TrainingProcess:
         """What to wait on for news."""
         return self._bridge.fileno()
 
-    def events(self) -> tuple[list[dict[str, Any]], bool]:
+    def events(self) -> tuple[list[Event], bool]:
         """What T has said since the last call, and whether it may say more."""
-        found: list[dict[str, Any]] = []
+        found: list[Event] = []
         received = 0
         while received < _MOST_BYTES_A_TURN:
             try:
@@ -124,7 +127,7 @@ class TrainingProcess:
         self._stack.close()
 
 
-def _event(line: bytes) -> dict[str, Any] | None:
+def _event(line: bytes) -> Event | None:
     """One line of the bridge; None for what is no event, as a script of the user may write."""
     try:
         event = json.loads(line)

@@ -7,12 +7,11 @@ import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 from cleanrl_worker import bundles, catalog, foresight
 from cleanrl_worker.config import CleanRLWorkerConfig, problem
 from cleanrl_worker.kit.args import DeviceArgs
-from cleanrl_worker.kit.schema import Argument, ScriptSchema
+from cleanrl_worker.kit.schema import Argument, Declaration, ScriptSchema
 from cleanrl_worker.modes import interactive, mode_of
 from cleanrl_worker.ondevice import registry
 from cleanrl_worker.ondevice.sweeping import sweep_problem
@@ -180,7 +179,7 @@ def _other_version(env_id: str, known: dict[str, dict[str, str]]) -> dict[str, s
     return None
 
 
-def _space_problem(name: str, algorithm: dict[str, Any], entry: dict[str, str]) -> str:
+def _space_problem(name: str, algorithm: Declaration, entry: dict[str, str]) -> str:
     env_id, actions, observations = entry["id"], entry["actions"], entry["observations"]
     if actions not in algorithm["actions"]:
         return (

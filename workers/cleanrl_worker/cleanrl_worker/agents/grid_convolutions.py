@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx
 from torch.nn.functional import embedding_bag
 
 _TAPS = 9
@@ -95,7 +95,7 @@ class _Layer(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, table: Tensor, weight: Tensor, bias: Tensor, neighbours: np.ndarray
+        ctx: FunctionCtx, table: Tensor, weight: Tensor, bias: Tensor, neighbours: np.ndarray
     ) -> Tensor:
         rows, (outputs, inputs) = len(table), weight.shape[:2]
         taps = weight.permute(1, 2, 3, 0).reshape(inputs, _TAPS * outputs)
@@ -113,7 +113,7 @@ class _Layer(torch.autograd.Function):
         return features
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor, None]:
+    def backward(ctx: FunctionCtx, grad: Tensor) -> tuple[Tensor | None, Tensor, Tensor, None]:
         table, taps, features = ctx.saved_tensors
         grad = grad.contiguous() * (features > 0)
         outputs = grad.shape[1]

@@ -7,13 +7,16 @@ into JAX.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cleanrl_worker.kit.jax_backend import Array, jax, jnp
 
-Params = dict[str, Any]
+if TYPE_CHECKING:
+    from jax.nn.initializers import Initializer
+
+Params = dict[str, "Array | Params"]
 Layers = list[Params]
 
 LECUN_WEIGHTS = jax.nn.initializers.lecun_normal()
@@ -22,7 +25,11 @@ TORCH_WEIGHTS = jax.nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
 
 
 def dense(
-    key: Array, inputs: int, outputs: int, std: float | None = None, draw: Any = LECUN_WEIGHTS
+    key: Array,
+    inputs: int,
+    outputs: int,
+    std: float | None = None,
+    draw: Initializer = LECUN_WEIGHTS,
 ) -> Params:
     """Parameters of a linear layer.
 
@@ -96,6 +103,6 @@ def scaled_pixels(frames: Array) -> Array:
     return frames.transpose(0, 2, 3, 1).astype(jnp.float32) / 255.0
 
 
-def _layer(key: Array, shape: tuple[int, ...], std: float | None, draw: Any) -> Params:
+def _layer(key: Array, shape: tuple[int, ...], std: float | None, draw: Initializer) -> Params:
     draw = draw if std is None else jax.nn.initializers.orthogonal(std)
     return {"kernel": draw(key, shape), "bias": jnp.zeros(shape[-1])}

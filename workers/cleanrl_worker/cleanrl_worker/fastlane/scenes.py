@@ -1,19 +1,24 @@
 """Pictures for simulations that keep only numbers, drawn by the Gymnasium environment they copy."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from mosaic.fastlane.cameras import RGB, Picture
 from mosaic.fastlane.settings import untapped
 
+if TYPE_CHECKING:
+    import gymnasium as gym
 
-def set_state(env: Any, state: object) -> None:
+Env: TypeAlias = "gym.Env[object, object]"
+
+
+def set_state(env: Env, state: object) -> None:
     """Classic control keeps all that it draws in one attribute."""
-    env.state = state
+    setattr(env, "state", state)  # noqa: B010
 
 
 def render_from_state(
-    env_id: str, read_state: Callable[[], object], pose: Callable[[Any, object], None] = set_state
+    env_id: str, read_state: Callable[[], object], pose: Callable[[Env, object], None] = set_state
 ) -> Callable[[], Picture]:
     """Return a function that draws a state as a Gymnasium environment would.
 
@@ -26,8 +31,7 @@ def render_from_state(
         pose: Puts the unwrapped environment into that state; classic control draws its attribute
             `state`.
     """
-    # Of classes with attributes that Gymnasium's own type does not have.
-    built: list[Any] = []
+    built: list[Env] = []
 
     def shoot() -> Picture:
         if not built:

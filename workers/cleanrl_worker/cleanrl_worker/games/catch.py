@@ -10,8 +10,6 @@ episodes with lives, as they do for ROMs. Random play scores about 3, and never 
 
 from __future__ import annotations
 
-from typing import Any
-
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
@@ -36,7 +34,7 @@ class Catch(gym.Env[Array, np.int64]):
     """
 
     # Gymnasium's own class declares it like this, for each class to replace.
-    metadata: dict[str, Any] = {  # noqa: RUF012
+    metadata: dict[str, object] = {  # noqa: RUF012
         "render_modes": ["rgb_array"],
         "render_fps": 60,
     }
@@ -50,8 +48,8 @@ class Catch(gym.Env[Array, np.int64]):
         self._falling = self._golden = False
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+        self, *, seed: int | None = None, options: dict[str, object] | None = None
+    ) -> tuple[np.ndarray, dict[str, object]]:
         """Begin a game: three lives, and a ball that waits for FIRE."""
         super().reset(seed=seed)
         self._lives = LIVES
@@ -59,7 +57,9 @@ class Catch(gym.Env[Array, np.int64]):
         self._falling = False
         return self._picture(), {"lives": self._lives}
 
-    def step(self, action: int | np.int64) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+    def step(
+        self, action: int | np.int64
+    ) -> tuple[np.ndarray, float, bool, bool, dict[str, object]]:
         """One frame."""
         if action in (RIGHT, LEFT):
             moved = self._paddle + (_PADDLE_SPEED if action == RIGHT else -_PADDLE_SPEED)

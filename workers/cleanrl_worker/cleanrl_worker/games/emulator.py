@@ -6,8 +6,6 @@ grey, and the newest four are stacked. `cleanrl_worker.kit.atari.AtariEnvs` does
 
 from __future__ import annotations
 
-from typing import Any
-
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
@@ -36,12 +34,14 @@ class Emulator:
         assert shape is not None, "pictures have a shape"
         height, width, _ = shape
         self.single_observation_space = spaces.Box(0, 255, (stack, height, width), np.uint8)
-        self.single_action_space = self._games[0].action_space
+        space = self._games[0].action_space
+        assert isinstance(space, spaces.Discrete), "games have buttons"
+        self.single_action_space = space
         self._obs = np.zeros((num_envs, stack, height, width), np.uint8)
         self._lives = np.zeros(num_envs, np.int64)
 
     def reset(
-        self, *, seed: np.ndarray | None = None, options: dict[str, Any] | None = None
+        self, *, seed: np.ndarray | None = None, options: dict[str, np.ndarray] | None = None
     ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         """Begin games; FIRE is pressed once, as the emulator of ROMs does.
 

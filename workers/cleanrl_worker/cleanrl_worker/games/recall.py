@@ -8,8 +8,6 @@ without memory no policy does better than 0 on average; with memory it is 1.
 
 from __future__ import annotations
 
-from typing import Any
-
 import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
@@ -30,15 +28,15 @@ class Recall(gym.Env[Array, np.int64]):
         self._cue = self._place = self._time = 0
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Array, dict[str, Any]]:
+        self, *, seed: int | None = None, options: dict[str, object] | None = None
+    ) -> tuple[Array, dict[str, object]]:
         """Draw a cue and return to the middle."""
         super().reset(seed=seed)
         self._cue = int(self.np_random.choice((-1, 1)))
         self._place = self._time = 0
         return self._look(), {}
 
-    def step(self, action: np.int64) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+    def step(self, action: np.int64) -> tuple[Array, float, bool, bool, dict[str, object]]:
         """Wait, or walk one place to either side."""
         if self._time >= SHOWN + HIDDEN:
             self._place += 1 if action == RIGHT else -1

@@ -12,7 +12,7 @@ Only scripts whose `Args` derive from `kit.args.TorchArgs` have the flags.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Generic, Protocol, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -22,14 +22,21 @@ from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.compiler import missing_compiler
 from cleanrl_worker.kit.errors import UsageError
 
-Step = Callable[..., Any]
-Accelerate = Callable[[Step], Step]
+Result = TypeVar("Result")
+Step = Callable[..., Result]
+
+
+class Accelerate(Protocol):
+    """Makes a step quicker; what it takes and returns stays the same."""
+
+    def __call__(self, step: Step[Result]) -> Step[Result]: ...
+
 
 # Lazy work of the libraries (workspaces, tuned kernels) is over before a graph is recorded.
 _CALLS_BEFORE_RECORDING = 3
 
 
-def accelerated(step: Step, args: TorchArgs, device: torch.device) -> Step:
+def accelerated(step: Step[Result], args: TorchArgs, device: torch.device) -> Step[Result]:
     """The step as `--compile` and `--cudagraphs` ask for it; unchanged without them.
 
     Every call of the result does its work exactly once, also while it compiles or records.
@@ -69,15 +76,16 @@ def accelerator(args: TorchArgs, device: torch.device) -> Accelerate:
         args: the script's arguments.
         device: where the steps compute.
     """
-    made: dict[tuple[Any, ...], tuple[Step, Step]] = {}
+    made: dict[tuple[object, ...], tuple[object, Step[object]]] = {}
 
-    def decorate(step: Callable[..., Any]) -> Step:
+    def decorate(step: Step[Result]) -> Step[Result]:
         function = getattr(step, "__wrapped__", step)
         key = (function.__code__, *map(id, function.__closure__ or ()))
         if key not in made:
             # The function is kept too: as long as it lives, no other variable has its ids.
             made[key] = (function, accelerated(step, args, device))
-        return made[key][1]
+        # The same code, so what it returns is of the same kind.
+        return cast("Step[Result]", made[key][1])
 
     return decorate
 
@@ -90,16 +98,16 @@ def _compile_backward_too() -> None:
         config.trace_autograd_ops = True
 
 
-class _Replayed:
+class _Replayed(Generic[Result]):
     """Records a step for each combination of input shapes, and replays it from then on."""
 
-    def __init__(self, step: Step, device: torch.device) -> None:
+    def __init__(self, step: Step[Result], device: torch.device) -> None:
         self._step = step
         self._stream = torch.cuda.Stream(device)
         self._device = device
-        self._recordings: dict[tuple[Any, ...], _Recording] = {}
+        self._recordings: dict[tuple[object, ...], _Recording[Result]] = {}
 
-    def __call__(self, *inputs: Tensor) -> Any:
+    def __call__(self, *inputs: Tensor) -> Result:
         shapes = tuple((tensor.shape, tensor.dtype) for tensor in inputs)
         recording = self._recordings.get(shapes)
         if recording is None:
@@ -108,18 +116,18 @@ class _Replayed:
         return recording(*inputs)
 
 
-class _Recording:
+class _Recording(Generic[Result]):
     """One graph with the memory that its inputs are copied to."""
 
-    def __init__(self, step: Step, places: list[Tensor], stream: torch.cuda.Stream) -> None:
+    def __init__(self, step: Step[Result], places: list[Tensor], stream: torch.cuda.Stream) -> None:
         self._step = step
         self._places = places
         self._stream = stream
         self._calls = 0
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._outputs: Any = None
+        self._outputs: Result | None = None
 
-    def __call__(self, *inputs: Tensor) -> Any:
+    def __call__(self, *inputs: Tensor) -> Result:
         for place, tensor in zip(self._places, inputs, strict=True):
             place.copy_(tensor, non_blocking=True)
         if self._graph is None:
@@ -130,9 +138,10 @@ class _Recording:
         assert self._graph is not None
         self._graph.replay()
         # The next replay writes over what this one gave.
-        return tree_map(_copy, self._outputs)
+        copied: Result = tree_map(_copy, self._outputs)
+        return copied
 
-    def _run(self) -> Any:
+    def _run(self) -> Result:
         """Do the work as usual, on the stream that it will be recorded from."""
         current = torch.cuda.current_stream()
         self._stream.wait_stream(current)
@@ -150,5 +159,5 @@ class _Recording:
         self._graph = graph
 
 
-def _copy(output: Any) -> Any:
+def _copy(output: object) -> object:
     return output.clone() if isinstance(output, Tensor) else output

@@ -19,19 +19,23 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from gymnasium import spaces
 
 from cleanrl_worker import games
 from cleanrl_worker.games.emulator import Emulator
-from cleanrl_worker.kit.envs import StepResult, check_registered
+from cleanrl_worker.kit.envs import check_registered
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.live_frames import frame_tap
 from cleanrl_worker.kit.sampling import Random
-from cleanrl_worker.kit.types import StateDict
+from cleanrl_worker.kit.types import StateDict, StepInfo, StepResult
 from cleanrl_worker.kit.videos import Film
 from mosaic.config.suggest import nearest
+
+if TYPE_CHECKING:
+    from ale_py.vector_env import AtariVectorEnv
 
 _ID = re.compile(r"(?:ALE/)?(?P<game>[A-Za-z]+?)(?P<plain>NoFrameskip)?(?:-v\d+)?")
 _FIRE = 1
@@ -73,7 +77,7 @@ def _as_id(rom: str) -> str:
     return "".join(part.capitalize() for part in rom.split("_")) + "NoFrameskip-v4"
 
 
-def _make_games(env_id: str, num_envs: int, stack: int) -> tuple[Any, bool]:
+def _make_games(env_id: str, num_envs: int, stack: int) -> tuple[Emulator | AtariVectorEnv, bool]:
     """The games that frames come from, and whether they have a FIRE button."""
     if env_id.startswith(games.PREFIX):
         check_registered(env_id)
@@ -117,8 +121,10 @@ class AtariEnvs:
         self.num_envs = num_envs
         self._learning = learning
         self._games, self._has_fire = _make_games(env_id, num_envs, stack)
-        self.single_observation_space = self._games.single_observation_space
-        self.single_action_space = self._games.single_action_space
+        frames, buttons = self._games.single_observation_space, self._games.single_action_space
+        assert isinstance(frames, spaces.Box)
+        assert isinstance(buttons, spaces.Discrete)
+        self.single_observation_space, self.single_action_space = frames, buttons
         self.obs = np.zeros((num_envs, *self.single_observation_space.shape), np.uint8)
         self.notes: list[str] = []
         self._film = None if video_dir is None else Film(video_dir)
@@ -160,7 +166,7 @@ class AtariEnvs:
             self._film.frame(self.render()[0])
         if self._tap is not None:
             self._tap.step(rewards)
-        info: dict[str, Any] = {}
+        info: StepInfo = {}
         ended = over | cut
         if ended.any():
             games = [
@@ -182,7 +188,7 @@ class AtariEnvs:
 
     def sample_actions(self, rng: np.random.Generator) -> np.ndarray:
         """Uniformly random actions, one for each game."""
-        return rng.integers(self.single_action_space.n, size=self.num_envs)
+        return rng.integers(int(self.single_action_space.n), size=self.num_envs)
 
     def render(self) -> list[np.ndarray]:
         """The newest frame of each game, as colour pictures."""

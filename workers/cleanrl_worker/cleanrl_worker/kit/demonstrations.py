@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import gymnasium as gym
 import numpy as np
@@ -21,6 +21,11 @@ from cleanrl_worker.kit import observations
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.types import Array, Batch, Space, StateDict
 
+if TYPE_CHECKING:
+    from minari import MinariDataset
+
+# The values of an episode, those with several parts stored part by part.
+Parts: TypeAlias = "Array | dict[str, Parts] | tuple[Parts, ...]"
 EXAMPLE = "example"
 _EXAMPLE_ENV, _EXAMPLE_EPISODES = "CartPole-v1", 10
 
@@ -114,7 +119,7 @@ def _minari_steps(name: str, env_id: str, envs: Batch) -> Iterator[tuple[Array, 
             yield (np.asarray(row if encode is None else encode(row)), np.asarray(action))
 
 
-def _open(name: str) -> Any:
+def _open(name: str) -> MinariDataset:
     try:
         import minari
     except ModuleNotFoundError:
@@ -136,18 +141,18 @@ def _open(name: str) -> Any:
         ) from None
 
 
-def _recorded_in(data: Any) -> str:
+def _recorded_in(data: MinariDataset) -> str:
     spec = data.env_spec
     return str(spec.id) if spec is not None else "another environment"
 
 
-def _rows(actions: Any) -> Any:
+def _rows(actions: Parts) -> Array:
     if isinstance(actions, (dict, tuple)):
         raise UsageError("Actions that consist of several parts cannot be cloned.")
     return actions
 
 
-def _row(parts: Any, number: int) -> Any:
+def _row(parts: Parts, number: int) -> object:
     """One observation of an episode; those with several parts are stored part by part."""
     if isinstance(parts, dict):
         return {key: _row(part, number) for key, part in parts.items()}

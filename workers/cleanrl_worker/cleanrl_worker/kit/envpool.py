@@ -23,14 +23,14 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from cleanrl_worker.kit.envs import StepResult
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.live_frames import frame_tap
-from cleanrl_worker.kit.types import EndedEpisode, StateDict
+from cleanrl_worker.kit.types import EndedEpisode, StateDict, StepInfo, StepResult
 from cleanrl_worker.kit.videos import Film
 from mosaic.config.suggest import nearest
 
@@ -70,7 +70,7 @@ def pool_id(env_id: str, distribution_mode: str = "easy") -> tuple[str, float]:
     )
 
 
-def _envpool() -> Any:
+def _envpool() -> ModuleType:
     try:
         import envpool
     except ModuleNotFoundError as error:
@@ -102,7 +102,7 @@ class EnvPoolEnvs:
         learning: bool = True,
         video_dir: str | None = None,
         distribution_mode: str = "easy",
-        **options: Any,
+        **options: object,
     ) -> None:
         self.env_id = env_id
         self.num_envs = num_envs
@@ -156,7 +156,7 @@ class EnvPoolEnvs:
             self._film.frame(self.render()[0])
         if self._tap is not None:
             self._tap.step(rewards)
-        info: dict[str, Any] = {}
+        info: StepInfo = {}
         if ended.any():
             info = {"final_obs": obs, "episodes": self._finish(over), "ended": over}
             which = np.flatnonzero(ended).astype(np.int32)

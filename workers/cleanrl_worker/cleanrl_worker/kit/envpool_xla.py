@@ -9,16 +9,16 @@ observation after an ended episode is its true last one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from cleanrl_worker.kit.envpool import EnvPoolEnvs
 from cleanrl_worker.kit.jax_backend import jax, jnp
-from cleanrl_worker.kit.types import StateDict
+from cleanrl_worker.kit.types import StateDict, StepInfo
 
 # An array of JAX, or what stands for one while a function is traced.
-Traced: TypeAlias = Any
+Traced: TypeAlias = jax.Array
 
 
 class Games(NamedTuple):
@@ -84,7 +84,7 @@ class XlaEnvs(EnvPoolEnvs):
 
         return step
 
-    def note(self, obs: Traced, actions: Traced, outcome: Outcome) -> dict[str, Any]:
+    def note(self, obs: Traced, actions: Traced, outcome: Outcome) -> StepInfo:
         """Take in what happened in a rollout, `(steps, envs, ...)`.
 
         Returns:

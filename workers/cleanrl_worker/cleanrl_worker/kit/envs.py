@@ -18,7 +18,7 @@ import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, SupportsFloat
 
 import gymnasium as gym
 import numpy as np
@@ -27,15 +27,13 @@ from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
 from cleanrl_worker.kit import live_frames, observations
 from cleanrl_worker.kit.errors import TrainingError, UsageError
-from cleanrl_worker.kit.types import Array, Env, StateDict
+from cleanrl_worker.kit.types import Array, Env, StateDict, StepInfo, StepResult
 from cleanrl_worker.ondevice import registry
 from cleanrl_worker.ondevice.package_ids import package_of
 from mosaic.config.suggest import nearest
 
 _GRIDS = ("MiniGrid-", "BabyAI-")
 _drawn = False
-
-StepResult = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
 
 
 @contextlib.contextmanager
@@ -139,7 +137,7 @@ class Envs:
     """A batch of environments that are stepped one after the other."""
 
     def __init__(
-        self, env_id: str, num_envs: int, *, video_dir: str | None = None, **options: Any
+        self, env_id: str, num_envs: int, *, video_dir: str | None = None, **options: object
     ) -> None:
         self.env_id = env_id
         self.num_envs = num_envs
@@ -164,7 +162,7 @@ class Envs:
         self._returns = [0.0] * num_envs
         self._lengths = [0] * num_envs
         self._origins: list[StateDict] = [{} for _ in range(num_envs)]
-        self._actions: list[list[Any]] = [[] for _ in range(num_envs)]
+        self._actions: list[list[object]] = [[] for _ in range(num_envs)]
         self.notes: list[str] = []
 
     def reset(self, seed: int) -> np.ndarray:
@@ -204,7 +202,7 @@ class Envs:
         self.obs = obs
         if self._tap is not None:
             self._tap.step(rewards)
-        info = {} if ended is None else self._finish(ended)
+        info: StepInfo = {} if ended is None else self._finish(ended)
         return self.obs, rewards, terminated, truncated, info
 
     def watch(self, seen: Callable[[int, Mapping[str, object]], None]) -> None:
@@ -263,7 +261,7 @@ class Envs:
             self._begin(index, saved["origin"])
             self._replay(index, saved)
 
-    def _make_one(self, index: int, video_dir: str | None, options: dict[str, Any]) -> Env:
+    def _make_one(self, index: int, video_dir: str | None, options: dict[str, object]) -> Env:
         return make_env(self.env_id, video_dir=video_dir, **options)
 
     def _replay(self, index: int, saved: StateDict) -> None:
@@ -295,7 +293,7 @@ class Envs:
         self._returns[index] = 0.0
         self._lengths[index] = 0
 
-    def _finish(self, ended: list[int]) -> dict[str, Any]:
+    def _finish(self, ended: list[int]) -> StepInfo:
         final_obs = self.obs.copy()
         episodes = []
         for index in ended:
@@ -318,7 +316,9 @@ class _Watched:
     def __init__(self, env: Env, seen: Callable[[Mapping[str, object]], None]) -> None:
         self._env, self._seen = env, seen
 
-    def step(self, action: object) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+    def step(
+        self, action: object
+    ) -> tuple[object, SupportsFloat, bool, bool, Mapping[str, object]]:
         result = self._env.step(action)
         self._seen(result[4])
         return result

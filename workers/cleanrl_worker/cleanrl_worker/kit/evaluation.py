@@ -7,21 +7,31 @@ import importlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
 
 from cleanrl_worker.kit import checked_files, checkpoint_files, checkpoints, spaces
+from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.device import limit_threads
 from cleanrl_worker.kit.envs import Envs, drawn
 from cleanrl_worker.kit.errors import CheckpointError, UsageError
+from cleanrl_worker.kit.inference import Policy
 from cleanrl_worker.kit.recording import EpisodeRecorder
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.schema import script_names
-from cleanrl_worker.kit.types import StateDict
+from cleanrl_worker.kit.types import Batch, Environments, StateDict
 
 _MOST_ENVS = 16
+ArgsType = TypeVar("ArgsType", bound=RunArgs)
+
+
+class EvaluatedArgs(Protocol):
+    """What is known of the arguments of every algorithm that leaves a policy."""
+
+    env_id: str
 
 
 @dataclass(frozen=True)
@@ -106,16 +116,17 @@ def evaluate(
 class TrainedPolicy:
     """A policy file that has been read: what it was trained by and with."""
 
-    module: Any
-    args: Any
+    module: ModuleType
+    args: EvaluatedArgs
     model: StateDict
 
-    def make_envs(self, num_envs: int) -> Any:
+    def make_envs(self, num_envs: int) -> Environments:
         """The environments it acts in, prepared as its algorithm wants them."""
         make = getattr(self.module, "make_eval_envs", _gymnasium_envs)
-        return make(self.args, num_envs, None)
+        envs: Environments = make(self.args, num_envs, None)
+        return envs
 
-    def rebuild(self, envs: Any) -> Any:
+    def rebuild(self, envs: Batch) -> Policy:
         """The policy itself.
 
         Raises:
@@ -222,16 +233,16 @@ def _adopt(path: Path, content: object, env_id: str | None, algorithm: str | Non
     return {**about, "model": _AnyName(networks)}
 
 
-def _gymnasium_envs(args: Any, num_envs: int, video_dir: str | None) -> Envs:
+def _gymnasium_envs(args: EvaluatedArgs, num_envs: int, video_dir: str | None) -> Envs:
     return Envs(args.env_id, num_envs, video_dir=video_dir)
 
 
-def _args(args_type: type, saved: StateDict) -> Any:
+def _args(args_type: type[ArgsType], saved: StateDict) -> ArgsType:
     known = {field.name for field in fields(args_type)}
     return args_type(**{name: value for name, value in saved.items() if name in known})
 
 
-def _rebuild(module: Any, envs: Any, args: Any, model: StateDict) -> Any:
+def _rebuild(module: ModuleType, envs: Batch, args: EvaluatedArgs, model: StateDict) -> Policy:
     problem = spaces.fit_problem(
         module.__name__.rpartition(".")[2],
         module.ALGORITHM,
@@ -242,7 +253,8 @@ def _rebuild(module: Any, envs: Any, args: Any, model: StateDict) -> Any:
     if problem:
         raise UsageError(problem)
     try:
-        return module.make_policy(envs, args, model)
+        policy: Policy = module.make_policy(envs, args, model)
+        return policy
     except (RuntimeError, KeyError) as error:
         reason = " ".join(str(error).split())[:300]
         raise CheckpointError(
@@ -267,8 +279,8 @@ class Player:
 
     def __init__(
         self,
-        envs: Any,
-        policy: Any,
+        envs: Environments,
+        policy: Policy,
         gamma: float = 0.99,
         max_steps: int | None = None,
         recorder: EpisodeRecorder | None = None,
@@ -339,8 +351,8 @@ class Player:
                 seeds[index] = None
             if self._each_seed and over.any():
                 # Again: by itself the environment began with the random numbers that were left.
-                seeds[0] = seed + len(self._done)
-                obs = self._envs.reset(seed=seeds[0])
+                seeds[0] = following = seed + len(self._done)
+                obs = self._envs.reset(seed=following)
             self._begin(np.flatnonzero(over & (left > 0)))
             totals[over] = discounted[over] = lengths[over] = 0
             if hasattr(self._policy, "reset"):

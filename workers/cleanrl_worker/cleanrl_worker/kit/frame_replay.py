@@ -8,21 +8,32 @@ are stored too, but never drawn.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import torch
+from gymnasium import spaces
 from torch import Tensor
 
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.replay import Batch, refuse_if_larger_than_memory
-from cleanrl_worker.kit.types import StateDict
+from cleanrl_worker.kit.replay import Batch, Layout, refuse_if_larger_than_memory
+from cleanrl_worker.kit.types import StateDict, StepInfo
+
+
+class Stacked(Protocol):
+    """What frames come from."""
+
+    @property
+    def num_envs(self) -> int: ...
+
+    @property
+    def single_observation_space(self) -> spaces.Box: ...
 
 
 class FrameReplayBuffer:
     """The newest `size` frames of all environments together."""
 
-    def __init__(self, size: int, envs: Any, device: torch.device) -> None:
+    def __init__(self, size: int, envs: Stacked, device: torch.device) -> None:
         self._stack, *frame = envs.single_observation_space.shape
         self._envs = envs.num_envs
         self.size = size // self._envs
@@ -34,7 +45,7 @@ class FrameReplayBuffer:
                 f"--buffer-size {size} is too small for {self._envs} environments with "
                 f"{self._stack} frames each: use at least {self._envs * least}."
             )
-        layout = {
+        layout: Layout = {
             "frames": (tuple(frame), np.uint8),
             "actions": ((), np.int64),
             "rewards": ((), np.float32),
@@ -57,7 +68,7 @@ class FrameReplayBuffer:
         actions: np.ndarray,
         rewards: np.ndarray,
         terminated: np.ndarray,
-        info: dict[str, Any],
+        info: StepInfo,
     ) -> None:
         """Store one transition of each environment.
 

@@ -10,11 +10,11 @@ are computed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx
 
 from cleanrl_worker.kit.inference import Forward, numpy_forward
 
@@ -64,7 +64,7 @@ class Sequential(nn.Sequential):
             self._chain = _Chain(self)
         return self._chain(rows)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """What a copy takes over: not the quick ways, which lead to this network's memory."""
         quick = ("_on_arrays", "_chain")
         return {name: value for name, value in self.__dict__.items() if name not in quick}
@@ -80,7 +80,7 @@ class _Chain:
 
     def __init__(self, network: nn.Sequential) -> None:
         self._network = network
-        # Any one parameter ties the step into the graph; the gradients of all bypass it.
+        # One parameter is enough to tie the step into the graph; the gradients of all bypass it.
         self._anchor = network[0].weight
         self._bound_to = (0, 0)
         self._layers: list[_Layer] = []
@@ -125,7 +125,7 @@ class _Step(torch.autograd.Function):
     """All layers at once; the second argument is the anchor."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, anchor: Tensor, layers: list[_Layer]) -> Tensor:
+    def forward(ctx: FunctionCtx, rows: Tensor, anchor: Tensor, layers: list[_Layer]) -> Tensor:
         ctx.layers = layers
         ctx.values = _forward(layers, rows)
         ctx.set_materialize_grads(False)
@@ -133,7 +133,7 @@ class _Step(torch.autograd.Function):
         return ctx.values[-1].detach()
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor | None) -> tuple[Tensor | None, None, None]:
+    def backward(ctx: FunctionCtx, grad: Tensor | None) -> tuple[Tensor | None, None, None]:
         if grad is None:
             return None, None, None
         layers, values = ctx.layers, ctx.values
@@ -143,7 +143,7 @@ class _Step(torch.autograd.Function):
         return _backward_where_judged(layers, values, grad), None, None
 
 
-def _asked_to_learn(ctx: Any) -> bool:
+def _asked_to_learn(ctx: FunctionCtx) -> bool:
     """Whether the parameters' gradients are wanted: `backward(inputs=...)` may leave them out."""
     anchor = ctx.next_functions[1][0]
     return anchor is not None and torch._C._will_engine_execute_node(anchor)

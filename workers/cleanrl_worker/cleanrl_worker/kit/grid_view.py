@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from operator import itemgetter
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from minigrid.core.constants import OBJECT_TO_IDX
@@ -22,7 +22,7 @@ from minigrid.minigrid_env import MiniGridEnv
 from cleanrl_worker.kit.types import Array, Env
 
 # A view is known by the objects in it and by their states, whatever those are made of.
-Key: TypeAlias = tuple[Any, ...]
+Key: TypeAlias = tuple[object, ...]
 # Nothing that happens in an episode changes these; all others are looked at again each time.
 _LASTING = (Wall, Floor, Goal, Lava)
 _VIEW = ("gen_obs", "gen_obs_grid", "get_view_exts")

@@ -70,7 +70,7 @@ class Share(Stateful, Protocol):
     agent: torch.nn.Module
 
     # What a turn takes and gives is between the algorithm file and itself.
-    def turn(self, *arguments: Any) -> Any: ...
+    def turn(self, *arguments: object) -> object: ...
 
 
 OneShare = TypeVar("OneShare", bound=Share)
@@ -123,7 +123,7 @@ class Group(Generic[OneShare]):
         if world_size > 1:
             torch.distributed.broadcast(parameter.data, src=0)
 
-    def turn(self, *arguments: Any) -> list[Any]:
+    def turn(self, *arguments: object) -> list[object]:
         """Take a turn in every process; the leader's result comes first."""
         # Everyone is told before the leader begins: a turn exchanges gradients and needs them all.
         self._tell("turn", arguments)
@@ -148,11 +148,11 @@ class Group(Generic[OneShare]):
             pipe.send(("load_state_dict", (saved,)))
             self._answer(pipe)
 
-    def _tell(self, command: str, arguments: tuple[Any, ...]) -> None:
+    def _tell(self, command: str, arguments: tuple[object, ...]) -> None:
         for pipe in self._pipes:
             pipe.send((command, arguments))
 
-    def _answer(self, pipe: Connection) -> Any:
+    def _answer(self, pipe: Connection) -> object:
         try:
             worked, answer = pipe.recv()
         except EOFError:

@@ -112,7 +112,8 @@ def _in_torch(network: nn.Module, accelerate: Accelerate | None = None) -> Forwa
     quick = infer if accelerate is None else accelerate(infer)
 
     def forward(rows: np.ndarray) -> np.ndarray:
-        return quick(torch.from_numpy(rows).to(device)).cpu().numpy()
+        output: np.ndarray = quick(torch.from_numpy(rows).to(device)).cpu().numpy()
+        return output
 
     return forward
 

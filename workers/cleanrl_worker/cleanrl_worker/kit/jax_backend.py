@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Generic, TypeVar
 
 import numpy as np
 import torch
@@ -63,11 +63,13 @@ Array = jax.Array
 # Where a replay memory is kept: JAX brings each batch to its own device.
 HOST = torch.device("cpu")
 
+# A tree of arrays: dictionaries, tuples and named tuples of them, nested at will.
+Pytree = TypeVar("Pytree")
 _PLAIN_PRODUCTS = "--xla_cpu_multi_thread_eigen=false"
 _PROCESSORS = "--xla_force_host_platform_device_count"
 
 
-def start(args: RunArgs, members: int = 1) -> Any:
+def start(args: RunArgs, members: int = 1) -> Array:
     """Choose the device before JAX computes anything, and make the first random key.
 
     Args:
@@ -135,23 +137,23 @@ def _compiled_before() -> Path:
     return cache / "jax" / f"{jax.__version__}-{platform.machine()}-{kind}"
 
 
-class Tree:
+class Tree(Generic[Pytree]):
     """A pytree of arrays that a checkpoint can hold."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Pytree) -> None:
         self.value = value
 
     @property
-    def value(self) -> Any:
+    def value(self) -> Pytree:
         """The pytree; assign to it after every update."""
         return self._value
 
     @value.setter
-    def value(self, value: Any) -> None:
+    def value(self, value: Pytree) -> None:
         self._value = value
-        self._arrays: Any = None
+        self._arrays: Pytree | None = None
 
-    def numpy(self) -> Any:
+    def numpy(self) -> Pytree:
         """The same pytree as NumPy arrays; on the CPU they share memory with JAX's."""
         if self._arrays is None:
             self._arrays = jax.tree.map(np.asarray, self._value)
@@ -167,14 +169,15 @@ class Tree:
         self.value = jax.tree.map(jnp.asarray, _fill(self._value, state))
 
 
-def trained(init: Callable[[Any], Any], saved: dict[str, Any]) -> Any:
+def trained(init: Callable[[Array], Pytree], saved: StateDict) -> Pytree:
     """The saved parameters of a policy as NumPy arrays, without computing anything.
 
     Args:
         init: makes such parameters from a random key; gives the structure.
         saved: what `Tree.state_dict` gave.
     """
-    return _fill(jax.eval_shape(init, jax.ShapeDtypeStruct((2,), np.uint32)), saved)
+    shapes: Pytree = jax.eval_shape(init, jax.ShapeDtypeStruct((2,), np.uint32))
+    return _fill(shapes, saved)
 
 
 def arrays(batch: Batch) -> dict[str, np.ndarray]:
@@ -186,7 +189,7 @@ def arrays(batch: Batch) -> dict[str, np.ndarray]:
     return {field.name: getattr(batch, field.name).numpy().copy() for field in fields(batch)}
 
 
-def _fill(template: Any, saved: dict[str, Any]) -> Any:
+def _fill(template: Pytree, saved: StateDict) -> Pytree:
     leaves, structure = jax.tree_util.tree_flatten_with_path(template)
     paths = {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
     if paths.keys() != saved.keys():
@@ -199,4 +202,5 @@ def _fill(template: Any, saved: dict[str, Any]) -> Any:
                 f"needed {tuple(np.shape(leaf))}"
             )
     filled = [saved[path].numpy().astype(leaf.dtype, copy=False) for path, leaf in paths.items()]
-    return jax.tree_util.tree_unflatten(structure, filled)
+    whole: Pytree = jax.tree_util.tree_unflatten(structure, filled)
+    return whole

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cleanrl_worker.kit.envs import StepResult
-from cleanrl_worker.kit.types import StateDict
+from cleanrl_worker.kit.types import Environments, StateDict, StepResult
 
 
 class RunningMeanStd:
@@ -51,7 +50,7 @@ class RunningMeanStd:
 class _Around:
     """Passes everything on to the environments inside."""
 
-    def __init__(self, envs: Any) -> None:
+    def __init__(self, envs: Environments) -> None:
         self.envs = envs
 
     def __getattr__(self, name: str) -> Any:
@@ -64,7 +63,7 @@ class NormalizeObservation(_Around):
     Every observation counts for the statistics: also the last one of an episode.
     """
 
-    def __init__(self, envs: Any, clip: float = 10.0, epsilon: float = 1e-8) -> None:
+    def __init__(self, envs: Environments, clip: float = 10.0, epsilon: float = 1e-8) -> None:
         super().__init__(envs)
         self.rms = RunningMeanStd(envs.single_observation_space.shape)
         self.frozen = False
@@ -116,7 +115,9 @@ class NormalizeObservation(_Around):
 class NormalizeReward(_Around):
     """Rewards divided by the standard deviation of the discounted return, clipped."""
 
-    def __init__(self, envs: Any, gamma: float, clip: float = 10.0, epsilon: float = 1e-8) -> None:
+    def __init__(
+        self, envs: Environments, gamma: float, clip: float = 10.0, epsilon: float = 1e-8
+    ) -> None:
         super().__init__(envs)
         self.rms = RunningMeanStd(())
         self._returns = np.zeros(envs.num_envs)

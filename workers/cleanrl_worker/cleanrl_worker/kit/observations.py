@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from gymnasium import spaces
@@ -22,7 +22,7 @@ from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.types import Array, Space
 
 # One observation of the environment's own kind, as an array.
-Encoder = Callable[[Any], Array]
+Encoder = Callable[[object], Array]
 
 
 def encoder(space: Space) -> tuple[spaces.Box, Encoder | None]:
@@ -42,7 +42,7 @@ def encoder(space: Space) -> tuple[spaces.Box, Encoder | None]:
                 return spaces.Box(low, high, dtype=np.float32), None
             return space, None
         low, high = (edge.ravel().astype(np.float32) for edge in (space.low, space.high))
-        return spaces.Box(low, high, dtype=np.float32), np.ravel
+        return spaces.Box(low, high, dtype=np.float32), lambda seen: np.asarray(seen).ravel()
     if isinstance(space, spaces.Discrete):
         rows = np.eye(int(space.n), dtype=np.float32)
         start = int(space.start)

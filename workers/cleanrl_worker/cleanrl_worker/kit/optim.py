@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from cleanrl_worker.kit.types import StateDict
+
+# The number of steps so far, as a number on the CPU and as a tensor where it is not fetched.
+Steps = TypeVar("Steps", float, Tensor)
 
 
 class Adam:
@@ -150,7 +153,7 @@ class RAdam(Adam):
         moves = torch.where(length <= 5, size, size * ratio.sqrt() / spread)
         self._flat.sub_(moves * self._mean)
 
-    def _rectification(self, step: Any) -> tuple[Any, Any]:
+    def _rectification(self, step: Steps) -> tuple[Steps, Steps]:
         """How many gradients the variance rests on, and the square of what that corrects."""
         beta2 = self.betas[1]
         longest = 2 / (1 - beta2) - 1

@@ -12,26 +12,28 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import gymnasium as gym
 import numpy as np
 import torch
 
-from cleanrl_worker.kit.envs import StepResult
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.live_frames import frame_tap
 from cleanrl_worker.kit.sampling import Random
-from cleanrl_worker.kit.types import StateDict
+from cleanrl_worker.kit.types import StateDict, StepInfo, StepResult
 from cleanrl_worker.kit.videos import Film
 from mosaic.config.suggest import nearest
+
+if TYPE_CHECKING:
+    from pettingzoo import ParallelEnv
 
 _SIDE = 84
 _STACK = 4
 _SKIP = 4
 
 
-def make_game(env_id: str) -> Any:
+def make_game(env_id: str) -> ParallelEnv:
     """Build one game with the ROMs that come with ale_py.
 
     Raises:
@@ -238,7 +240,7 @@ class MultiAgentAtari:
                 obs[rows.start + player, _STACK + player] = 255
         return obs
 
-    def _finish(self, ended: np.ndarray) -> dict[str, Any]:
+    def _finish(self, ended: np.ndarray) -> StepInfo:
         final_obs = self.obs
         episodes = []
         players: dict[str, float] = {}

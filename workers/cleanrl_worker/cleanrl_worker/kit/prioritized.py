@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
+from cleanrl_worker.kit.frame_replay import FrameReplayBuffer, Stacked
 from cleanrl_worker.kit.replay import Batch
 from cleanrl_worker.kit.types import StateDict
 
@@ -77,7 +76,7 @@ class PrioritizedFrameReplay(FrameReplayBuffer):
         n_step: how many steps a transition spans; `rewards` of a batch has a column for each.
     """
 
-    def __init__(self, size: int, envs: Any, device: torch.device, *, n_step: int) -> None:
+    def __init__(self, size: int, envs: Stacked, device: torch.device, *, n_step: int) -> None:
         if envs.num_envs != 1:
             raise UsageError("Prioritized replay holds one environment: use --num-envs 1.")
         super().__init__(size, envs, device)
@@ -90,9 +89,16 @@ class PrioritizedFrameReplay(FrameReplayBuffer):
         """Whether there is anything to draw."""
         return self._tree.total > 0
 
-    def _push(self, env: int, frame: np.ndarray, action: int | None = None, *rest: Any) -> None:
+    def _push(
+        self,
+        env: int,
+        frame: np.ndarray,
+        action: int | None = None,
+        reward: float = 0.0,
+        done: bool = False,
+    ) -> None:
         where = int(self._next[env])
-        super()._push(env, frame, action, *rest)
+        super()._push(env, frame, action, reward, done)
         # What comes after the write position is about to lose the frames of its stack.
         doomed = (where + np.arange(1, self._stack)) % self.size
         self._tree.set(doomed, 0.0)

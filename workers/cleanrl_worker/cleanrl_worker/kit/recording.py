@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.inference import Policy, thought_of
-from cleanrl_worker.kit.types import Array
+from cleanrl_worker.kit.types import Array, Batch, Env
 from mosaic.system import atomic
 
 # Several minutes of play. Beyond it an episode is neither kept in memory nor looked at.
@@ -60,16 +59,17 @@ class EpisodeRecorder:
         folder: Where the files go.
     """
 
-    def __init__(self, envs: Any, policy: Policy, folder: Path) -> None:
+    def __init__(self, envs: Batch, policy: Policy, folder: Path) -> None:
         self._envs, self._policy, self._folder = envs, policy, folder
         # None for an environment that plays on but has played its share.
         self._diaries: list[_Diary | None] = [None] * envs.num_envs
         self._films: list[_Film | None] = [None] * envs.num_envs
         self._rate = _rate(envs)
-        self._sees_inside = hasattr(envs, "watch")
+        watch = getattr(envs, "watch", None)
+        self._sees_inside = watch is not None
         folder.mkdir(parents=True, exist_ok=True)
-        if self._sees_inside:
-            envs.watch(self._seen)
+        if watch is not None:
+            watch(self._seen)
 
     def begin(self, index: int) -> None:
         """An environment was reset: everything so far belongs to an earlier episode."""
@@ -205,10 +205,11 @@ class _Film:
             self._path.unlink(missing_ok=True)
 
 
-def _picture(envs: Any, index: int) -> Array | None:
+def _picture(envs: Batch, index: int) -> Array | None:
     """What an environment shows now; None when it draws nothing."""
+    each: Sequence[Env] = getattr(envs, "envs", ())
     if hasattr(envs, "watch"):
-        env = envs.envs[index]
+        env = each[index]
         found = env.render() if env.render_mode == "rgb_array" else None
     else:
         pictures = envs.render() if hasattr(envs, "render") else []
@@ -216,7 +217,7 @@ def _picture(envs: Any, index: int) -> Array | None:
     return found if isinstance(found, np.ndarray) and found.ndim == 3 else None
 
 
-def _rate(envs: Any) -> float:
+def _rate(envs: Batch) -> float:
     """Pictures a second, as the environment says."""
     each = getattr(envs, "envs", None)
     rate = each[0].metadata.get("render_fps") if each else None

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import gymnasium as gym
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from cleanrl_worker.kit import types
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.types import StateDict
+from cleanrl_worker.kit.types import Array, StateDict
+
+# The shape and the type of a row in each array of a memory.
+Layout: TypeAlias = Mapping[str, tuple[tuple[int, ...], npt.DTypeLike | None]]
 
 
 @dataclass(frozen=True)
@@ -34,13 +39,16 @@ class Batch:
 class ReplayBuffer:
     """The newest `size` transitions."""
 
-    def __init__(self, size: int, envs: Any, device: torch.device) -> None:
+    def __init__(self, size: int, envs: types.Batch, device: torch.device) -> None:
         obs_space, action_space = envs.single_observation_space, envs.single_action_space
         discrete = isinstance(action_space, gym.spaces.Discrete)
-        layout = {
+        layout: Layout = {
             "obs": (obs_space.shape, obs_space.dtype),
             "next_obs": (obs_space.shape, obs_space.dtype),
-            "actions": ((1,) if discrete else action_space.shape, np.int64 if discrete else "f4"),
+            "actions": (
+                (1,) if discrete else action_space.shape or (),
+                np.int64 if discrete else "f4",
+            ),
             "rewards": ((), "f4"),
             "dones": ((), "f4"),
         }
@@ -73,7 +81,7 @@ class ReplayBuffer:
         """Store one transition of each environment; the oldest make room."""
         arrays, count = self._arrays, len(rewards)
         if count == 1:
-            where: Any = self._next
+            where: int | Array = self._next
             obs, next_obs, actions = obs[0], next_obs[0], actions[0]
             rewards, terminated = rewards[0], terminated[0]
         else:
@@ -131,9 +139,7 @@ class ReplayBuffer:
         self._next, self._full = int(state["next"]), bool(state["full"])
 
 
-def refuse_if_larger_than_memory(
-    size: int, layout: dict[str, tuple[tuple[int, ...], Any]], flag: str = "--buffer-size"
-) -> None:
+def refuse_if_larger_than_memory(size: int, layout: Layout, flag: str = "--buffer-size") -> None:
     """Refuse a memory that this machine cannot hold.
 
     Args:

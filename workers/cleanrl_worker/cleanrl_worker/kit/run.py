@@ -14,7 +14,6 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from cleanrl_worker.kit import presentation, spaces
 from cleanrl_worker.kit.args import RunArgs
@@ -74,16 +73,15 @@ class Run:
         self._newest: NewestEpisodes | EpisodesByMember = NewestEpisodes()
         self._members = 1
 
-    def make_envs(self, num_envs: int, **options: Any) -> Envs:
+    def make_envs(self, num_envs: int) -> Envs:
         """Build the environments and refuse those that the algorithm cannot act in."""
-        options = {"video_dir": self.video_dir, **options}
         envs: Envs
         if stages := schedule_in_force():
             from cleanrl_worker.wrappers.tasks import CurriculumEnvs
 
-            envs = CurriculumEnvs(stages, num_envs, self._tell_stage, **options)
+            envs = CurriculumEnvs(stages, num_envs, self._tell_stage, video_dir=self.video_dir)
         else:
-            envs = Envs(self._env_id, num_envs, **options)
+            envs = Envs(self._env_id, num_envs, video_dir=self.video_dir)
         self.check_spaces(envs)
         return envs
 

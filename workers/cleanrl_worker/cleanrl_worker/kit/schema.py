@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from cleanrl_worker.kit.args import Range, parse_range
+from mosaic.config.json_types import JsonValue
 
 SCRIPTS = Path(__file__).parent.parent / "cleanrl"
 _SHARED_ARGS = Path(__file__).resolve().parent / "args.py"
@@ -26,7 +27,7 @@ class Argument:
 
     name: str
     type: str
-    default: Any
+    default: JsonValue
     help: str
     range: Range | None
 
@@ -34,6 +35,24 @@ class Argument:
     def flag(self) -> str:
         """The argument as it is typed on the command line."""
         return "--" + self.name.replace("_", "-")
+
+
+class Declaration(TypedDict, total=False):
+    """An algorithm file's `ALGORITHM`; scripts of others have none."""
+
+    title: str
+    paper: str
+    family: str
+    actions: list[str]
+    observations: list[str]
+    default_env: str
+    requires: list[str]
+    on_device: bool
+
+
+class _Literals(TypedDict, total=False):
+    ALGORITHM: Declaration
+    SMOKE: dict[str, JsonValue]
 
 
 @dataclass(frozen=True)
@@ -52,8 +71,8 @@ class ScriptSchema:
 
     path: Path
     arguments: dict[str, Argument]
-    algorithm: dict[str, Any]
-    smoke: dict[str, Any]
+    algorithm: Declaration
+    smoke: dict[str, JsonValue]
     spells_truth: bool = False
     imports: frozenset[str] = frozenset()
     asks_for_envs: bool = False
@@ -141,7 +160,7 @@ def _parsed_type(options: dict[str, ast.expr], default: object) -> str:
 
 
 @cache
-def _shared_declarations() -> tuple[dict[str, ast.ClassDef], dict[str, Any]]:
+def _shared_declarations() -> tuple[dict[str, ast.ClassDef], _Literals]:
     """The arguments that all scripts share; they change with the worker's own code only."""
     return _declarations(_tree(_SHARED_ARGS))
 
@@ -161,16 +180,18 @@ def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def _declarations(tree: ast.Module) -> tuple[dict[str, ast.ClassDef], dict[str, Any]]:
+def _declarations(tree: ast.Module) -> tuple[dict[str, ast.ClassDef], _Literals]:
     classes: dict[str, ast.ClassDef] = {}
-    literals: dict[str, Any] = {}
+    literals: _Literals = {}
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
             classes[node.name] = node
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             name = node.targets[0].id
-            if name in ("ALGORITHM", "SMOKE"):
-                literals[name] = ast.literal_eval(node.value)
+            if name == "ALGORITHM":
+                literals["ALGORITHM"] = ast.literal_eval(node.value)
+            elif name == "SMOKE":
+                literals["SMOKE"] = ast.literal_eval(node.value)
     return classes, literals
 
 
@@ -192,9 +213,10 @@ def _fields(definition: ast.ClassDef) -> dict[str, Argument]:
     return fields
 
 
-def _value(expression: ast.expr) -> Any:
+def _value(expression: ast.expr) -> JsonValue:
     """A literal default, or the text of one that is computed when the script runs."""
     try:
-        return ast.literal_eval(expression)
+        literal: JsonValue = ast.literal_eval(expression)
+        return literal
     except ValueError:
         return ast.unparse(expression)

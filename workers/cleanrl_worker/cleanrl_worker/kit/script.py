@@ -6,8 +6,9 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
+from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.bridge import Bridge
 from cleanrl_worker.kit.errors import TrainingError, UsageError
 from cleanrl_worker.kit.handover import accept
@@ -15,8 +16,10 @@ from cleanrl_worker.kit.parsing import from_values, parse
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schema import read_schema
 
+ArgsType = TypeVar("ArgsType", bound=RunArgs)
 
-def main(args_type: type, train: Callable[[Any, Run], None]) -> None:
+
+def main(args_type: type[ArgsType], train: Callable[[ArgsType, Run], None]) -> None:
     """Take the arguments, train, and exit with a status that says how it went.
 
     The worker hands the arguments over as values; a person gives CleanRL's flags.
@@ -33,7 +36,7 @@ def main(args_type: type, train: Callable[[Any, Run], None]) -> None:
     try:
         schema = read_schema(Path(train.__code__.co_filename))
         values = accept()
-        args: Any
+        args: ArgsType
         if values is None:
             args = parse(args_type, schema, sys.argv[1:])
         else:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from gymnasium import spaces
 
 from cleanrl_worker.kit import observations
+from cleanrl_worker.kit.schema import Declaration
 from cleanrl_worker.kit.types import Space
 
 _ALTERNATIVES = {
@@ -36,7 +34,7 @@ def action_kind(space: Space) -> str:
 
 def fit_problem(
     name: str,
-    algorithm: Mapping[str, Any],
+    algorithm: Declaration,
     env_id: str,
     observation_space: Space,
     action_space: Space,

@@ -6,10 +6,11 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
+from gymnasium import spaces
 
 from cleanrl_worker.kit.bridge import without_bridge
 from cleanrl_worker.kit.errors import UsageError
@@ -17,7 +18,7 @@ from cleanrl_worker.kit.evaluation import evaluate, load_policy
 from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.trajectories import Recording
-from cleanrl_worker.kit.types import Space, StateDict
+from cleanrl_worker.kit.types import Batch, StateDict
 
 
 class TeacherArgs(Protocol):
@@ -102,11 +103,11 @@ def load_teacher(path: Path, args: TeacherArgs, algorithm: str) -> tuple[StateDi
 class _Recorded:
     """Stands for the one environment that a recording was made in, whatever the run has."""
 
-    single_observation_space: Space
+    single_observation_space: spaces.Box
     num_envs: int = 1
 
 
-def teacher_memory(args: TeacherArgs, envs: Any, device: torch.device) -> FrameReplayBuffer:
+def teacher_memory(args: TeacherArgs, envs: Batch, device: torch.device) -> FrameReplayBuffer:
     """The empty memory for what the teacher does, or did in its recording."""
     played_in = (
         envs if args.teacher_trajectories is None else _Recorded(envs.single_observation_space)
@@ -114,7 +115,7 @@ def teacher_memory(args: TeacherArgs, envs: Any, device: torch.device) -> FrameR
     return FrameReplayBuffer(args.buffer_size, played_in, device)
 
 
-def load_recording(args: TeacherArgs, envs: Any, memory: FrameReplayBuffer) -> float:
+def load_recording(args: TeacherArgs, envs: Batch, memory: FrameReplayBuffer) -> float:
     """Fill the teacher's memory from its recording.
 
     Args:

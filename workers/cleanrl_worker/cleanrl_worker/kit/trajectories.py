@@ -22,14 +22,15 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import IO, BinaryIO, NamedTuple
 
 import numpy as np
+from gymnasium import spaces
 from numpy.lib import format as npy
 
 from cleanrl_worker.kit import checked_files
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.types import Array
+from cleanrl_worker.kit.types import Array, Batch, StepInfo
 
 _ROWS_AT_ONCE = 256
 _KINDS = {"bool": "b", "whole numbers": "iu", "numbers": "fiu", "text": "U"}
@@ -53,7 +54,7 @@ class Transition(NamedTuple):
     actions: np.ndarray
     rewards: np.ndarray
     terminated: np.ndarray
-    info: dict[str, Any]
+    info: StepInfo
 
 
 def write_recording(
@@ -133,13 +134,15 @@ class Recording:
         self._dones = self._read("dones", "bool", (self.steps,))
         self._ends = self._read("ends", "bool", (self.steps,))
 
-    def check(self, env_id: str, envs: Any) -> None:
+    def check(self, env_id: str, envs: Batch) -> None:
         """Refuse a recording that a student in these environments cannot learn from.
 
         Raises:
             UsageError: saying what differs.
         """
-        shape, n_actions = envs.single_observation_space.shape, int(envs.single_action_space.n)
+        space = envs.single_action_space
+        assert isinstance(space, spaces.Discrete), "checked by `Run.check_spaces`"
+        shape, n_actions = envs.single_observation_space.shape, int(space.n)
         if self.env_id != env_id:
             raise UsageError(
                 f"{self.path} was recorded on {self.env_id}, this run is on {env_id}; use "
@@ -177,7 +180,7 @@ class Recording:
             following = next(rows, obs)
             one = slice(index, index + 1)
             last = bool(over[index] or cut[index + 1])
-            info = {}
+            info: StepInfo = {}
             if last:
                 final = obs if over[index] else following
                 info = {"ended": np.ones(1, np.bool_), "final_obs": final[None]}
@@ -212,7 +215,7 @@ class Recording:
                 raise self._refusal(f"its {name} are cut short")
             return np.frombuffer(content, dtype).reshape(found)
 
-    def _header(self, name: str, member: Any) -> tuple[tuple[int, ...], np.dtype]:
+    def _header(self, name: str, member: IO[bytes]) -> tuple[tuple[int, ...], np.dtype]:
         try:
             version = npy.read_magic(member)
             read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
@@ -226,7 +229,7 @@ class Recording:
         return shape, dtype
 
     @contextmanager
-    def _member(self, name: str) -> Iterator[Any]:
+    def _member(self, name: str) -> Iterator[IO[bytes]]:
         """One array of the zip, open; what is wrong with the zip becomes a refusal."""
         try:
             with zipfile.ZipFile(self.path) as archive, archive.open(f"{name}.npy") as member:

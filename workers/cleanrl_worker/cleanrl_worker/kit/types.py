@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,21 @@ Space: TypeAlias = "gym.Space[Any]"
 EndedEpisode: TypeAlias = tuple[float, int]
 
 
+class StepInfo(TypedDict, total=False):
+    """What a step of a batch says besides; empty unless an episode ended in it."""
+
+    final_obs: Array
+    """like the observations, but with the true last one where an episode ended"""
+    episodes: list[EndedEpisode]
+    ended: Array
+    """where a whole game was over, not just a life"""
+    players: dict[str, float]
+    """what each player of a game for several reached, by the name of its curve"""
+
+
+StepResult: TypeAlias = tuple[Array, Array, Array, Array, StepInfo]
+
+
 class Stateful(Protocol):
     """Anything whose state can be saved and restored: networks, optimisers, environments."""
 
@@ -37,7 +52,22 @@ class Batch(Protocol):
     def num_envs(self) -> int: ...
 
     @property
-    def single_observation_space(self) -> Space: ...
+    def single_observation_space(self) -> gym.spaces.Box: ...
 
     @property
     def single_action_space(self) -> Space: ...
+
+
+class Environments(Batch, Stateful, Protocol):
+    """A batch that can be played in: Gymnasium's, Atari's, EnvPool's, or one around them."""
+
+    @property
+    def obs(self) -> Array: ...
+
+    def reset(self, seed: int) -> Array: ...
+
+    def step(self, actions: Array) -> StepResult: ...
+
+    def restart(self, index: int) -> Array: ...
+
+    def close(self) -> None: ...

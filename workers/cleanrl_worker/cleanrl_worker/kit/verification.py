@@ -97,8 +97,9 @@ def _newest(run_dir: Path) -> StateDict:
 
 def smoke_flags(algorithm: str) -> tuple[list[str], int]:
     """The flags of a quick run on the CPU, where resume is exact, and half the steps it takes."""
-    smoke = read_schema(SCRIPTS / f"{algorithm}.py").smoke
-    return ["--smoke", "--no-cuda"], int(smoke["total_timesteps"]) // 2
+    steps = read_schema(SCRIPTS / f"{algorithm}.py").smoke["total_timesteps"]
+    assert isinstance(steps, int), f"SMOKE of {algorithm} has no number of steps"
+    return ["--smoke", "--no-cuda"], steps // 2
 
 
 def main() -> int:

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from cleanrl_worker.config import CleanRLWorkerConfig, problem
 from cleanrl_worker.modes.plan import Plan
@@ -137,7 +136,7 @@ def _within(pointer: str, place: int) -> str:
 
 
 def _variables(config: CleanRLWorkerConfig) -> dict[str, str]:
-    given: dict[str, Any] = {
+    given: dict[str, object] = {
         "ALGO": config.algo if config.algo != "script" else None,
         "ENV_ID": config.env_id or None,
         "SEED": config.seed,
@@ -152,7 +151,7 @@ def _variables(config: CleanRLWorkerConfig) -> dict[str, str]:
     }
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -20,15 +20,15 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import BinaryIO, TypeAlias
 
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.programs.encoding import FORMATS, decode_action, encode_frame, encode_value
-from cleanrl_worker.programs.player import Player
+from cleanrl_worker.programs.player import Action, Player
 from mosaic.workers import did_you_mean
 
 # A line of the session: whatever JSON the other side wrote, and what is answered.
-Line: TypeAlias = dict[str, Any]
+Line: TypeAlias = dict[str, object]
 PROTOCOL = 1
 _LONGEST_LINE = 1 << 20
 
@@ -79,12 +79,12 @@ class Session:
     def init(self, command: Line) -> None:
         """Choose environment, policy and frames; without any, say what the session is."""
         frames = command.get("frames", self._frames)
-        if frames not in FORMATS:
+        if not isinstance(frames, str) or frames not in FORMATS:
             raise CommandError(f"frames must be one of {', '.join(FORMATS)}, not {frames!r}")
         self._frames = frames
-        env_id, policy = command.get("env_id"), command.get("policy_path")
+        env_id, policy = _text(command, "env_id"), _text(command, "policy_path")
         if env_id or policy:
-            player = Player(env_id, Path(policy) if policy else None, command.get("algo"))
+            player = Player(env_id, Path(policy) if policy else None, _text(command, "algo"))
             self.close()
             self._player, self._over, self._unseeded = player, True, True
         about = {} if self._player is None else self._player.about()
@@ -97,7 +97,7 @@ class Session:
             self._player = None
 
     def _reset(self, command: Line) -> None:
-        env_id = command.get("env_id") or command.get("env")
+        env_id = _text(command, "env_id") or _text(command, "env")
         if env_id and (self._player is None or env_id != self._player.env_id):
             player = Player(env_id, None, None)
             self.close()
@@ -126,7 +126,7 @@ class Session:
         if self._over:
             raise CommandError("there is no episode to step in; send a reset first")
         if command.get("action") is not None:
-            action = decode_action(player.action_space, command["action"])
+            action: Action = decode_action(player.action_space, command["action"])
         elif player.has_policy:
             action = player.choose(deterministic=bool(command.get("deterministic", True)))
         else:
@@ -150,7 +150,7 @@ class Session:
 
     def _place(self) -> Line:
         assert self._player is not None
-        place = {
+        place: Line = {
             "episode": self._episode,
             "step": self._step,
             "episode_return": encode_value(self._return),
@@ -169,6 +169,13 @@ class Session:
         if self._player is None:
             raise CommandError("there is no environment yet; send init or reset with env_id")
         return self._player
+
+
+def _text(command: Line, name: str) -> str | None:
+    value = command.get(name)
+    if value is not None and not isinstance(value, str):
+        raise CommandError(f"{name} must be text, not {value!r}")
+    return value
 
 
 def _read(line: bytes) -> Line:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import gymnasium as gym
 import numpy as np
@@ -11,16 +11,18 @@ import numpy as np
 from cleanrl_worker.kit import observations
 from cleanrl_worker.kit.envs import make_env
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.types import Array, Batch, Space
+from cleanrl_worker.kit.types import Array, Batch, Env, Environments, Space
 from cleanrl_worker.programs.encoding import encode_value
 from mosaic.fastlane.cameras import photograph, prepare_rendering
 from mosaic.workers.keyboard import proposed_keys
 
-# Observation and action are of the environment's own kind.
-Observation: TypeAlias = Any
-Action: TypeAlias = Any
-Info: TypeAlias = dict[str, Any]
-Step: TypeAlias = tuple[Observation, float, bool, bool, Info]
+if TYPE_CHECKING:
+    from cleanrl_worker.kit.inference import Policy
+
+Action: TypeAlias = int | float | Array
+Info: TypeAlias = dict[str, object]
+# The observation is of the environment's own kind.
+Step: TypeAlias = tuple[object, float, bool, bool, Info]
 
 
 class _Place(Protocol):
@@ -28,11 +30,11 @@ class _Place(Protocol):
 
     action_space: Space
     encoded: Array
-    environment: gym.Env[Any, Any] | None
+    environment: Env | None
 
     def like_envs(self) -> Batch: ...
 
-    def reset(self, seed: int | None) -> tuple[Observation, Info]: ...
+    def reset(self, seed: int | None) -> tuple[object, Info]: ...
 
     def step(self, action: Action) -> Step: ...
 
@@ -84,7 +86,7 @@ class Player:
             **_proposals(self._place.environment),
         }
 
-    def reset(self, seed: int | None) -> tuple[Observation, Info]:
+    def reset(self, seed: int | None) -> tuple[object, Info]:
         """Begin an episode."""
         if self._act is not None:
             self._act.forget()
@@ -111,15 +113,16 @@ class Player:
 class _Actor:
     """A policy for a batch, asked for one action."""
 
-    def __init__(self, policy: Any) -> None:
+    def __init__(self, policy: Policy) -> None:
         from cleanrl_worker.kit.sampling import Random
 
         self._policy = policy
         self._rng = Random(1)
 
     def __call__(self, encoded: Array, deterministic: bool) -> Action:
-        action = self._policy(encoded[None], self._rng, deterministic)[0]
-        return action.item() if np.ndim(action) == 0 else action
+        action: Array = self._policy(encoded[None], self._rng, deterministic)[0]
+        chosen: Action = action.item() if np.ndim(action) == 0 else action
+        return chosen
 
     def forget(self) -> None:
         """Let a policy with memory start an episode with none."""
@@ -130,7 +133,7 @@ class _Actor:
 class _Like:
     """The two spaces that rebuilding a policy asks for."""
 
-    def __init__(self, observation_space: Space, action_space: Space) -> None:
+    def __init__(self, observation_space: gym.spaces.Box, action_space: Space) -> None:
         self.single_observation_space = observation_space
         self.single_action_space = action_space
         self.num_envs = 1
@@ -141,7 +144,7 @@ class _Single:
 
     def __init__(self, env_id: str) -> None:
         self._env = make_env(env_id)
-        self.environment: gym.Env[Any, Any] | None = self._env
+        self.environment: Env | None = self._env
         self.action_space = self._env.action_space
         self._space, self._encode = observations.encoder(self._env.observation_space)
         self.encoded: Array = np.zeros(self._space.shape, self._space.dtype)
@@ -149,7 +152,7 @@ class _Single:
     def like_envs(self) -> _Like:
         return _Like(self._space, self.action_space)
 
-    def reset(self, seed: int | None) -> tuple[Observation, Info]:
+    def reset(self, seed: int | None) -> tuple[object, Info]:
         observation, info = self._env.reset(seed=seed)
         self._note(observation)
         return observation, info
@@ -169,7 +172,7 @@ class _Single:
     def close(self) -> None:
         self._env.close()
 
-    def _note(self, observation: Observation) -> None:
+    def _note(self, observation: object) -> None:
         encoded = observation if self._encode is None else self._encode(observation)
         self.encoded = np.asarray(encoded, self._space.dtype)
 
@@ -177,18 +180,17 @@ class _Single:
 class _BatchOfOne:
     """Environments that an algorithm prepares by itself, such as stacked Atari frames."""
 
-    def __init__(self, envs: Any) -> None:
+    def __init__(self, envs: Environments) -> None:
         self._envs = envs
         # Some batches, EnvPool's for one, are not made of environments that could be asked.
-        self.environment = next(iter(getattr(envs, "envs", ())), None)
+        self.environment: Env | None = next(iter(getattr(envs, "envs", ())), None)
         self.action_space = envs.single_action_space
         self.encoded: Array = np.zeros(envs.single_observation_space.shape or ())
 
     def like_envs(self) -> Batch:
-        batch: Batch = self._envs
-        return batch
+        return self._envs
 
-    def reset(self, seed: int | None) -> tuple[Observation, Info]:
+    def reset(self, seed: int | None) -> tuple[object, Info]:
         if seed is None:
             self.encoded = np.array(self._envs.restart(0)[0])
         else:
@@ -218,7 +220,7 @@ def _actions(space: Space) -> dict[str, object]:
     return {}
 
 
-def _proposals(environment: gym.Env[Any, Any] | None) -> dict[str, object]:
+def _proposals(environment: Env | None) -> dict[str, object]:
     """What the environment itself says about being played by a person."""
     if environment is None:
         return {"fps": None, "keys": []}

@@ -10,7 +10,6 @@ import html
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from torch import nn
@@ -19,6 +18,7 @@ from cleanrl_worker.kit.device import limit_threads
 from cleanrl_worker.kit.envs import make_env
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.evaluation import open_policy
+from cleanrl_worker.kit.inference import Policy
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.tools import onnx_export
 from mosaic.config.json_types import JsonValue
@@ -81,12 +81,12 @@ def export(policy: Path, out: Path, about: Mapping[str, JsonValue]) -> dict[str,
     return {"path": str(out), "algorithm": algorithm, "env_id": env_id}
 
 
-def _chain(graph: Any, algorithm: str) -> dict[str, JsonValue]:
+def _chain(graph: object, algorithm: str) -> dict[str, JsonValue]:
     """The layers with their weights, and what comes before and after them."""
-    network = graph.network
+    network = getattr(graph, "network", None)
     before: JsonValue = None
-    if isinstance(network, onnx_export.Normalized) or isinstance(graph, onnx_export.Normalized):
-        owner = graph if isinstance(graph, onnx_export.Normalized) else network
+    owner = graph if isinstance(graph, onnx_export.Normalized) else network
+    if isinstance(owner, onnx_export.Normalized):
         before = {
             "mean": owner.mean.tolist(),
             "spread": owner.spread.tolist(),
@@ -109,24 +109,24 @@ def _chain(graph: Any, algorithm: str) -> dict[str, JsonValue]:
             "bc, DQN, SAC, TD3 and DDPG on vectors can be written."
         )
     after: JsonValue = None
-    if hasattr(graph, "scale"):
+    scale, centre = getattr(graph, "scale", None), getattr(graph, "centre", None)
+    if scale is not None and centre is not None:
         squashed = isinstance(graph, onnx_export.Squashed)
-        scale, centre = graph.scale.tolist(), graph.centre.tolist()
-        after = {"scale": scale, "centre": centre, "tanh": squashed}
+        after = {"scale": scale.tolist(), "centre": centre.tolist(), "tanh": squashed}
     return {"before": before, "layers": layers, "after": after}
 
 
-def _recorded(env_id: str, acts: Any) -> list[JsonValue]:
+def _recorded(env_id: str, acts: Policy) -> list[JsonValue]:
     """Steps of the environment itself, in double precision, for the page to check itself."""
-    env: Any = make_env(env_id)
+    env = make_env(env_id)
     rows: list[JsonValue] = []
     obs, _ = env.reset(seed=1)
     for _ in range(_RECORDED_STEPS):
-        state = np.asarray(env.unwrapped.state, np.float64)
+        state = np.asarray(env.unwrapped.get_wrapper_attr("state"), np.float64)
         action = acts(np.asarray(obs, np.float32)[None], Random(1), True)[0]
         chosen = int(action) if np.ndim(action) == 0 else np.asarray(action, np.float32)
         obs, _, terminated, truncated, _ = env.step(chosen)
-        following = np.asarray(env.unwrapped.state, np.float64)
+        following = np.asarray(env.unwrapped.get_wrapper_attr("state"), np.float64)
         rows.append(
             {
                 "state": state.tolist(),

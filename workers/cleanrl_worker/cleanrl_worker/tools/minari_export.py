@@ -7,7 +7,8 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 import numpy as np
 from gymnasium import spaces
@@ -15,10 +16,27 @@ from gymnasium import spaces
 from cleanrl_worker.kit.envs import make_env
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.sampling import Random
-from cleanrl_worker.kit.types import Space
+from cleanrl_worker.kit.types import Array, Env, Environments, Space
 from mosaic.config.json_types import JsonValue
 
+if TYPE_CHECKING:
+    from minari.data_collector import EpisodeBuffer
+
+    from cleanrl_worker.kit.inference import Policy
+
 _ID = re.compile(r"(?:[\w.-]+/)*[\w-]+-v\d+")
+
+
+class Episode(TypedDict):
+    """One episode, with one observation more than actions."""
+
+    observations: list[object]
+    actions: list[object]
+    rewards: list[float]
+    terminated: list[bool]
+    truncated: list[bool]
+    seed: NotRequired[int | None]
+    person: NotRequired[list[bool]]
 
 
 def write_recorded(
@@ -79,14 +97,20 @@ def write_played(
         envs.close()
 
 
-def _played(envs: Any, policy: Any, count: int, seed: int) -> Iterator[dict[str, Any]]:
+def _played(envs: Environments, policy: Policy, count: int, seed: int) -> Iterator[Episode]:
     rng = Random(seed)
     for number in range(count):
         obs = envs.reset(seed=seed + number)
         if hasattr(policy, "reset"):
             policy.reset(np.ones(1, np.bool_))
-        episode: dict[str, Any] = {"observations": [obs[0].copy()], "seed": seed + number}
-        rows: list[tuple[Any, float, bool, bool]] = []
+        episode: Episode = {
+            "observations": [obs[0].copy()],
+            "actions": [],
+            "rewards": [],
+            "terminated": [],
+            "truncated": [],
+            "seed": seed + number,
+        }
         over = False
         while not over:
             action = policy(obs, rng, True)
@@ -95,14 +119,14 @@ def _played(envs: Any, policy: Any, count: int, seed: int) -> Iterator[dict[str,
             # After the end `obs` already belongs to the next episode.
             last = info["final_obs"][0] if over else obs[0]
             episode["observations"].append(np.array(last))
-            rows.append(
-                (np.array(action[0]), float(rewards[0]), bool(terminated[0]), bool(truncated[0]))
-            )
-        names = ("actions", "rewards", "terminated", "truncated")
-        yield {**episode, **dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))}
+            episode["actions"].append(np.array(action[0]))
+            episode["rewards"].append(float(rewards[0]))
+            episode["terminated"].append(bool(terminated[0]))
+            episode["truncated"].append(bool(truncated[0]))
+        yield episode
 
 
-def _typed(episode: dict[str, Any], env: Any) -> dict[str, Any]:
+def _typed(episode: Episode, env: Env) -> Episode:
     """An episode that came as JSON, with the types of its environment's spaces."""
     return {
         **episode,
@@ -111,7 +135,7 @@ def _typed(episode: dict[str, Any], env: Any) -> dict[str, Any]:
     }
 
 
-def _value(space: Space, given: Any) -> Any:
+def _value(space: Space, given: Any) -> object:
     try:
         if isinstance(space, spaces.Dict):
             return {key: _value(part, given[key]) for key, part in space.spaces.items()}
@@ -126,8 +150,8 @@ def _value(space: Space, given: Any) -> Any:
 
 def _write(
     dataset_id: str,
-    episodes: list[dict[str, Any]],
-    env: Any,
+    episodes: list[Episode],
+    env: Env,
     observation_space: Space,
     action_space: Space,
     about: Mapping[str, JsonValue],
@@ -167,12 +191,12 @@ def _write(
     }
 
 
-def _buffer(minari: Any, number: int, episode: Mapping[str, Any]) -> Any:
+def _buffer(minari: ModuleType, number: int, episode: Episode) -> EpisodeBuffer:
     truncated = list(episode["truncated"])
     # A game that was left in the middle is one that was cut off there.
     if not episode["terminated"][-1]:
         truncated[-1] = True
-    return minari.data_collector.EpisodeBuffer(
+    buffer: EpisodeBuffer = minari.data_collector.EpisodeBuffer(
         id=number,
         seed=episode.get("seed"),
         observations=episode["observations"],
@@ -182,9 +206,10 @@ def _buffer(minari: Any, number: int, episode: Mapping[str, Any]) -> Any:
         truncations=truncated,
         infos=_infos(episode),
     )
+    return buffer
 
 
-def _infos(episode: Mapping[str, Any]) -> dict[str, Any] | None:
+def _infos(episode: Episode) -> dict[str, Array] | None:
     """Who acted, where Minari keeps what is said about steps.
 
     The first entry of an `infos` belongs to the reset, so the one of action `n` is at `n + 1`.
@@ -194,7 +219,7 @@ def _infos(episode: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"person": np.asarray([False, *episode["person"]])}
 
 
-def _minari() -> Any:
+def _minari() -> ModuleType:
     try:
         import minari
         import minari.data_collector
@@ -202,4 +227,5 @@ def _minari() -> Any:
         raise UsageError(
             "Data sets need the package minari; install it with: mosaic extras minari"
         ) from None
-    return minari
+    package: ModuleType = minari
+    return package

@@ -13,7 +13,8 @@ import json
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -22,9 +23,10 @@ from torch import Tensor, nn
 from cleanrl_worker.kit.device import limit_threads
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.evaluation import TrainedPolicy, open_policy
+from cleanrl_worker.kit.inference import Policy
 from cleanrl_worker.kit.normalize import NormalizeObservation
 from cleanrl_worker.kit.sampling import Random
-from cleanrl_worker.kit.types import Array
+from cleanrl_worker.kit.types import Array, Environments, StateDict
 from cleanrl_worker.kit.weights import load_weights
 from mosaic.config.json_types import JsonValue
 from mosaic.system import atomic
@@ -83,13 +85,21 @@ class Normalized(nn.Module):
         return answer
 
 
+class _ScaledNetwork(Protocol):
+    """An algorithm's actor, as far as it is taken over."""
+
+    network: nn.Module
+    scale: Tensor
+    centre: Tensor
+
+
 class _Actor(nn.Module):
     """A network whose answers are brought into the action range."""
 
     scale: Tensor
     centre: Tensor
 
-    def __init__(self, actor: Any) -> None:
+    def __init__(self, actor: _ScaledNetwork) -> None:
         super().__init__()
         self.network = _plain(actor.network)
         self.register_buffer("scale", actor.scale)
@@ -153,7 +163,7 @@ def export(policy: Path, out: Path, about: Mapping[str, JsonValue]) -> dict[str,
     return {**facts, "path": str(out / _MODEL)}
 
 
-def _packages() -> Any:
+def _packages() -> ModuleType:
     try:
         import onnx  # noqa: F401  torch's exporter needs it, and says so less clearly
         import onnxruntime
@@ -161,7 +171,8 @@ def _packages() -> Any:
         raise UsageError(
             f"ONNX needs the package {error.name}; install it with: mosaic extras onnx"
         ) from None
-    return onnxruntime
+    package: ModuleType = onnxruntime
+    return package
 
 
 def _plain(network: nn.Module) -> nn.Module:
@@ -169,7 +180,7 @@ def _plain(network: nn.Module) -> nn.Module:
     return nn.Sequential(*network) if isinstance(network, nn.Sequential) else network
 
 
-def policy_graph(trained: TrainedPolicy, envs: Any) -> tuple[nn.Module, bool]:
+def policy_graph(trained: TrainedPolicy, envs: Environments) -> tuple[nn.Module, bool]:
     """The policy as one module from observations to actions, and whether those are discrete."""
     module, model = trained.module, trained.model
     network: nn.Module | None = None
@@ -199,16 +210,19 @@ def policy_graph(trained: TrainedPolicy, envs: Any) -> tuple[nn.Module, bool]:
     return _Scores(network).eval(), True
 
 
-def _of_agent(agent: Any) -> nn.Module | None:
+def _of_agent(agent: object) -> nn.Module | None:
     if hasattr(agent, "actor_mean"):
         return _plain(agent.actor_mean)
+    actor: nn.Module | None = getattr(agent, "actor", None)
+    if actor is None:
+        return None
     for trunk in ("network", "trunk"):
         if hasattr(agent, trunk):
-            return nn.Sequential(_plain(getattr(agent, trunk)), _plain(agent.actor))
-    return _plain(agent.actor) if hasattr(agent, "actor") else None
+            return nn.Sequential(_plain(getattr(agent, trunk)), _plain(actor))
+    return _plain(actor)
 
 
-def _of_values(trained: TrainedPolicy, envs: Any) -> nn.Module | None:
+def _of_values(trained: TrainedPolicy, envs: Environments) -> nn.Module | None:
     made = trained.module.QNetwork
     takes_args = "args" in made.__init__.__annotations__
     q_network = made(envs, trained.args) if takes_args else made(envs)
@@ -219,7 +233,7 @@ def _of_values(trained: TrainedPolicy, envs: Any) -> nn.Module | None:
     return _Expected(network, q_network.atoms) if hasattr(q_network, "atoms") else network
 
 
-def _with_statistics(network: nn.Module, envs: Any, model: Mapping[str, Any]) -> nn.Module:
+def _with_statistics(network: nn.Module, envs: Environments, model: StateDict) -> nn.Module:
     if "obs_rms" not in model:
         return network
     statistics = NormalizeObservation(envs)
@@ -227,7 +241,7 @@ def _with_statistics(network: nn.Module, envs: Any, model: Mapping[str, Any]) ->
     return Normalized(network, statistics)
 
 
-def _observe(envs: Any, acts: Any) -> Array:
+def _observe(envs: Environments, acts: Policy) -> Array:
     """A thousand observations of episodes that the policy plays, some actions taken at random."""
     rng = Random(1, "onnx")
     obs = envs.reset(seed=1)
@@ -254,7 +268,9 @@ def _write(graph: nn.Module, sample: Array, path: Path, names: list[str]) -> Non
         )
 
 
-def _check(runtime: Any, path: Path, acts: Any, observations: Array, discrete: bool) -> float:
+def _check(
+    runtime: ModuleType, path: Path, acts: Policy, observations: Array, discrete: bool
+) -> float:
     """Compare the graph with the policy itself; the largest difference of two actions."""
     session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     found = session.run(["action"], {"observation": observations})[0]

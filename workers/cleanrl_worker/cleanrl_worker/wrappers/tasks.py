@@ -12,7 +12,7 @@ import math
 import warnings
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from cleanrl_worker.kit.envs import Envs, generator_state, make_env
 from cleanrl_worker.kit.errors import UsageError
@@ -38,8 +38,8 @@ GymnasiumEvaluationWrapper.env_count.shm.unlink()
 
 OnStage = Callable[[Mapping[str, object]], None]
 # Observations are of the environment's own kind.
-ResetResult: TypeAlias = tuple[Any, dict[str, Any]]
-StepOfOne: TypeAlias = tuple[Any, float, bool, bool, dict[str, Any]]
+ResetResult: TypeAlias = tuple[object, dict[str, object]]
+StepOfOne: TypeAlias = tuple[object, float, bool, bool, dict[str, object]]
 # Far apart, so that no two environments of a batch ever start alike.
 _SEEDS_A_STAGE = 1_000_003
 _EPISODES_THAT_COUNT = 20
@@ -168,7 +168,7 @@ class CurriculumEnvs(Envs):
         on_stage: OnStage,
         *,
         video_dir: str | None = None,
-        **options: Any,
+        **options: object,
     ) -> None:
         if sentence := difference([stage.env_id for stage in stages]):
             raise UsageError(f"The curriculum cannot be trained: {sentence}.")
@@ -192,7 +192,7 @@ class CurriculumEnvs(Envs):
         super().load_state_dict(state)
         self.keeper.load_state_dict(state["curriculum"])
 
-    def _make_one(self, index: int, video_dir: str | None, options: dict[str, Any]) -> Env:
+    def _make_one(self, index: int, video_dir: str | None, options: dict[str, object]) -> Env:
         stages = self.keeper.stages
 
         def make(task: int) -> Env:
