@@ -38,7 +38,7 @@ def run(target: str, arguments: Sequence[str]) -> None:
 
 
 def _run_foreign(target: str, arguments: Sequence[str]) -> None:
-    """Run a script that knows nothing of us; why it fails is told like our own failures."""
+    """Run a script that knows nothing of us; its failures are reported like our own."""
     from cleanrl_worker import foreign_scripts, older_gym, older_gymnasium, older_libraries
 
     signal.signal(signal.SIGTERM, _leave)

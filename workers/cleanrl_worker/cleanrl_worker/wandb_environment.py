@@ -29,7 +29,7 @@ _PATIENCE_S = "10"
 def environment(
     config: CleanRLWorkerConfig, run_dir: Path, given: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """What the training process is told about W&B; nothing when tracking is off."""
+    """The variables that set up W&B in the training process; none when tracking is off."""
     extras = config.extras
     if not extras.track_wandb:
         return {}

@@ -102,7 +102,7 @@ class Game:
             )
 
     def report(self) -> dict[str, object]:
-        """What a client is told after each step."""
+        """The state of the game that a client gets after each step."""
         return {
             "episode": self.episode,
             "step": self.step,
@@ -157,7 +157,7 @@ def play_live(worker: WorkerProcess, game: Game, host: World, fps: float) -> Non
             try:
                 keys = player.next_keys(None if waits else 1 / fps)
             except NoPlayerError:
-                # Whoever has watched and left has ended the session.
+                # A viewer who was here and left has ended the session.
                 if shared is None or not player.was_there:
                     raise
                 break

@@ -78,7 +78,7 @@ class PlayerSocket:
         self.gone = False
 
     def tell(self, state: dict[str, object], frame: bytes) -> None:
-        """Tell the player how things stand; a player who comes later hears the newest."""
+        """Send the player the state of the game; one who connects later gets the newest."""
         self._last = {**state, "control": self.control, "frame": base64.b64encode(frame).decode()}
         self._send(self._last)
 
@@ -123,7 +123,7 @@ class PlayerSocket:
             self._player, _ = self._listener.accept()
             self._unread = b""
             self.was_there = True
-            # Whoever was here before may have left with the controls.
+            # The last state may still name the control of the player before.
             self._send({**self.greeting, **self._last, "control": self.control})
             return True
         if time.monotonic() - self._alone_since > WAIT_FOR_PLAYER_S:
@@ -190,7 +190,7 @@ class PlayerSocket:
             return None
 
     def _hand_over(self, to: str) -> None:
-        # In a game without a policy the person is alone, whatever a client asks.
+        # In a game without a policy the person always plays, even if a client asks for the policy.
         if self._control_at_first == POLICY and to in (PERSON, POLICY):
             self.control = to
             # Keys that were held for the other one say nothing about this one.
@@ -204,6 +204,6 @@ class PlayerSocket:
             self._player.close()
         self._player = None
         self._held = ()
-        # A person who has left does not leave the controls to no one.
+        # A person who leaves hands control back, or the game would wait for keys forever.
         self.control = self._control_at_first
         self._alone_since = time.monotonic()

@@ -61,7 +61,7 @@ def _unknown_keys(
     """Each key of a script that does nothing in its environment, once."""
     from human_worker.environment import EnvHost
 
-    # What cannot be made is told by the check of the environment, or by the run.
+    # An environment that cannot be made is reported by its own check, or by the run.
     try:
         game = EnvHost(env_id)
     except MosaicError:

@@ -1,4 +1,4 @@
-"""What a game is played in, whoever acts: an environment here, or one with a policy elsewhere."""
+"""Where a game is played: an environment in this process, or one with a policy in another."""
 
 from typing import NamedTuple, Protocol
 
@@ -42,12 +42,4 @@ class World(Protocol):
 
     def close(self) -> None:
         """Close the environment."""
-        ...
-
-
-class SharedWorld(World, Protocol):
-    """A world in which a policy can act too."""
-
-    def follow(self) -> Moved:
-        """Let the policy take one step."""
         ...

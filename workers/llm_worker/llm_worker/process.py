@@ -24,7 +24,7 @@ class Start:
 
     Attributes:
         total: Episodes to play, or updates to learn.
-        live: Whether each step is told, as by an agent that plays.
+        live: Whether each step is reported, as an agent that plays does.
     """
 
     algo: str

@@ -46,7 +46,7 @@ class Emulator:
         """Begin games; FIRE is pressed once, as the emulator of ROMs does.
 
         Args:
-            seed: one for each game that begins, or `None` to go on drawing.
+            seed: one for each game that begins, or `None` to continue with the generator it has.
             options: `reset_mask` says which games begin; by default all.
         """
         mask = np.ones(len(self._games), np.bool_)

@@ -12,7 +12,7 @@ Games of our own (`mosaic/Catch-v0`, see `cleanrl_worker.games`) are played the 
 
 Games are restored by repeating: each runs in a chain that begins with a seed of its own and goes
 on through several games, and the actions since are remembered. To begin with a seed makes ale_py
-load the ROM anew (a tenth of a second), which is why not every game does.
+load the ROM again (a tenth of a second), which is why not every game does.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class AtariEnvs:
         self.new_life = np.zeros(num_envs, np.bool_)
 
     def reset(self, seed: int) -> np.ndarray:
-        """Begin anew; all games' seeds follow from this one."""
+        """Start new games; all their seeds follow from this one."""
         self._seeds = Random(seed, "games")
         self._begin_chains(np.ones(self.num_envs, np.bool_))
         return self.obs

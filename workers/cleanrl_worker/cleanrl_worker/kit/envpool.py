@@ -6,7 +6,7 @@ that extra step at once, for the ended environments alone, and so behaves like `
 
 Atari games run as in Mnih et al. (2015): four stacked 84 x 84 grey frames, each action held
 for four, up to 30 idle steps and FIRE at the start. For learning, the loss of a life ends an
-episode (`terminated`) although the game goes on, with FIRE pressed for the next life, and
+episode (`terminated`) although the game continues, with FIRE pressed for the next life, and
 rewards are clipped to their sign; `info["episodes"]` tells of whole games with their true
 score. Ids of all generations work: `Breakout-v5`, `BreakoutNoFrameskip-v4` and
 `ALE/Breakout-v5` (there an action sticks with probability 0.25).
@@ -132,7 +132,7 @@ class EnvPoolEnvs:
         self.new_life = np.zeros(num_envs, np.bool_)
 
     def reset(self, seed: int) -> np.ndarray:
-        """Begin anew: environment `i` is seeded with `seed + i`."""
+        """Start new episodes: environment `i` is seeded with `seed + i`."""
         self._seed = seed
         self.pool = _envpool().make(
             self._name, env_type="gymnasium", num_envs=self.num_envs, seed=seed, **self._options

@@ -58,7 +58,7 @@ class XlaEnvs(EnvPoolEnvs):
     games: Games
 
     def reset(self, seed: int) -> np.ndarray:
-        """Begin anew: environment `i` is seeded with `seed + i`."""
+        """Start new episodes: environment `i` is seeded with `seed + i`."""
         obs = super().reset(seed)
         self._place(
             np.zeros(self.num_envs, np.bool_),
@@ -85,7 +85,7 @@ class XlaEnvs(EnvPoolEnvs):
         return step
 
     def note(self, obs: Traced, actions: Traced, outcome: Outcome) -> StepInfo:
-        """Take in what happened in a rollout, `(steps, envs, ...)`.
+        """Note what happened in a rollout, `(steps, envs, ...)`.
 
         Returns:
             `info` for logging: the games that ended, as `episodes`.

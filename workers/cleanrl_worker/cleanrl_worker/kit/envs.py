@@ -38,7 +38,7 @@ _drawn = False
 
 @contextlib.contextmanager
 def drawn() -> Iterator[None]:
-    """Build environments that can be asked for pictures, whoever makes them."""
+    """Let every environment that is built inside be able to draw pictures."""
     global _drawn
     _drawn = True
     try:
@@ -166,7 +166,7 @@ class Envs:
         self.notes: list[str] = []
 
     def reset(self, seed: int) -> np.ndarray:
-        """Begin anew: environment `i` is seeded with `seed + i`."""
+        """Start new episodes: environment `i` is seeded with `seed + i`."""
         for index in range(self.num_envs):
             self._begin(index, {"seed": seed + index})
         return self.obs
@@ -301,7 +301,7 @@ class Envs:
             if not np.isfinite(total):
                 raise TrainingError(
                     f"{self.env_id} gave a reward that is not a finite number "
-                    f"(episode return {total}); training cannot go on with it."
+                    f"(episode return {total}); training cannot continue with it."
                 )
             episodes.append((float(total), self._lengths[index]))
             if self._tap is not None:

@@ -16,4 +16,4 @@ class CheckpointError(UsageError):
 
 
 class TrainingError(Exception):
-    """Training cannot go on, for example because a reward or a loss is not a number."""
+    """Training cannot continue, for example because a reward or a loss is not a number."""

@@ -4,7 +4,7 @@ Four fifths of a MiniGrid step go into the observation: the view is cut out of t
 searched for what walls hide, and encoded, one cell and one Python call at a time. `GridView`
 gives the same observation, byte for byte. It fetches the cells in view at once, traces what is
 visible with one number a row, and remembers what a view looked like for as long as the same
-objects, in the same state, lie in it. Everything else, rendering too, stays MiniGrid's own.
+objects, in the same state, are in it. Everything else, rendering too, stays MiniGrid's own.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class _Window:
     def picture(
         self, cells: tuple[WorldObj | None, ...], carried: WorldObj | None, see_through: bool
     ) -> Array:
-        """The image of what lies in the window."""
+        """The image of what is in the window."""
         size, codes, opaque = self._size, self._codes.copy(), self._opaque.copy()
         for (number, column, row), item in zip(self._inside, cells, strict=True):
             if item:

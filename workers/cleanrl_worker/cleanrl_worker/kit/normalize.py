@@ -18,7 +18,7 @@ class RunningMeanStd:
         self.count = 1e-4
 
     def update(self, rows: np.ndarray) -> None:
-        """Take in a batch of rows."""
+        """Add a batch of rows to the statistics."""
         count = len(rows)
         if count == 1:
             mean, var = rows[0], 0.0
@@ -76,7 +76,7 @@ class NormalizeObservation(_Around):
         return self.normalize(self.envs.obs)
 
     def reset(self, seed: int) -> np.ndarray:
-        """Begin anew."""
+        """Start new episodes in all environments."""
         obs = self.envs.reset(seed=seed)
         self._update(obs)
         return self.normalize(obs)

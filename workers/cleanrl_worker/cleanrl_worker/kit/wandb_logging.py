@@ -130,7 +130,7 @@ def _note_address(run: object, folder: Path) -> None:
         return
     target = folder / ADDRESS_FILE
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Whole or not at all: the window reads it while the run goes on.
+    # Whole or not at all: the window reads it while the run continues.
     part = target.with_suffix(".part")
     part.write_text(json.dumps({key: str(value) for key, value in facts.items() if value}))
     part.replace(target)

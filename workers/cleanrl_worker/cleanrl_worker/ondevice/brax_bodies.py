@@ -25,7 +25,7 @@ def quiet() -> Iterator[None]:
     """Call brax without its warnings.
 
     It says at every import, body and trace that MJX is maintained and it is not, and that it
-    uses names which MJX wants no one to use. The guide says so once.
+    uses names that MJX considers private. The guide says so once.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

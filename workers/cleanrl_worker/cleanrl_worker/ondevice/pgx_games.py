@@ -18,7 +18,7 @@ from cleanrl_worker.kit.types import Array
 from cleanrl_worker.ondevice.adapting import SOME_KEY, same_types
 from cleanrl_worker.ondevice.environment import DeviceEnv, State, Traced, Transition
 
-# Some MinAtar games go on as long as the agent does not lose.
+# Some MinAtar games continue for as long as the agent does not lose.
 _LONGEST_MINATAR = 10_000
 _PIXELS = 24
 _SMALL = ("2048", "tic_tac_toe", "connect_four", "kuhn_poker", "leduc_holdem")

@@ -19,7 +19,7 @@ class Transitions(NamedTuple):
     actions: Traced
     rewards: Traced
     dones: Traced
-    """1 where the episode terminated; one that was cut off goes on"""
+    """1 where the episode terminated; one that was cut off continues"""
 
 
 class Memory(NamedTuple):

@@ -1,1 +1,1 @@
-"""Environments that change while the training loop goes on."""
+"""Environments that change while the training loop runs."""

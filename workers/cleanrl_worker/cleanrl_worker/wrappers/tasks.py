@@ -46,7 +46,7 @@ _EPISODES_THAT_COUNT = 20
 
 
 class StageKeeper:
-    """The curriculum, and word of every change of stage."""
+    """The curriculum; reports every change of stage."""
 
     def __init__(self, stages: Sequence[Stage], on_stage: OnStage) -> None:
         self.stages = stages

@@ -16,7 +16,7 @@ from llm_worker.describe.numbers import describe_value, known_numbers, named
 from llm_worker.errors import WorldError
 from llm_worker.play.actions import Actions, Choices, Numbers, Words
 
-# Whatever an environment shows and takes: a describer knows its own.
+# Environments differ in what they show and accept; each describer knows its own.
 Env: TypeAlias = gymnasium.Env[object, object]
 # An environment, what it showed, and the names of the actions so far; returns the text.
 Describe = Callable[[Env, object, Sequence[str]], str]

@@ -37,7 +37,6 @@ CORPUS, START, RESULT, SUMMARY = (
 )
 # Seeds of the measurements: below those of all training, and none that people name first.
 FIRST_MEASURED = 500_000
-_CONTROL_S = 0.5
 
 
 class Training(Protocol):

@@ -124,7 +124,7 @@ def made_here(file: str) -> bool:
         with Path(file).open("rb") as opened:
             return MADE_HERE.encode() in opened.read(_HEAD_BYTES)
     except OSError:
-        return False  # whoever opens it to serve it says what is wrong
+        return False  # the server that opens it says what is wrong
 
 
 def _smollm2() -> Model:

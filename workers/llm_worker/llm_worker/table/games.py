@@ -10,8 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import JsonValue
 
-from mosaic.workers import did_you_mean
-
 # What a player sees, from its own side.
 Board = NDArray[Any]
 Describe = Callable[[Board, Sequence[str]], str]
@@ -141,8 +139,3 @@ GAMES: dict[str, TableGame] = {
         },
     ),
 }
-
-
-def near_game(name: str) -> str:
-    """The game that was probably meant."""
-    return did_you_mean(name, GAMES)
