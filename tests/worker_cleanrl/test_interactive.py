@@ -92,6 +92,7 @@ def test_an_episode_is_played_by_hand(session: Session) -> None:
         (b'{"cmd": "step"}', "no policy"),
         (b'{"cmd": "reset", "seed": -1}', "whole number"),
         (b'{"cmd": "reset", "env_id": "CartPol-v1"}', "CartPole"),
+        (b'{"cmd": "reset", "env_id": 5}', "env_id must be text, not 5"),
         (b'{"cmd": "init", "frames": "bmp"}', "png, jpeg, none"),
         (b'{"cmd": "init", "policy_path": "/nowhere"}', "no policy file"),
         (b'{"x":' + b"[" * 100_000, "not a line of JSON"),
