@@ -12,18 +12,28 @@ _BARE = "class A:\n    width = 3\n\n    def f(self, x, y=2):\n        z = x * y\
 _TYPED = '''"""What this file is."""
 from __future__ import annotations
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypedDict, TypeVar, cast
+from numpy import float64
 if TYPE_CHECKING:
     from numpy import ndarray
 
-class A:
+T = TypeVar("T")
+Row: TypeAlias = "ndarray"
+Rows = list[float64]
+class Shown(TypedDict):
+    row: Row
+class Drawn(Protocol):
+    def draw(self) -> None: ...
+
+class A(Generic[T]):
     """A class."""
     width = 3
 
     def f(self, x: float, y: float = 2) -> float:
         """Why."""
         # Because.
-        z = x * y
+        assert isinstance(x, float)
+        z: float = x * cast(float, y)
         return z
 '''
 

@@ -1,7 +1,7 @@
 """Pictures for simulations that keep only numbers, drawn by the Gymnasium environment they copy."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from mosaic.fastlane.cameras import RGB, Picture
 from mosaic.fastlane.settings import untapped
@@ -12,9 +12,13 @@ if TYPE_CHECKING:
 Env: TypeAlias = "gym.Env[object, object]"
 
 
+class _Drawn(Protocol):
+    state: object
+
+
 def set_state(env: Env, state: object) -> None:
     """Classic control keeps all that it draws in one attribute."""
-    setattr(env, "state", state)  # noqa: B010
+    cast(_Drawn, env).state = state
 
 
 def render_from_state(

@@ -188,7 +188,7 @@ class AtariEnvs:
 
     def sample_actions(self, rng: np.random.Generator) -> np.ndarray:
         """Uniformly random actions, one for each game."""
-        return rng.integers(int(self.single_action_space.n), size=self.num_envs)
+        return rng.integers(self.single_action_space.n, size=self.num_envs)
 
     def render(self) -> list[np.ndarray]:
         """The newest frame of each game, as colour pictures."""

@@ -301,7 +301,7 @@ class Envs:
             if not np.isfinite(total):
                 raise TrainingError(
                     f"{self.env_id} gave a reward that is not a finite number "
-                    f"(episode return {total}); training cannot continue with it."
+                    f"(episode return {total}); training cannot go on with it."
                 )
             episodes.append((float(total), self._lengths[index]))
             if self._tap is not None:

@@ -176,8 +176,8 @@ def trained(init: Callable[[Array], Pytree], saved: StateDict) -> Pytree:
         init: makes such parameters from a random key; gives the structure.
         saved: what `Tree.state_dict` gave.
     """
-    shapes: Pytree = jax.eval_shape(init, jax.ShapeDtypeStruct((2,), np.uint32))
-    return _fill(shapes, saved)
+    filled: Pytree = _fill(jax.eval_shape(init, jax.ShapeDtypeStruct((2,), np.uint32)), saved)
+    return filled
 
 
 def arrays(batch: Batch) -> dict[str, np.ndarray]:

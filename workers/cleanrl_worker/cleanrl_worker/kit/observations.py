@@ -42,7 +42,7 @@ def encoder(space: Space) -> tuple[spaces.Box, Encoder | None]:
                 return spaces.Box(low, high, dtype=np.float32), None
             return space, None
         low, high = (edge.ravel().astype(np.float32) for edge in (space.low, space.high))
-        return spaces.Box(low, high, dtype=np.float32), lambda seen: np.asarray(seen).ravel()
+        return spaces.Box(low, high, dtype=np.float32), cast(Encoder, np.ravel)
     if isinstance(space, spaces.Discrete):
         rows = np.eye(int(space.n), dtype=np.float32)
         start = int(space.start)

@@ -42,11 +42,12 @@ class ReplayBuffer:
     def __init__(self, size: int, envs: types.Batch, device: torch.device) -> None:
         obs_space, action_space = envs.single_observation_space, envs.single_action_space
         discrete = isinstance(action_space, gym.spaces.Discrete)
+        assert action_space.shape is not None
         layout: Layout = {
             "obs": (obs_space.shape, obs_space.dtype),
             "next_obs": (obs_space.shape, obs_space.dtype),
             "actions": (
-                (1,) if discrete else action_space.shape or (),
+                (1,) if discrete else action_space.shape,
                 np.int64 if discrete else "f4",
             ),
             "rewards": ((), "f4"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 from cleanrl_worker.kit.types import Array, Env, Space
 
@@ -27,6 +27,12 @@ class Transition(NamedTuple):
     reward: Traced
     terminated: Flag
     truncated: Flag
+
+
+class _Drawn(Protocol):
+    """Classic control, which keeps all that it draws in one attribute."""
+
+    state: object
 
 
 class DeviceEnv(ABC):
@@ -64,8 +70,7 @@ class DeviceEnv(ABC):
 
     def pose(self, twin: Env, state: State) -> None:
         """Put the twin into a state, of which it then draws a picture."""
-        # Classic control keeps all that it draws in one attribute.
-        setattr(twin, "state", state)  # noqa: B010
+        cast(_Drawn, twin).state = state
 
     def draw(self, state: State) -> Array:
         """A picture of a state, height x width x 3 bytes; asked for only where `draws` is true."""

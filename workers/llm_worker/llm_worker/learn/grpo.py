@@ -96,12 +96,12 @@ class GroupLearning:
         for start in range(0, len(order), _MINIBATCH):
             chosen = [moments[at] for at in order[start : start + _MINIBATCH]]
             tokens, counted = _padded([(asked, wrote) for asked, wrote, *_ in chosen], device)
-            worth = torch.tensor([one[2] for one in chosen], device=device)
+            worths = torch.tensor([one[2] for one in chosen], device=device)
             counted *= torch.tensor([one[3] for one in chosen], device=device)[:, None]
             with torch.no_grad():
                 before = log_chances(self.model, tokens)
                 first = log_chances(self._first, tokens)
-            batches.append((tokens, counted, worth, before, first))
+            batches.append((tokens, counted, worths, before, first))
         for _ in range(self._settings.epochs):
             for batch in batches:
                 policy, apart = self._loss(*batch)
