@@ -55,7 +55,7 @@ def main() -> None:
     run, evaluation = train_until_solved()
     directory = run["run_dir"]
     print(f"\nCartPole-v1 is solved: mean return {evaluation['mean']:.1f} over 20 episodes.")
-    print("\nWhere everything lies")
+    print("\nWhere everything is")
     print(f"  run directory  {directory}")
     print(f"  policy         {directory}/checkpoints/")
     print(f"  TensorBoard    {Path(sys.executable).with_name('tensorboard')} --logdir {directory}")

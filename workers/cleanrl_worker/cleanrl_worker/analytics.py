@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TypedDict
 
@@ -78,14 +77,9 @@ def _tensorboard(config: CleanRLWorkerConfig, run_dir: Path) -> Document:
         return {"dir": asked, "enabled": True}
     if any((run_dir / _UPSTREAM).glob(pattern)):
         return {"dir": _UPSTREAM, "enabled": True}
-    return (
-        {"dir": ".", "enabled": True}
-        if any(run_dir.glob(pattern))
-        else {
-            "dir": asked,
-            "enabled": False,
-        }
-    )
+    if any(run_dir.glob(pattern)):
+        return {"dir": ".", "enabled": True}
+    return {"dir": asked, "enabled": False}
 
 
 def _inside(folder: str, run_dir: Path) -> str:
@@ -148,12 +142,3 @@ def _checkpoints(run_dir: Path) -> list[CheckpointEntry]:
 
 def _relative(path: Path, run_dir: Path) -> str:
     return path.relative_to(run_dir).as_posix()
-
-
-def read_manifest(run_dir: Path) -> Document | None:
-    """A run's manifest, or None when there is none yet."""
-    try:
-        document: Document = json.loads((run_dir / "analytics.json").read_text())
-    except (OSError, ValueError):
-        return None
-    return document

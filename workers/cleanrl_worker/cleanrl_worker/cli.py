@@ -39,7 +39,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--total-timesteps", type=int, help="how long to train")
     parser.add_argument("--seed", type=int, help="random seed (1)")
     parser.add_argument("--cuda", action="store_true", default=None, help="train on a GPU")
-    parser.add_argument("--track-wandb", action="store_true", default=None)
+    parser.add_argument(
+        "--track-wandb", action="store_true", default=None, help="log to Weights & Biases too"
+    )
     parser.add_argument("--tensorboard-dir", help="relative to the run directory")
     parser.add_argument("--mode", choices=MODES, help="what to do (train)")
     parser.add_argument("--resume", metavar="PATH", help="continue from a checkpoint or a run")
@@ -52,7 +54,12 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--dry-run", action="store_true", help="check everything, launch nothing")
     parser.add_argument("--emit-summary", action="store_true", help="print the dry run as JSON")
     parser.add_argument("--grpc", action="store_true", help="report to a trainer daemon")
-    parser.add_argument("--grpc-target", default="127.0.0.1:50055", metavar="HOST:PORT")
+    parser.add_argument(
+        "--grpc-target",
+        default="127.0.0.1:50055",
+        metavar="HOST:PORT",
+        help="the daemon's address (127.0.0.1:50055)",
+    )
     options = parser.parse_args(words[:split])
     options.script_flags = words[split + 1 :]
     asked = (options.config, options.algo, options.resume, options.policy, options.script)
@@ -163,6 +170,10 @@ def _refuse(options: argparse.Namespace, problems: Sequence[Problem]) -> int:
         summary = refusal(problems)
         print(json.dumps(summary, indent=2) if options.emit_summary else report(summary))
         return EXIT_REFUSED
+    return _list_problems(problems)
+
+
+def _list_problems(problems: Sequence[Problem]) -> int:
     for item in problems:
         print(f"error: {item}", file=sys.stderr)
     return EXIT_REFUSED
@@ -182,9 +193,7 @@ def _run(config: CleanRLWorkerConfig, run_dir: Path, target: str | None) -> int:
     # The daemon has already checked its runs. Without a daemon, this is the only check.
     problems = [] if target else list(find_problems(config, run_dir))
     if problems:
-        for item in problems:
-            print(f"error: {item}", file=sys.stderr)
-        return EXIT_REFUSED
+        return _list_problems(problems)
     if config.mode == "interactive":
         plan = mode_of(config).plan(config, run_dir)
         if plan.python != sys.executable:

@@ -1,0 +1,1 @@
+"""Environments in words: what the agent reads in place of arrays."""

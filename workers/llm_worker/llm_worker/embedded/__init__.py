@@ -1,0 +1,1 @@
+"""The model server that comes with the worker, for machines without one."""

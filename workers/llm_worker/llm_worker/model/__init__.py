@@ -1,0 +1,1 @@
+"""The small language model itself: examples, tokenizer, training, file."""

@@ -1,0 +1,1 @@
+"""One agent that plays: prompts, answers, records, budgets."""

@@ -1,0 +1,1 @@
+"""Games for several players, each with a model, a bot or chance."""
