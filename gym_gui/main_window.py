@@ -3,7 +3,6 @@
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from qtpy.QtCore import QByteArray, Qt, QTimer
 from qtpy.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QResizeEvent
@@ -281,12 +280,12 @@ class MainWindow(QMainWindow):
     def switch_theme(self) -> None:
         """From light to dark or back."""
         other = "light" if self.services.themes.theme.name == "dark" else "dark"
-        self.change_settings(theme=other)
+        self.change_settings(replace(self.services.settings, theme=other))
 
     def scale_text(self, points: float) -> None:
         """Larger or smaller text."""
         size = min(20.0, max(7.0, self.services.settings.font_points + points))
-        self.change_settings(font_points=size)
+        self.change_settings(replace(self.services.settings, font_points=size))
 
     def apply_settings(self, settings: WindowSettings) -> None:
         """Put settings into effect."""
@@ -299,10 +298,10 @@ class MainWindow(QMainWindow):
         self.binder.actions["view.lock"].setChecked(locked)
         self.docks.lock(locked)
 
-    def change_settings(self, **changes: Any) -> None:
-        """Put some settings into effect and keep them."""
-        self._store(replace(self.services.settings, **changes))
-        self.apply_settings(self.services.settings)
+    def change_settings(self, settings: WindowSettings) -> None:
+        """Put settings into effect and keep them."""
+        self._store(settings)
+        self.apply_settings(settings)
 
     def _store(self, settings: WindowSettings) -> None:
         self.services.settings = settings

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,8 @@ def take_pictures(
     try:
         camera.theme("light")
         if given.font:
-            window.change_settings(font_points=given.font)
+            settings = replace(window.services.settings, font_points=given.font)
+            window.change_settings(settings)
         act(camera)
     finally:
         end_daemon(home)
@@ -183,7 +185,7 @@ class Photographer:
 
     def theme(self, name: str) -> None:
         """Change between light and dark."""
-        self.window.change_settings(theme=name)
+        self.window.change_settings(replace(self.services.settings, theme=name))
         self.spin(0.3)
 
     def curves(self, grid: ChartGrid) -> None:

@@ -9,7 +9,10 @@ import inspect
 import json
 import subprocess
 import sys
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import NotRequired
+
+from mosaic.workers.facts import AlgorithmFacts, ArgumentFacts
 
 # The first import of a simulator can take this long on a slow disk.
 _LIMIT_S = 60.0
@@ -17,7 +20,17 @@ _NOT_OFFERED = {"self", "render_mode", "kwargs", "args"}
 _REGISTERING = ("ale_py", "minigrid")
 
 
-def probe(env_id: str) -> dict[str, Any]:
+class EnvironmentOptions(AlgorithmFacts):
+    """What an environment can be made with, as arguments for a form, and its usual rate.
+
+    With a `problem`, the environment is not there.
+    """
+
+    fps: int
+    problem: NotRequired[str]
+
+
+def probe(env_id: str) -> EnvironmentOptions:
     """The options of an environment and its usual rate; call it off the GUI thread.
 
     Raises:
@@ -26,7 +39,7 @@ def probe(env_id: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "gym_gui.background.env_probe", env_id]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
     try:
-        answer: dict[str, Any] = json.loads(done.stdout)
+        answer: EnvironmentOptions = json.loads(done.stdout)
     except ValueError:
         lines = done.stderr.strip().splitlines() or ["no answer"]
         raise ValueError(f"{env_id}: {lines[-1]}") from None
@@ -35,7 +48,7 @@ def probe(env_id: str) -> dict[str, Any]:
     return answer
 
 
-def _look(env_id: str) -> dict[str, Any]:
+def _look(env_id: str) -> EnvironmentOptions:
     gymnasium = importlib.import_module("gymnasium")
     for name in _REGISTERING:
         with contextlib.suppress(ImportError):
@@ -47,14 +60,14 @@ def _look(env_id: str) -> dict[str, Any]:
             module, _, name = kind.partition(":")
             kind = getattr(importlib.import_module(module), name)
     except Exception as error:
-        return {"problem": str(error)}
+        return {"problem": str(error), "fps": 0}
     metadata = getattr(kind, "metadata", {})
     rate = int(metadata.get("render_fps") or 15)
     return {"arguments": _options(kind, spec.kwargs), "fps": rate}
 
 
-def _options(kind: Any, preset: dict[str, Any]) -> list[dict[str, Any]]:
-    found = []
+def _options(kind: Callable[..., object], preset: Mapping[str, object]) -> list[ArgumentFacts]:
+    found: list[ArgumentFacts] = []
     for name, parameter in inspect.signature(kind).parameters.items():
         default = preset.get(name, parameter.default)
         if name in _NOT_OFFERED or not isinstance(default, (bool, int, float, str)):

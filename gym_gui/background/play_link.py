@@ -3,7 +3,8 @@
 import base64
 import binascii
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from qtpy.QtCore import QObject, QTimer, Signal
 from qtpy.QtGui import QImage
@@ -11,7 +12,9 @@ from qtpy.QtNetwork import QLocalSocket
 
 from gym_gui.background.calls import Call
 from gym_gui.background.daemon_link import DaemonLink
+from gym_gui.models.stored import texts, whole
 from mosaic.client import TrainerClient
+from mosaic.presenting import formatting
 from mosaic.presenting.actor import PERSON, POLICY
 
 _ADDRESS_FILE = "play.json"
@@ -21,18 +24,52 @@ _LOOK_MS = 100
 _LONGEST_LINE = 32 * 2**20
 
 
+@dataclass(frozen=True)
+class Greeting:
+    """What a game says first.
+
+    Attributes:
+        keys: What each key does, in words.
+        turn_based: The world waits for the player.
+    """
+
+    keys: Mapping[str, str]
+    turn_based: bool
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a game stands after a step; episodes are counted from 0.
+
+    Attributes:
+        control: Who acts now, a person or a policy; empty where there is only a person.
+    """
+
+    episode: int
+    step: int
+    total: float
+    over: bool
+    control: str
+
+    @property
+    def text(self) -> str:
+        """For a line below the picture. People count episodes from 1."""
+        total = formatting.number(self.total)
+        return f"episode {self.episode + 1}   step {self.step}   return {total}"
+
+
 class PlayLink(QObject):
     """Talks to the worker of one game over its private socket.
 
     Signals:
-        ready: The game's keys and rate are known.
-        scene: A picture and how the game stands.
+        ready: A `Greeting`: the game's keys are known.
+        scene: A `QImage` and a `Standing`: the newest picture, and how the game stands.
         gone: The game has ended.
         unreachable: The game runs where this window cannot reach it, and why.
     """
 
-    ready = Signal(dict)
-    scene = Signal(object, dict)
+    ready = Signal(object)
+    scene = Signal(object, object)
     gone = Signal()
     unreachable = Signal(str)
 
@@ -124,7 +161,7 @@ class PlayLink(QObject):
         documents = [document for line in lines if (document := _read(line)) is not None]
         for document in documents:
             if "turn_based" in document:
-                self.ready.emit(document)
+                self.ready.emit(_greeting(document))
         # A window that is behind shows only the newest picture.
         if documents:
             self._show(documents[-1])
@@ -136,7 +173,22 @@ class PlayLink(QObject):
             return
         image = QImage.fromData(data)
         if not image.isNull():
-            self.scene.emit(image, document)
+            self.scene.emit(image, _standing(document))
+
+
+def _greeting(document: Mapping[str, object]) -> Greeting:
+    return Greeting(texts(document.get("keys")), bool(document["turn_based"]))
+
+
+def _standing(document: Mapping[str, object]) -> Standing:
+    total = document.get("total")
+    return Standing(
+        whole(document.get("episode", 0)),
+        whole(document.get("step", 0)),
+        float(total) if isinstance(total, int | float) else 0.0,
+        bool(document.get("over")),
+        str(document.get("control") or ""),
+    )
 
 
 def _read(line: bytes) -> dict[str, object] | None:

@@ -2,8 +2,8 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
+from mosaic.config.json_types import JsonValue
 from mosaic.config.paths import Home
 from mosaic.system import atomic
 
@@ -20,13 +20,14 @@ def write_json(path: Path, document: object) -> None:
     atomic.write_json(path, document, mode=0o600)
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path) -> JsonValue:
     """The document, or None when there is none.
 
     Raises:
         ValueError: The file is there but is not JSON.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        document: JsonValue = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
+    return document

@@ -1,18 +1,20 @@
 """What all forms have in common."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TypeVar
 
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QFormLayout, QLabel, QLineEdit, QWidget
 
 from gym_gui.models.actors import Actor
+from gym_gui.models.stored import texts
 from gym_gui.widgets.controls import restyle
 from gym_gui.widgets.labels import label
 from mosaic.errors import Problem
 
 # The name that the design documents give to a refusal in the window; people search for it.
 INVALID_CONFIG = "LOG_UI_MAINWINDOW_INVALID_CONFIG"
+T = TypeVar("T")
 _SCALES = {"k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
 
 
@@ -45,7 +47,7 @@ class WorkerForm(QWidget):
         """What is in the form, for keeping; never a secret."""
         return {}
 
-    def restore(self, content: Mapping[str, Any]) -> None:
+    def restore(self, content: Mapping[str, object]) -> None:
         """Put back what `content` gave."""
 
 
@@ -59,11 +61,12 @@ def texts_of(*lines: QLineEdit) -> dict[str, str]:
     return {line.accessibleName(): line.text() for line in lines}
 
 
-def type_texts(texts: Any, *lines: QLineEdit) -> None:
+def type_texts(stored: object, *lines: QLineEdit) -> None:
     """Put back what `texts_of` gave; lines it does not know stay as they are."""
+    known = texts(stored)
     for line in lines:
-        if isinstance(texts, Mapping) and isinstance(texts.get(line.accessibleName()), str):
-            line.setText(texts[line.accessibleName()])
+        if line.accessibleName() in known:
+            line.setText(known[line.accessibleName()])
 
 
 def _number(text: str) -> float:
@@ -140,13 +143,17 @@ class NumberLine(QLineEdit):
             raise ValueError(f"{allowed}, not {text}")
         return int(number) if self._whole else number
 
-    def valid(self, otherwise: float | None = None) -> Any:
-        """The number; something else while it is wrong or empty."""
+    def valid(self) -> float | int | None:
+        """The number; None while it is wrong or empty."""
         try:
-            value = self.value()
+            return self.value()
         except ValueError:
-            return otherwise
-        return otherwise if value is None else value
+            return None
+
+    def whole(self, otherwise: T) -> int | T:
+        """The number as a whole one; something else while it is wrong or empty."""
+        value = self.valid()
+        return otherwise if value is None else int(value)
 
     def set_value(self, value: float | None) -> None:
         """Show a number."""

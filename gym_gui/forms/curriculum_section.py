@@ -1,7 +1,6 @@
 """The curriculum of a train form: environments in the order in which they are learned."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from qtpy.QtCore import QObject, Signal
 from qtpy.QtWidgets import QComboBox, QWidget
@@ -15,6 +14,7 @@ from gym_gui.widgets.controls import modest
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column
 from gym_gui.widgets.picker import Picker
+from mosaic.workers.facts import AlgorithmFacts
 
 _NONE, _OWN = "", "own"
 # One stage would be ordinary training.
@@ -70,7 +70,8 @@ class StageCard(Card):
 
     def stage(self) -> Stage:
         """What is filled in; fields that are wrong count as empty."""
-        return Stage(self.env.text, self.steps.valid(), self.episodes.valid(), self.reached.valid())
+        steps, episodes = (line.whole(None) for line in (self.steps, self.episodes))
+        return Stage(self.env.text, steps, episodes, self.reached.valid())
 
     def show_stage(self, stage: Stage) -> None:
         """Fill it in."""
@@ -195,7 +196,7 @@ class CurriculumSection(QObject):
         self.kind.setCurrentIndex(max(0, self.kind.findData(chosen)))
         self.kind.blockSignals(False)
 
-    def _on_description(self, _name: str, description: dict[str, Any]) -> None:
+    def _on_description(self, _name: str, description: AlgorithmFacts) -> None:
         self._offer(description.get("curricula") or {})
         if not description.get("curricula"):
             # The stages stay for an algorithm that follows them.

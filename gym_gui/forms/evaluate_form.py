@@ -1,7 +1,6 @@
 """Evaluate: let a trained policy act, and report its returns."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from qtpy.QtWidgets import QCheckBox, QLineEdit
 
@@ -17,6 +16,7 @@ from gym_gui.forms.run_source import RunSource
 from gym_gui.models.actors import Actor
 from gym_gui.models.evaluation import evaluation_name
 from gym_gui.models.launch import Launch
+from gym_gui.models.stored import items
 from gym_gui.services import Services
 from gym_gui.widgets.controls import button
 from gym_gui.widgets.labels import label
@@ -96,8 +96,8 @@ class EvaluateForm(WorkerForm):
         self.source.set_worker(actor.worker_type)
         self._on_source()
 
-    def restore(self, content: Mapping[str, Any]) -> None:
-        self._offer_several(tuple(content.get("run_ids") or ()))
+    def restore(self, content: Mapping[str, object]) -> None:
+        self._offer_several(tuple(map(str, items(content.get("run_ids") or []))))
         if content.get("run_id"):
             self.source.choose(str(content["run_id"]))
         self.source.file.setText(str(content.get("file") or ""))

@@ -1,8 +1,6 @@
 """What makes a train form an experiment: parameters, algorithms and environments to compare."""
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from qtpy.QtCore import QObject, Signal
 from qtpy.QtWidgets import QLineEdit, QWidget
@@ -16,6 +14,7 @@ from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.more_names import MoreNames
 from mosaic.config.model import TrainRunConfig
 from mosaic.errors import InvalidConfigError
+from mosaic.workers.facts import AlgorithmFacts
 
 
 class ExperimentSection(QObject):
@@ -30,7 +29,7 @@ class ExperimentSection(QObject):
     def __init__(self, services: Services, choice: ScriptChoice) -> None:
         super().__init__(choice)
         self._services, self._choice = services, choice
-        self._described: dict[str, Mapping[str, Any]] = {}
+        self._described: dict[str, AlgorithmFacts] = {}
         self._asked: set[str] = set()
         self._slots = 1
         self.problem = ""
@@ -109,8 +108,8 @@ class ExperimentSection(QObject):
             for algo in (draft.algo, *draft.more_algos)
         }
 
-    def _description(self, algo: str) -> Mapping[str, Any]:
-        own = self._choice.description if algo == self._choice.name else {}
+    def _description(self, algo: str) -> AlgorithmFacts:
+        own = self._choice.description if algo == self._choice.name else None
         return own or self._described.get(algo) or {}
 
     def _misfit(self, draft: TrainDraft) -> str:
@@ -147,6 +146,6 @@ class ExperimentSection(QObject):
                 lambda _error: None,  # the daemon says what is wrong with it
             )
 
-    def _on_description(self, algo: str, description: Mapping[str, Any]) -> None:
+    def _on_description(self, algo: str, description: AlgorithmFacts) -> None:
         self._described[algo] = description
         self.edited.emit()

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from qtpy.QtGui import QFontDatabase
 from qtpy.QtWidgets import QPlainTextEdit
@@ -10,6 +9,7 @@ from qtpy.QtWidgets import QPlainTextEdit
 from gym_gui.forms.base import WorkerForm
 from gym_gui.models.actors import Actor
 from gym_gui.models.launch import Launch
+from gym_gui.models.stored import fields
 from gym_gui.services import Services
 from gym_gui.widgets.controls import button
 from gym_gui.widgets.labels import label
@@ -93,7 +93,7 @@ class GenericForm(WorkerForm):
     def content(self) -> dict[str, object]:
         return {"text": self.text.toPlainText()}
 
-    def restore(self, content: Mapping[str, Any]) -> None:
+    def restore(self, content: Mapping[str, object]) -> None:
         self.text.setPlainText(str(content.get("text") or ""))
 
     def _on_checked(self, problems: list[Problem]) -> None:
@@ -107,8 +107,7 @@ class GenericForm(WorkerForm):
 
 
 def _start_text(actor: Actor) -> str:
-    example: Any = {}
-    if actor.capabilities and actor.capabilities.check_config:
-        example = json.loads(actor.capabilities.check_config)
-        example = example.get("short", example)
-    return json.dumps(example, indent=2)
+    """What the worker checks itself with, or an empty object to begin with."""
+    given = actor.capabilities.check_config if actor.capabilities else ""
+    example = fields(json.loads(given or "{}"))
+    return json.dumps(example.get("short", example), indent=2)

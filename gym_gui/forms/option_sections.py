@@ -122,7 +122,7 @@ class MachineSection(Section):
         self.gpu_note.setText("SLURM finds a node that has one" if elsewhere else here)
 
     def write(self, draft: TrainDraft) -> None:
-        draft.cpus = int(self.cpus.valid(1))
+        draft.cpus = self.cpus.whole(1)
         draft.gpu = self.gpu.isChecked()
         draft.wall_minutes = self.wall.valid()
         draft.site = self.site.text().strip()
@@ -173,8 +173,8 @@ class ViewSection(Section):
 
     def write(self, draft: TrainDraft) -> None:
         draft.fastlane_video_mode = self.mode.currentText()
-        draft.fastlane_grid_limit = int(self.limit.valid(4))
-        draft.fastlane_slot = int(self.slot.valid(0))
+        draft.fastlane_grid_limit = self.limit.whole(4)
+        draft.fastlane_slot = self.slot.whole(0)
         draft.minimal_telemetry = self.minimal.isChecked()
         draft.tensorboard = self.tensorboard.isChecked()
         draft.capture_video = self.video.isChecked()

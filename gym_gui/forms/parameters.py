@@ -1,7 +1,6 @@
 """Hyperparameters as a searchable list of fields, made from a script's own arguments."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QCheckBox, QGridLayout, QLineEdit, QWidget
@@ -10,6 +9,9 @@ from gym_gui.models.form_fields import FieldError, fields_of
 from gym_gui.widgets.field_editor import FieldEditor
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import clear, column, row, tab_chain
+from mosaic.config.json_types import JsonValue
+from mosaic.config.model import Parameters
+from mosaic.workers.facts import AlgorithmFacts
 
 _FEW = 6
 
@@ -46,7 +48,7 @@ class ParameterList(QWidget):
         top = row(self._search, self.advanced)
         self.setLayout(column(top, self._summary, self._grid_host, 1, spacing=7))
 
-    def show_algorithm(self, description: Mapping[str, Any], first: tuple[str, ...]) -> None:
+    def show_algorithm(self, description: AlgorithmFacts, first: tuple[str, ...]) -> None:
         """Make the fields of an algorithm; values typed for fields of the same name are kept."""
         kept = self.changed_texts()
         self._filling = True
@@ -86,15 +88,15 @@ class ParameterList(QWidget):
             if editor is not None and isinstance(editor.editor, QLineEdit):
                 editor.editor.setText(str(text))
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> Parameters:
         """The values that differ from the defaults; invalid ones are left out."""
-        found: dict[str, Any] = {}
+        found: Parameters = {}
         for name, editor in self._editors.items():
             if editor.is_changed and not editor.problem:
                 found[name] = editor.value()
         return found
 
-    def set_values(self, values: Mapping[str, Any]) -> list[str]:
+    def set_values(self, values: Mapping[str, JsonValue]) -> list[str]:
         """Show these values and the defaults for all others; returns names that are not there."""
         self._filling = True
         for editor in self._editors.values():

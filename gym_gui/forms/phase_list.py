@@ -117,7 +117,7 @@ class PhaseCard(Card):
             name=self.name.text().strip(),
             algo=self.algo.text,
             env_id=self.env.text,
-            steps=int(self.steps.valid(1)),
+            steps=self.steps.whole(1),
             begins=self.begins.currentData(),
             parameters=values,
         )

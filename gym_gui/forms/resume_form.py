@@ -1,7 +1,6 @@
 """Continue training: a new run that starts from another run's checkpoint."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from qtpy.QtWidgets import QLineEdit
 
@@ -80,7 +79,7 @@ class ResumeForm(WorkerForm):
         self.source.set_worker(actor.worker_type)
         self._on_source()
 
-    def restore(self, content: Mapping[str, Any]) -> None:
+    def restore(self, content: Mapping[str, object]) -> None:
         if content.get("run_id"):
             self.source.choose(str(content["run_id"]))
         self.source.file.setText(str(content.get("file") or ""))
@@ -128,7 +127,7 @@ class ResumeForm(WorkerForm):
         self.banner.say("info", "")
         self.submitted.emit([Launch(config, "")])
 
-    def _send(self, before: Mapping[str, Any], run: RunRecord) -> None:
+    def _send(self, before: Mapping[str, object], run: RunRecord) -> None:
         steps = self.steps.value()
         try:
             config = build.resume(

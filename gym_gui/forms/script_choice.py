@@ -1,7 +1,7 @@
 """Which algorithm in which environment, and what the worker knows about the two."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from qtpy.QtCore import QObject, Signal
 
@@ -11,6 +11,9 @@ from gym_gui.models.actors import Actor
 from gym_gui.models.requirement_sets import needed
 from gym_gui.services import Services
 from gym_gui.widgets.picker import Picker
+from mosaic.config.json_types import JsonValue
+from mosaic.workers.facts import AlgorithmFacts, EnvironmentFacts
+from mosaic.workers.fitting import misfit
 
 
 class ScriptChoice(QObject):
@@ -33,8 +36,8 @@ class ScriptChoice(QObject):
         self._services = services
         self.actor: Actor | None = None
         self.name = ""
-        self.description: dict[str, Any] = {}
-        self._environments: list[Mapping[str, str]] = []
+        self.description: AlgorithmFacts = {}
+        self._environments: list[EnvironmentFacts] = []
         self.env_groups: list[tuple[str, list[str]]] = []
         # While a draft is shown, its environment is not replaced by the algorithm's own.
         self.keep_env = False
@@ -54,25 +57,31 @@ class ScriptChoice(QObject):
         hooks.algorithms(actor.capabilities, self._on_algorithms, self._complain)
         hooks.environments(actor.capabilities, self._on_environments, self._complain)
 
-    def default(self, argument: str) -> Any:
+    def default(self, argument: str) -> JsonValue:
         """What the script takes when an argument is not given."""
         for known in self.description.get("arguments", ()):
             if known["name"] == argument:
                 return known["default"]
         return None
 
+    def default_steps(self) -> int | None:
+        """How long the script trains when nothing is given; None for one that counts otherwise."""
+        steps = self.default("total_timesteps")
+        # A worker that counts episodes has a default of 0, which means: not given.
+        return int(steps) if isinstance(steps, int | float) and steps else None
+
     def usual_steps(self) -> int | None:
         """How long training usually takes in the chosen environment, where that is known."""
         env_id = self.env.text
         return library.recommended_timesteps(self.name, _help_family(self._family(), env_id))
 
-    def misfit(self, description: Mapping[str, Any], env_id: str) -> str:
+    def misfit(self, description: AlgorithmFacts, env_id: str) -> str:
         """Why an algorithm cannot be trained in an environment; empty when it can."""
         worker = self.actor.capabilities if self.actor else None
         environment = next((e for e in self._environments if e["id"] == env_id), None)
         if worker is None or environment is None or not description:
             return ""
-        return env_lists.misfit_of(worker, environment, description)
+        return misfit(worker, environment, description)
 
     def requirements(self, stages: Sequence[str] = ()) -> list[str]:
         """The requirement sets that the algorithm and the environment need.
@@ -85,9 +94,9 @@ class ScriptChoice(QObject):
         sets = [name for family in families for name in needed(requires, family)]
         return list(dict.fromkeys(sets))
 
-    def kind_of(self, env_id: str, noun: str) -> str:
+    def kind_of(self, env_id: str, noun: Literal["actions", "observations"]) -> str:
         """What kind of `actions` or `observations` an environment has; empty if not known."""
-        return next((str(e[noun]) for e in self._environments if e["id"] == env_id), "")
+        return next((e[noun] for e in self._environments if e["id"] == env_id), "")
 
     def families(self, env_ids: Iterable[str]) -> set[str]:
         """The families of some environments."""
@@ -104,7 +113,7 @@ class ScriptChoice(QObject):
             self.algo.set_text("ppo" if "ppo" in names else sorted(names)[0])
         self.listed.emit()
 
-    def _on_environments(self, found: list[Mapping[str, str]]) -> None:
+    def _on_environments(self, found: list[EnvironmentFacts]) -> None:
         self._environments = found
         self._narrow()
 
@@ -118,7 +127,7 @@ class ScriptChoice(QObject):
             self._complain,
         )
 
-    def _on_description(self, name: str, description: dict[str, Any]) -> None:
+    def _on_description(self, name: str, description: AlgorithmFacts) -> None:
         if name == self.algo.text:
             self.name, self.description = name, description
             self._narrow()

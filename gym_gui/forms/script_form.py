@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QFontDatabase, QGuiApplication
@@ -27,6 +26,7 @@ from gym_gui.forms.base import (
 from gym_gui.forms.phase_list import PhaseList, texts_of_phase
 from gym_gui.models.actors import Actor
 from gym_gui.models.launch import Launch
+from gym_gui.models.stored import items, texts
 from gym_gui.services import Services
 from gym_gui.widgets.controls import button
 from gym_gui.widgets.labels import label
@@ -138,10 +138,10 @@ class ScriptForm(WorkerForm):
         """Whether the phases are built here, and not read from a file."""
         return bool(self.from_phases.isChecked())
 
-    def restore(self, content: Mapping[str, Any]) -> None:
+    def restore(self, content: Mapping[str, object]) -> None:
         type_texts(content.get("typed"), self.path, self.name, self.seed)
         if content.get("phases"):
-            self.phases.type_texts(content["phases"])
+            self.phases.type_texts([texts(phase) for phase in items(content["phases"])])
         way = content.get("way") or (_FILE if self.path.text() else _BUILT)
         (self.from_file if way == _FILE else self.from_phases).setChecked(True)
         self._show_way()

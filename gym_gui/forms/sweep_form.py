@@ -3,11 +3,17 @@
 import shlex
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from qtpy.QtCore import Signal
 from qtpy.QtGui import QGuiApplication
-from qtpy.QtWidgets import QCheckBox, QGridLayout, QLineEdit, QWidget
+from qtpy.QtWidgets import (
+    QCheckBox,
+    QFormLayout,
+    QGridLayout,
+    QLineEdit,
+    QToolButton,
+    QWidget,
+)
 
 from gym_gui.algo_docs import library
 from gym_gui.background import sweep_driver
@@ -15,6 +21,7 @@ from gym_gui.forms.base import NumberLine, WorkerForm, form_layout, texts_of, ty
 from gym_gui.forms.script_choice import ScriptChoice
 from gym_gui.models.actors import Actor
 from gym_gui.models.notices import Notice
+from gym_gui.models.stored import items, texts
 from gym_gui.models.sweep_draft import SweepDraft, rangeable, suggested_range
 from gym_gui.services import Services
 from gym_gui.widgets.controls import button
@@ -23,6 +30,7 @@ from gym_gui.widgets.layouts import clear, column, row, scrolled
 from gym_gui.widgets.messages import Banner
 from gym_gui.widgets.qt_types import sure
 from gym_gui.widgets.quick_values import quick_values
+from mosaic.workers.facts import AlgorithmFacts
 
 _STEPS = tuple((text, text) for text in ("10k", "30k", "100k", "300k", "1M"))
 _TRIALS = tuple((text, text) for text in ("5", "10", "20", "50", "100"))
@@ -66,11 +74,11 @@ class SweepForm(WorkerForm):
         self._connect()
         self._on_edit()
 
-    def _fields(self) -> Any:
+    def _fields(self) -> QFormLayout:
         form = form_layout()
         form.addRow("Algorithm", self.algo)
         form.addRow("Environment", self.env)
-        self.usual: dict[str, Any] = {}
+        self.usual: dict[str, QToolButton] = {}
         for text, line, values in (
             ("Timesteps", self.steps, _STEPS),
             ("Trials", self.trials, _TRIALS),
@@ -108,11 +116,11 @@ class SweepForm(WorkerForm):
             "boxes": [box.isChecked() for box in (self.race, self.confirm, self.evaluate)],
         }
 
-    def restore(self, content: Mapping[str, Any]) -> None:
-        self.ranges.expect(content.get("ranges") or {})
+    def restore(self, content: Mapping[str, object]) -> None:
+        self.ranges.expect(texts(content.get("ranges")))
         type_texts(content.get("typed"), *self._lines(), self.name)
         boxes = (self.race, self.confirm, self.evaluate)
-        for box, on in zip(boxes, content.get("boxes") or (), strict=False):
+        for box, on in zip(boxes, items(content.get("boxes") or []), strict=False):
             box.setChecked(bool(on))
         self.choice.keep_env = True
         self.algo.set_text(str(content.get("algo") or "ppo"))
@@ -122,15 +130,14 @@ class SweepForm(WorkerForm):
     def draft(self) -> SweepDraft:
         """What the form stands for."""
         actor = self.choice.actor
-        steps = self.steps.valid(self.choice.default("total_timesteps"))
         return SweepDraft(
             worker=actor.worker_type if actor else "cleanrl",
             algo=self.algo.text,
             env_id=self.env.text,
-            total_timesteps=int(steps) if steps else None,
-            trials=int(self.trials.valid(20)),
-            seeds=int(self.seeds.valid(1)),
-            parallel=int(self.parallel.valid(1)),
+            total_timesteps=self.steps.whole(self.choice.default_steps()),
+            trials=self.trials.whole(20),
+            seeds=self.seeds.whole(1),
+            parallel=self.parallel.whole(1),
             race=self.race.isChecked() and self.race.isEnabled(),
             confirm=_CONFIRMED if self.confirm.isChecked() else 0,
             evaluate=self.evaluate.isChecked(),
@@ -178,9 +185,9 @@ class SweepForm(WorkerForm):
         sure(QGuiApplication.clipboard()).setText(command)
         self._services.notices.info("Copied", command)
 
-    def _on_description(self, name: str, description: dict[str, Any]) -> None:
+    def _on_description(self, name: str, description: AlgorithmFacts) -> None:
         self.ranges.show_algorithm(description, library.parameters_that_matter(name))
-        default = self.choice.default("total_timesteps")
+        default = self.choice.default_steps()
         self.steps.setPlaceholderText(f"{default:,}" if default else "")
         self._on_edit()
 
@@ -219,7 +226,7 @@ class RangeList(QWidget):
         """Tick these once the parameters are known."""
         self._expected = dict(ranges)
 
-    def show_algorithm(self, description: Mapping[str, Any], first: tuple[str, ...]) -> None:
+    def show_algorithm(self, description: AlgorithmFacts, first: tuple[str, ...]) -> None:
         """Offer the arguments of an algorithm; ticks of the same names are kept."""
         kept = {**self._expected, **self.ticked()}
         self._expected = {}

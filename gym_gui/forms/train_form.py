@@ -1,14 +1,13 @@
 """The train form: two columns, made from each algorithm's own arguments."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from qtpy.QtWidgets import QLineEdit, QTabWidget, QTextBrowser, QWidget
 
 from gym_gui.algo_docs import library
 from gym_gui.background.daemon_link import DaemonLink
 from gym_gui.background.wandb_probe import probe_wandb
-from gym_gui.forms.base import NumberLine, WorkerForm, form_layout, refusal
+from gym_gui.forms.base import NumberLine, WorkerForm, form_layout, refusal, type_texts
 from gym_gui.forms.curriculum_section import CurriculumSection
 from gym_gui.forms.experiment_section import ExperimentSection
 from gym_gui.forms.extras_section import ExtrasSection
@@ -26,6 +25,7 @@ from gym_gui.forms.train_bar import TrainBar
 from gym_gui.models.actors import Actor
 from gym_gui.models.launch import Launch
 from gym_gui.models.presets import Preset, shipped_presets
+from gym_gui.models.stored import texts
 from gym_gui.models.train_draft import TrainDraft
 from gym_gui.services import Services
 from gym_gui.widgets.labels import label
@@ -34,8 +34,10 @@ from gym_gui.widgets.messages import Banner
 from gym_gui.widgets.qt_types import sure
 from gym_gui.widgets.quick_values import quick_values
 from gym_gui.widgets.wrapping import FoldingSplitter
+from mosaic.config.model import Parameters
 from mosaic.errors import InvalidConfigError, Problem
 from mosaic.presenting.formatting import split_tags
+from mosaic.workers.facts import AlgorithmFacts
 
 _USUAL_STEPS = tuple((text, text) for text in ("10k", "30k", "100k", "300k", "1M", "3M", "10M"))
 _USUAL_SEEDS = tuple((text, text) for text in ("1", "3", "5", "10"))
@@ -47,10 +49,10 @@ class TrainForm(WorkerForm):
     def __init__(self, services: Services) -> None:
         super().__init__()
         self._services = services
-        self._waiting_params: dict[str, Any] | None = None
+        self._waiting_params: Parameters | None = None
         self._waiting_texts: dict[str, str] = {}
         self._filling = False
-        self._other_extras: dict[str, Any] = {}
+        self._other_extras: Parameters = {}
         self._make_fields()
         self._sections = self._option_sections()
         self.banner = Banner()
@@ -180,11 +182,11 @@ class TrainForm(WorkerForm):
         """The algorithm whose fields are shown."""
         return self.choice.name
 
-    def _on_description(self, name: str, description: dict[str, Any]) -> None:
+    def _on_description(self, name: str, description: AlgorithmFacts) -> None:
         self.parameters.show_algorithm(description, library.parameters_that_matter(name))
         self.help.setHtml(library.help_html(name, description))
         self._chain()
-        default = self.choice.default("total_timesteps")
+        default = self.choice.default_steps()
         self.steps.setPlaceholderText(f"{default:,}" if default else "")
         if self._waiting_params is not None:
             unknown = self.parameters.set_values(self._waiting_params)
@@ -215,11 +217,9 @@ class TrainForm(WorkerForm):
         draft.algo, draft.env_id = self.algo.text, self.env.text
         draft.run_name = self.name.text().strip()
         draft.other_extras, draft.tags = dict(self._other_extras), split_tags(self.tags.text())
-        # A worker that counts episodes has a default of 0, which means: not given.
-        steps = _whole(self.steps.valid(self.choice.default("total_timesteps")))
-        draft.total_timesteps = steps or None
-        draft.seed = int(self.seed.valid(1))
-        draft.seeds = int(self.seeds.valid(1))
+        draft.total_timesteps = self.steps.whole(self.choice.default_steps())
+        draft.seed = self.seed.whole(1)
+        draft.seeds = self.seeds.whole(1)
         self.curriculum.write(draft)
         self.experiment.write(draft)
         for section in self._sections:
@@ -255,7 +255,7 @@ class TrainForm(WorkerForm):
         self._on_edit()
 
     def content(self) -> dict[str, object]:
-        document = {**self.draft().to_json(), "total_timesteps": _whole(self.steps.valid())}
+        document = {**self.draft().to_json(), "total_timesteps": self.steps.whole(None)}
         # What is wrong now may be half a number; it is kept as it was typed.
         wrong = {line.accessibleName(): line.text() for line in self._lines() if line.problem}
         return {
@@ -264,13 +264,10 @@ class TrainForm(WorkerForm):
             "typed_params": {**self._waiting_texts, **self.parameters.wrong_texts()},
         }
 
-    def restore(self, content: Mapping[str, Any]) -> None:
+    def restore(self, content: Mapping[str, object]) -> None:
         self.load(TrainDraft.from_json(content))
-        typed = dict(content.get("typed") or {})
-        for line in self._lines():
-            if line.accessibleName() in typed:
-                line.setText(str(typed[line.accessibleName()]))
-        self._waiting_texts = dict(content.get("typed_params") or {})
+        type_texts(content.get("typed"), *self._lines())
+        self._waiting_texts = texts(content.get("typed_params"))
         self._type_waiting()
 
     def _lines(self) -> list[NumberLine]:
@@ -390,7 +387,3 @@ class TrainForm(WorkerForm):
         self.bar.train.setText("Train" if count == 1 else several)
         self.bar.train.setEnabled(not self.problems())
         self.edited.emit()
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None else int(value)

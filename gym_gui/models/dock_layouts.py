@@ -1,11 +1,10 @@
 """Named layouts: which docks are shown, where, and how wide. And the window's stored state."""
 
 import base64
-import binascii
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from gym_gui.models.stored import fields
 from gym_gui.models.table_look import TableLook
 
 # Raised when docks are renamed: Qt restores by name and would leave holes in the window.
@@ -63,19 +62,24 @@ def encode_state(state: WindowState) -> dict[str, object]:
     }
 
 
-def decode_state(document: Any) -> tuple[WindowState, str]:
+def decode_state(document: object) -> tuple[WindowState, str]:
     """What was stored, and a notice when it could not be used."""
     if document is None:
         return WindowState(), ""
     try:
-        if document["version"] != STATE_VERSION:
+        stored = fields(document)
+        if stored["version"] != STATE_VERSION:
             return WindowState(), "The saved layout is from another version; using the default"
-        layout = document["layout"] if document["layout"] in LAYOUTS else "train"
-        geometry = base64.b64decode(document["geometry"], validate=True)
-        docks = {
-            name: base64.b64decode(data, validate=True) for name, data in document["docks"].items()
-        }
-        table = TableLook.from_json(document["table"])
+        layout = str(stored["layout"])
+        layout = layout if layout in LAYOUTS else "train"
+        geometry = _bytes(stored["geometry"])
+        docks = {name: _bytes(data) for name, data in fields(stored["docks"]).items()}
+        table = TableLook.from_json(stored["table"])
         return WindowState(layout, geometry, docks, table), ""
-    except (KeyError, TypeError, ValueError, AttributeError, binascii.Error):
+    except (KeyError, ValueError):
         return WindowState(), "The saved layout could not be read; using the default"
+
+
+def _bytes(stored: object) -> bytes:
+    """What was written as text; raises `ValueError` for anything else."""
+    return base64.b64decode(str(stored), validate=True)

@@ -1,7 +1,6 @@
 """Environments by family, narrowed to what an algorithm can act on."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Iterable
 
 from mosaic.workers.capabilities import WorkerCapabilities
 from mosaic.workers.facts import AlgorithmFacts, EnvironmentFacts
@@ -35,18 +34,11 @@ def family_title(family: str) -> str:
     return _TITLES.get(family, family.replace("_", " ").capitalize() or "Other")
 
 
-def misfit_of(
-    worker: WorkerCapabilities, environment: Mapping[str, str], description: Mapping[str, Any]
-) -> str:
-    """Why an algorithm cannot act in an environment, by the daemon's own rule."""
-    return misfit(worker, cast(EnvironmentFacts, environment), cast(AlgorithmFacts, description))
-
-
 def fitting(
     worker: WorkerCapabilities,
-    environments: Iterable[Mapping[str, str]],
-    description: Mapping[str, Any],
-) -> list[Mapping[str, str]]:
+    environments: Iterable[EnvironmentFacts],
+    description: AlgorithmFacts,
+) -> list[EnvironmentFacts]:
     """The environments that a worker and the chosen algorithm can handle.
 
     The rule is the daemon's own. Observations of an unknown kind may be typed, but are not
@@ -55,11 +47,11 @@ def fitting(
     return [
         item
         for item in environments
-        if item["observations"] != "other" and not misfit_of(worker, item, description)
+        if item["observations"] != "other" and not misfit(worker, item, description)
     ]
 
 
-def by_family(environments: Iterable[Mapping[str, str]]) -> list[tuple[str, list[str]]]:
+def by_family(environments: Iterable[EnvironmentFacts]) -> list[tuple[str, list[str]]]:
     """Ids under the title of their family, families in a sensible order."""
     groups: dict[str, list[str]] = {}
     for item in environments:

@@ -2,12 +2,14 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
+from mosaic.config.json_types import JsonValue
 from mosaic.config.suggest import did_you_mean
 from mosaic.config.values import read_truth
+from mosaic.workers.facts import AlgorithmFacts, ArgumentFacts
 
 INT, FLOAT, BOOL, CHOICE, TEXT, OTHER = "int", "float", "bool", "choice", "str", "other"
 # If no basic ones are declared: as many as fit without scrolling.
@@ -32,7 +34,7 @@ class Field:
 
     name: str
     kind: str
-    default: Any
+    default: JsonValue
     help: str = ""
     optional: bool = False
     low: float | None = None
@@ -42,12 +44,12 @@ class Field:
     choices: tuple[str, ...] = ()
 
     @classmethod
-    def from_argument(cls, argument: Mapping[str, Any]) -> Self:
+    def from_argument(cls, argument: ArgumentFacts) -> Self:
         """From one entry of a worker's `describe()`."""
-        bounds = argument.get("range") or {}
+        bounds = argument.get("range")
         words = [part.strip() for part in str(argument["type"]).split("|")]
         base = next((word for word in words if word != "None"), TEXT)
-        choices = tuple(bounds.get("choices") or ())
+        choices = tuple(bounds.get("choices") or ()) if bounds else ()
         kind = CHOICE if choices else base if base in (INT, FLOAT, BOOL, TEXT) else OTHER
         return cls(
             name=argument["name"],
@@ -55,10 +57,10 @@ class Field:
             default=argument["default"],
             help=argument.get("help", ""),
             optional="None" in words,
-            low=bounds.get("low"),
-            high=bounds.get("high"),
-            low_open=bool(bounds.get("low_open")),
-            high_open=bool(bounds.get("high_open")),
+            low=bounds.get("low") if bounds else None,
+            high=bounds.get("high") if bounds else None,
+            low_open=bool(bounds and bounds.get("low_open")),
+            high_open=bool(bounds and bounds.get("high_open")),
             choices=choices,
         )
 
@@ -79,7 +81,7 @@ class Field:
         noun = "a whole number" if self.kind == INT else "a number"
         return f"{noun}{_bounds(self)}"
 
-    def show(self, value: Any) -> str:
+    def show(self, value: JsonValue) -> str:
         """A value as it would be typed."""
         if value is None:
             return ""
@@ -89,7 +91,7 @@ class Field:
             return f"{value:g}"
         return str(value) if isinstance(value, (str, int, float)) else json.dumps(value)
 
-    def parse(self, text: str) -> Any:
+    def parse(self, text: str) -> JsonValue:
         """The value of what was typed; the default when nothing was.
 
         Raises:
@@ -122,11 +124,12 @@ class Field:
             raise FieldError(f"must be {self.allowed}, not {typed!r}")
         return truth
 
-    def _json(self, typed: str) -> Any:
+    def _json(self, typed: str) -> JsonValue:
         try:
-            return json.loads(typed)
+            value: JsonValue = json.loads(typed)
         except ValueError:
             raise FieldError(f"must be a JSON value, not {typed!r}") from None
+        return value
 
     def _number(self, typed: str) -> int | float:
         try:
@@ -168,7 +171,7 @@ HANDLED = frozenset(
 )  # fmt: skip
 
 
-def fields_of(description: Mapping[str, Any], first: Sequence[str]) -> list[tuple[Field, bool]]:
+def fields_of(description: AlgorithmFacts, first: Sequence[str]) -> list[tuple[Field, bool]]:
     """The fields to show, in order, each with whether it is a basic one."""
     fields = {
         argument["name"]: Field.from_argument(argument)

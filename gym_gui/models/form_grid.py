@@ -48,7 +48,7 @@ def grid_configs(draft: TrainDraft, arguments: Mapping[str, Arguments]) -> list[
 
 def _refuse_unknown(draft: TrainDraft, algo: str, arguments: Arguments) -> None:
     """A parameter that one algorithm has and another has not would be dropped in silence."""
-    known = None if arguments is None else {str(one["name"]) for one in arguments}
+    known = None if arguments is None else {one["name"] for one in arguments}
     strange = [] if known is None else [name for name in draft.params if name not in known]
     if strange:
         raise refusal(f"{algo} has no parameter {strange[0]}: reset it, or train {algo} alone")

@@ -5,8 +5,9 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
+
+from gym_gui.models.stored import fields, items, whole
 
 # A table widget with more rows becomes slow; the best ones are kept.
 MOST_TRIALS = 5000
@@ -131,19 +132,18 @@ def _from_journal(path: Path) -> Study:
         # values.
         code = entry.get("op_code")
         if code == 0:
-            name = entry.get("study_name", name)
-            maximise = 2 in (entry.get("directions") or [])
+            name = str(entry.get("study_name", name))
+            maximise = 2 in items(entry.get("directions") or [])
         elif code == 4:
             trials.append(Trial(len(trials), "running"))
-        elif code == 5 and _known(trials, entry):
+        elif code == 5 and (trial := _known(trials, entry)) is not None:
             value = _external(entry.get("param_value_internal"), entry.get("distribution"))
-            trials[entry["trial_id"]].params[str(entry.get("param_name"))] = value
+            trial.params[str(entry.get("param_name"))] = value
             chosen_from[str(entry.get("param_name"))] = str(entry.get("distribution"))
-        elif code == 6 and _known(trials, entry):
-            trial = trials[entry["trial_id"]]
-            trial.state = _LOG_STATES.get(entry.get("state", 0), "running")
-            values = entry.get("values")
-            trial.value = float(values[0]) if values else None
+        elif code == 6 and (trial := _known(trials, entry)) is not None:
+            trial.state = _LOG_STATES.get(whole(entry.get("state", 0)), "running")
+            values = items(entry.get("values") or [])
+            trial.value = float(str(values[0])) if values else None
     if not trials:
         raise ValueError(f"{path.name} holds no trials yet")
     sign = -1 if maximise else 1
@@ -151,12 +151,12 @@ def _from_journal(path: Path) -> Study:
     return Study(name, maximise, tuple(trials[:MOST_TRIALS]), len(trials), chosen_from)
 
 
-def _known(trials: list[Trial], entry: dict[str, Any]) -> bool:
+def _known(trials: list[Trial], entry: Mapping[str, object]) -> Trial | None:
     place = entry.get("trial_id")
-    return isinstance(place, int) and 0 <= place < len(trials)
+    return trials[place] if isinstance(place, int) and 0 <= place < len(trials) else None
 
 
-def _journal_lines(path: Path) -> Iterator[dict[str, Any]]:
+def _journal_lines(path: Path) -> Iterator[Mapping[str, object]]:
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
             try:
@@ -167,13 +167,17 @@ def _journal_lines(path: Path) -> Iterator[dict[str, Any]]:
                 yield entry
 
 
-def _external(value: Any, distribution: Any) -> object:
+def _external(value: object, distribution: object) -> object:
+    """A parameter's value; Optuna stores the place of a choice, and whole numbers as floats."""
     try:
-        described = json.loads(distribution) if isinstance(distribution, str) else distribution
-        if described["name"] == "CategoricalDistribution":
-            return described["attributes"]["choices"][int(value)]
-        if described["name"].startswith("Int"):
-            return int(value)
-    except (ValueError, TypeError, KeyError, IndexError):
+        described = fields(
+            json.loads(distribution) if isinstance(distribution, str) else distribution
+        )
+        kind = str(described["name"])
+        if kind == "CategoricalDistribution":
+            return items(fields(described["attributes"])["choices"])[whole(value)]
+        if kind.startswith("Int"):
+            return whole(value)
+    except (ValueError, KeyError, IndexError):
         return value
     return value

@@ -1,19 +1,19 @@
 """Phases of a script as a form holds them: settings typed in a line, and marks on charts."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from gym_gui.models.form_fields import HANDLED, Field, FieldError
 from gym_gui.models.form_grid import read_lines
 from mosaic.config.model import Parameters
 from mosaic.config.suggest import did_you_mean
 from mosaic.records import RunEvent
+from mosaic.workers.facts import ArgumentFacts
 
 Mark = tuple[float, str]
 
 
 def read_settings(
-    text: str, arguments: Sequence[Mapping[str, Any]], algo: str
+    text: str, arguments: Sequence[ArgumentFacts], algo: str
 ) -> tuple[Parameters, str]:
     """`learning_rate=1e-4; num_envs=8` as values, and what is wrong with it.
 
@@ -22,7 +22,7 @@ def read_settings(
         arguments: Those of the algorithm, as its worker describes them.
         algo: For messages.
     """
-    known = {str(one["name"]): one for one in arguments if one["name"] not in HANDLED}
+    known = {one["name"]: one for one in arguments if one["name"] not in HANDLED}
     values: Parameters = {}
     for line in read_lines(text):
         typed, equals, value = line.partition("=")
@@ -38,7 +38,7 @@ def read_settings(
     return values, ""
 
 
-def settings_text(values: Mapping[str, Any]) -> str:
+def settings_text(values: Mapping[str, object]) -> str:
     """Values as they would be typed; the inverse of `read_settings`."""
     shown = {name: "none" if value is None else _typed(value) for name, value in values.items()}
     return "; ".join(f"{name}={value}" for name, value in shown.items())

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from gym_gui.models.stored import fields, items
 from gym_gui.models.train_draft import TrainDraft
+from mosaic.workers.facts import AlgorithmFacts
 
 _VERSION = 1
 # What a run is called and why it was made belong to one run, not to a way of training.
@@ -25,7 +26,7 @@ class Preset:
     """
 
     name: str
-    fields: Mapping[str, Any]
+    fields: Mapping[str, object]
     hint: str = ""
     shipped: bool = False
 
@@ -39,7 +40,7 @@ class Preset:
         return TrainDraft.from_json({**draft.to_json(), **kept})
 
 
-def shipped_presets(description: Mapping[str, Any], recommended: int | None) -> list[Preset]:
+def shipped_presets(description: AlgorithmFacts, recommended: int | None) -> list[Preset]:
     """What every algorithm comes with.
 
     Args:
@@ -49,13 +50,13 @@ def shipped_presets(description: Mapping[str, Any], recommended: int | None) -> 
     presets = []
     smoke = dict(description.get("smoke") or {})
     if smoke:
-        fields: dict[str, Any] = {"seeds": 1}
+        chosen: dict[str, object] = {"seeds": 1}
         for name in ("env_id", "total_timesteps"):
             if name in smoke:
-                fields[name] = smoke.pop(name)
+                chosen[name] = smoke.pop(name)
         hint = "The script's own short settings: does it run at all?"
-        presets.append(Preset("Quick check", {**fields, "params": smoke}, hint, True))
-    defaults: dict[str, Any] = {"params": {}, "total_timesteps": recommended}
+        presets.append(Preset("Quick check", {**chosen, "params": smoke}, hint, True))
+    defaults: dict[str, object] = {"params": {}, "total_timesteps": recommended}
     presets.append(
         Preset("Usual training", {**defaults, "seeds": 1}, "Default values, the usual length", True)
     )
@@ -78,8 +79,8 @@ class PresetBook:
     def save(self, draft: TrainDraft, name: str) -> Preset:
         """Keep a draft's settings under a name; never a secret."""
         document = draft.to_json()
-        fields = {key: value for key, value in document.items() if key not in _OF_ONE_RUN}
-        preset = Preset(name, fields, draft.env_id)
+        kept = {key: value for key, value in document.items() if key not in _OF_ONE_RUN}
+        preset = Preset(name, kept, draft.env_id)
         self._presets.setdefault((draft.worker, draft.algo), {})[name] = preset
         return preset
 
@@ -87,7 +88,7 @@ class PresetBook:
         """Forget one."""
         self._presets.get((worker, algo), {}).pop(name, None)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """For storing."""
         entries = [
             {"worker": worker, "algo": algo, "name": one.name, "draft": dict(one.fields)}
@@ -97,19 +98,17 @@ class PresetBook:
         return {"version": _VERSION, "presets": entries}
 
     @classmethod
-    def from_json(cls, document: Any) -> tuple["PresetBook", str]:
+    def from_json(cls, document: object) -> tuple["PresetBook", str]:
         """What was stored, and a notice when some of it could not be used."""
         book = cls()
         if document is None:
             return book, ""
         try:
-            if document["version"] != _VERSION:
+            if fields(document)["version"] != _VERSION:
                 return book, "The saved presets are from another version; none are shown"
-            for entry in document["presets"]:
-                fields = dict(entry["draft"])
-                draft = TrainDraft.from_json(
-                    {**fields, **{k: entry[k] for k in ("worker", "algo")}}
-                )
+            for entry in map(fields, items(fields(document)["presets"])):
+                whose = {key: entry[key] for key in ("worker", "algo")}
+                draft = TrainDraft.from_json({**fields(entry["draft"]), **whose})
                 book.save(draft, str(entry["name"]))
         except (KeyError, TypeError, ValueError, AttributeError):
             return book, "Some of the saved presets could not be read"

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from qtpy.QtCore import QAbstractTableModel, QModelIndex, QObject, Qt, Signal
 
@@ -82,9 +81,9 @@ class RunTableModel(QAbstractTableModel):
         self.filter_problem.emit("")
         self._rearrange()
 
-    def set_view(self, **changes: Any) -> None:
+    def set_view(self, view: View) -> None:
         """Change how the table is looked at."""
-        self.view = replace(self.view, **changes)
+        self.view = view
         self._want_settings()
         self._rearrange()
 
@@ -131,13 +130,14 @@ class RunTableModel(QAbstractTableModel):
 
     def toggle_group(self, key: GroupKey) -> None:
         """Fold or unfold a group."""
-        self.set_view(collapsed=self.view.collapsed ^ {key})
+        self.set_view(replace(self.view, collapsed=self.view.collapsed ^ {key}))
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:
         """Sort by a column (Qt's own entry point)."""
         if 0 <= column < len(self.columns):
             descending = order == Qt.SortOrder.DescendingOrder
-            self.set_view(sort=self.columns[column].key, descending=descending)
+            key = self.columns[column].key
+            self.set_view(replace(self.view, sort=key, descending=descending))
 
     def row_at(self, row: int) -> Row | None:
         """What is in a row."""

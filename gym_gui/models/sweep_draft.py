@@ -3,9 +3,9 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from gym_gui.models.form_fields import BOOL, CHOICE, FLOAT, INT, Field
+from mosaic.workers.facts import ArgumentFacts
 
 # The same for all trials, or set by fields of their own.
 _FIXED = frozenset({"env_id", "seed", "total_timesteps", "stop_at"})
@@ -58,7 +58,7 @@ class SweepDraft:
         return words
 
 
-def rangeable(arguments: Sequence[Mapping[str, Any]], first: Sequence[str]) -> list[Field]:
+def rangeable(arguments: Sequence[ArgumentFacts], first: Sequence[str]) -> list[Field]:
     """The arguments that a sweep can vary, those that matter most first."""
     fields = [Field.from_argument(one) for one in arguments if one["name"] not in _FIXED]
     usable = [one for one in fields if one.kind in (INT, FLOAT, BOOL, CHOICE)]
@@ -77,21 +77,21 @@ def suggested_range(argument: Field) -> str:
     if not isinstance(default, int | float) or default <= 0:
         return ""
     if argument.kind == INT:
-        low, high = _within(argument, max(1, default // 4), default * 4)
+        low, high = _within(argument, default, max(1, default // 4), default * 4)
         return f"{low:.0f}..{high:.0f}" if low < high else ""
     if argument.high == 1 and 0.5 < default < 1:
         # A discount of 0.99 lies between 0.9 and 0.999: what is left to 1 is what counts.
         digits = 1 - math.floor(math.log10(1 - default))
         low, high = max(0.0, 1 - (1 - default) * 10), 1 - (1 - default) / 10
         return f"{round(low, digits):g}..{round(high, digits):g}"
-    low, high = _within(argument, default / 10, default * 10)
+    low, high = _within(argument, default, default / 10, default * 10)
     return f"log:{low:g}..{high:g}" if 0 < low < high else ""
 
 
-def _within(argument: Field, low: float, high: float) -> tuple[float, float]:
+def _within(argument: Field, default: float, low: float, high: float) -> tuple[float, float]:
     smallest = -math.inf if argument.low is None else argument.low
     largest = math.inf if argument.high is None else argument.high
     # An open end is not allowed itself; the default is, and is inside.
     if argument.high_open and high >= largest:
-        high = (largest + float(argument.default)) / 2
+        high = (largest + default) / 2
     return max(low, smallest), min(high, largest)

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from gym_gui.models.run_columns import COLUMNS
+from gym_gui.models.stored import fields, items, whole
 
 _VERSION = 1
 # A width stored by mistake must not push every other column out of sight.
@@ -45,28 +46,32 @@ class TableLook:
         }
 
     @classmethod
-    def from_json(cls, document: Any) -> Self:
+    def from_json(cls, document: object) -> Self:
         """What was stored.
 
         Raises:
             ValueError: It is something else.
         """
         try:
-            columns = tuple(
-                (str(key), min(_WIDEST, max(20, int(width)))) for key, width in document["columns"]
-            )
+            stored = fields(document)
+            columns = tuple(_column(one) for one in items(stored["columns"]))
             if not columns:
                 raise ValueError("a view has at least one column")
             return cls(
-                str(document["filter"]),
-                str(document["sort"]),
-                bool(document["descending"]),
-                bool(document["grouped"]),
+                str(stored["filter"]),
+                str(stored["sort"]),
+                bool(stored["descending"]),
+                bool(stored["grouped"]),
                 columns,
-                bool(document.get("by_experiment")),
+                bool(stored.get("by_experiment")),
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except KeyError as error:
             raise ValueError(f"this is not a stored view of the table: {error}") from None
+
+
+def _column(stored: object) -> tuple[str, int]:
+    key, width = items(stored)
+    return str(key), min(_WIDEST, max(20, whole(width)))
 
 
 def encode_views(views: Mapping[str, TableLook]) -> dict[str, object]:
@@ -74,15 +79,15 @@ def encode_views(views: Mapping[str, TableLook]) -> dict[str, object]:
     return {"version": _VERSION, "views": {name: look.to_json() for name, look in views.items()}}
 
 
-def decode_views(document: Any) -> tuple[dict[str, TableLook], str]:
+def decode_views(document: object) -> tuple[dict[str, TableLook], str]:
     """The views that can be read, and a notice when some could not."""
     if document is None:
         return {}, ""
     try:
-        if document["version"] != _VERSION:
+        if fields(document)["version"] != _VERSION:
             return {}, "The saved views of the run table are from another version; none are shown"
-        stored = dict(document["views"])
-    except (KeyError, TypeError, ValueError):
+        stored = fields(fields(document)["views"])
+    except (KeyError, ValueError):
         return {}, "The saved views of the run table could not be read"
     views: dict[str, TableLook] = {}
     notice = ""

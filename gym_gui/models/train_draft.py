@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Self
+from typing import Self
 
 from mosaic.config import build, keeping
 from mosaic.config.model import Parameters, TrainRunConfig
@@ -178,18 +178,21 @@ class TrainDraft:
         }
         return draft
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """For storing a half-filled form: everything but secrets."""
-        document = asdict(self)
+        document: dict[str, object] = asdict(self)
         document["wandb"] = {k: v for k, v in self.wandb.items() if not is_secret(k, v)}
         return document
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Self:
+    def from_json(cls, document: Mapping[str, object]) -> Self:
         """A stored form.
 
         Raises:
             TypeError: It is no stored form.
         """
-        known = {item.name for item in fields(cls)}
-        return cls(**{key: value for key, value in document.items() if key in known})
+        draft = cls()
+        for item in fields(cls):
+            if item.name in document:
+                setattr(draft, item.name, document[item.name])
+        return draft

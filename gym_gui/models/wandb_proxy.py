@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import urlsplit
 
 from dotenv import dotenv_values
 
+from gym_gui.models.stored import fields
 from mosaic.config.paths import project_root
 from mosaic.config.secrets import REFERENCE_PREFIX
 
@@ -22,10 +22,11 @@ def from_environment(variable: str) -> str:
     return os.environ.get(variable) or stored.get(variable) or ""
 
 
-def proxy_for(document: Mapping[str, Any], address: str) -> str:
+def proxy_for(document: Mapping[str, object], address: str) -> str:
     """The proxy for an address of W&B: as the run's config says, none unless it is switched on."""
     try:
-        extras = document["metadata"]["worker"]["config"].get("extras") or {}
+        worker = fields(fields(document["metadata"])["worker"])
+        extras = fields(fields(worker["config"]).get("extras") or {})
         if not extras.get("wandb_use_vpn_proxy"):
             return ""
         field, variable = _FIELDS[urlsplit(address).scheme]
@@ -34,7 +35,7 @@ def proxy_for(document: Mapping[str, Any], address: str) -> str:
         if not chosen or chosen.startswith(REFERENCE_PREFIX):
             return from_environment(variable)
         return chosen
-    except (KeyError, TypeError, AttributeError, ValueError):
+    except (KeyError, ValueError):
         return ""
 
 

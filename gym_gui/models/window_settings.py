@@ -1,9 +1,9 @@
 """The window's own settings: one declaration, from which the settings dialog is made."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from gym_gui.background.storage import read_json, window_folder, write_json
+from gym_gui.models.stored import fields
 from mosaic.config.declaring import changed, fit, setting
 from mosaic.config.paths import Home
 
@@ -47,7 +47,7 @@ def load_window_settings(home: Home) -> tuple[WindowSettings, str]:
     """The settings, and a notice when the stored ones could not be used."""
     path = window_folder(home) / "settings.json"
     try:
-        stored: Any = read_json(path) or {}
+        stored = fields(read_json(path) or {})
         # Names of another release are left alone: a window must open whatever wrote the file.
         values, wrong = fit(WindowSettings, stored)
         if wrong:

@@ -1,7 +1,6 @@
 """The arena dock: agents of all kinds on the same seeds, in a table that fills as they play."""
 
-from collections.abc import Mapping, Sequence
-from typing import cast
+from collections.abc import Sequence
 
 from qtpy.QtCore import QTimer, Signal
 from qtpy.QtGui import QShowEvent
@@ -32,6 +31,7 @@ from mosaic.client import TrainerClient
 from mosaic.errors import InvalidArgumentError
 from mosaic.presenting.run_status import status_of
 from mosaic.records import RunRecord
+from mosaic.workers.facts import EnvironmentFacts
 
 # Episodes of several agents end in bursts; the table is read once for all of them.
 _COALESCE_MS = 400
@@ -66,7 +66,7 @@ class ArenaPanel(QWidget):
         super().__init__()
         as_panel(self)
         self._services = services
-        self._environments: dict[str, Mapping[str, str]] = {}
+        self._environments: dict[str, EnvironmentFacts] = {}
         self._changed: set[str] = set()
         self._reading = False
         self._restored = False
@@ -152,7 +152,7 @@ class ArenaPanel(QWidget):
                     actor.capabilities, self._on_environments, lambda _error: None
                 )
 
-    def _on_environments(self, found: list[Mapping[str, str]]) -> None:
+    def _on_environments(self, found: list[EnvironmentFacts]) -> None:
         self._environments.update({item["id"]: item for item in found})
         self.env.set_choices(env_lists.by_family(self._environments.values()))
 
@@ -365,7 +365,7 @@ class ArenaPanel(QWidget):
                 if draft.played is not None and draft.runs:
                     self._open(Standing(draft.played, draft.runs))
 
-        self._services.calls.run(lambda: cast(object, read_json(path)), take, lambda _error: None)
+        self._services.calls.run(lambda: read_json(path), take, lambda _error: None)
 
     def _keep(self) -> None:
         if self.standing is None:

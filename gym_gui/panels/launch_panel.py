@@ -1,7 +1,6 @@
 """The launch dock: the actor roster, and the forms of the chosen actor."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from qtpy.QtCore import Qt, QTimer, Signal
 from qtpy.QtGui import QBrush, QGuiApplication
@@ -12,6 +11,7 @@ from gym_gui.forms.base import WorkerForm
 from gym_gui.forms.registry import FORMS, forms_for
 from gym_gui.forms.sweep_form import SweepForm
 from gym_gui.models.actors import HUMAN, Actor
+from gym_gui.models.stored import fields
 from gym_gui.panels.where_choice import WhereChoice
 from gym_gui.services import Services
 from gym_gui.widgets.controls import button, modest
@@ -89,7 +89,7 @@ class LaunchPanel(QWidget):
             actor = self.actor_of(key.partition("/")[0])
             if actor is not None and actor.available:
                 form.set_actor(actor)
-        before = self.current.worker_type if self.current else self._kept.get("actor")
+        before = self.current.worker_type if self.current else str(self._kept.get("actor") or "")
         # Refilling would choose the first actor, and build its forms, on the way.
         self.choice.blockSignals(True)
         self.choice.clear()
@@ -176,9 +176,7 @@ class LaunchPanel(QWidget):
         key = f"{worker_type}/{kind}"
         if key not in self._forms:
             form = FORMS[kind].make(self._services)
-            stored = (self._kept.get("forms") or {}).get(key)
-            if stored:
-                _restore(form, stored)
+            _restore(form, _kept_forms(self._kept).get(key))
             form.submitted.connect(
                 lambda launches, source=form: self.submitted.emit(launches, source)
             )
@@ -233,12 +231,12 @@ class LaunchPanel(QWidget):
 
     def content(self) -> dict[str, object]:
         """What is in the forms, and whose turn it is."""
-        forms = dict(self._kept.get("forms") or {})
+        forms = dict(_kept_forms(self._kept))
         forms.update({key: form.content() for key, form in self._forms.items()})
         actor = self.current.worker_type if self.current else self._kept.get("actor")
         return {"actor": actor, "forms": forms}
 
-    def _load_kept(self) -> dict[str, Any]:
+    def _load_kept(self) -> Mapping[str, object]:
         try:
             stored = read_json(window_folder(self._services.link.home) / "forms.json")
         except (ValueError, OSError):
@@ -268,8 +266,15 @@ class _MissingWorker(QWidget):
         self._services.notices.info(f"Copied: {self._command}")
 
 
-def _restore(form: WorkerForm, stored: Mapping[str, Any]) -> None:
+def _kept_forms(kept: Mapping[str, object]) -> Mapping[str, object]:
+    forms = kept.get("forms")
+    return forms if isinstance(forms, Mapping) else {}
+
+
+def _restore(form: WorkerForm, stored: object) -> None:
+    if not stored:
+        return
     try:
-        form.restore(stored)
+        form.restore(fields(stored))
     except (TypeError, ValueError, KeyError, AttributeError):
         pass  # a form stored by another version is not worth an error at start-up

@@ -1,14 +1,13 @@
 """The play dock: any environment from the keyboard, recorded for replay."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from qtpy.QtGui import QImage
 from qtpy.QtWidgets import QGridLayout, QWidget
 
 from gym_gui.background.daemon_link import DaemonLink
-from gym_gui.background.env_probe import probe
-from gym_gui.background.play_link import PlayLink
+from gym_gui.background.env_probe import EnvironmentOptions, probe
+from gym_gui.background.play_link import Greeting, PlayLink, Standing
 from gym_gui.forms.base import NumberLine, form_layout
 from gym_gui.forms.parameters import ParameterList
 from gym_gui.models import environments as env_lists
@@ -23,8 +22,8 @@ from gym_gui.widgets.picker import Picker
 from gym_gui.widgets.qt_types import sure
 from gym_gui.widgets.wrapping import FoldingSplitter
 from mosaic.config import build
-from mosaic.presenting import formatting
 from mosaic.records import RunRecord
+from mosaic.workers.facts import EnvironmentFacts
 
 _START = "Press Start to play. Every step is recorded; find it again in the run's Replay tab."
 
@@ -112,7 +111,7 @@ class PlayPanel(QWidget):
                     actor.capabilities, self._on_environments, lambda _error: None
                 )
 
-    def _on_environments(self, found: list[Mapping[str, str]]) -> None:
+    def _on_environments(self, found: list[EnvironmentFacts]) -> None:
         known = {item["id"]: item for item in found if _playable(item)}
         # Every worker answers with a list of its own, in any order; the longest one stays.
         if len(known) > len(self.env.names):
@@ -124,7 +123,7 @@ class PlayPanel(QWidget):
         if self.playing:
             return
 
-        def show(found: dict[str, Any]) -> None:
+        def show(found: EnvironmentOptions) -> None:
             if self.env.text == env_id:
                 self.options.show_algorithm(found, ())
                 self.fps.setPlaceholderText(str(found["fps"]))
@@ -203,20 +202,17 @@ class PlayPanel(QWidget):
         self.game.view.clear(_START)
         self.banner.say("danger", str(error))
 
-    def _on_ready(self, greeting: dict[str, Any]) -> None:
-        self._turns = bool(greeting["turn_based"])
-        self._show_keys(greeting.get("keys") or {})
+    def _on_ready(self, greeting: Greeting) -> None:
+        self._turns = greeting.turn_based
+        self._show_keys(greeting.keys)
         self._enable(True)
         self.game.view.say("")
         self.game.capture()
 
-    def _on_scene(self, image: QImage, document: dict[str, Any]) -> None:
+    def _on_scene(self, image: QImage, standing: Standing) -> None:
         self.game.view.show_image(image)
-        over = "   over: press any key for the next" if document.get("over") else ""
-        self._score.setText(
-            f"episode {document['episode'] + 1}   step {document['step']}   "
-            f"return {formatting.number(document['total'])}{over}"
-        )
+        over = "   over: press any key for the next" if standing.over else ""
+        self._score.setText(f"{standing.text}{over}")
 
     def _on_held(self, keys: list[str]) -> None:
         # Where time waits, letting a key go is no move.
@@ -259,6 +255,6 @@ class PlayPanel(QWidget):
         self.options.setEnabled(not playing)
 
 
-def _playable(item: Mapping[str, str]) -> bool:
+def _playable(item: EnvironmentFacts) -> bool:
     drawn_elsewhere = item["family"] in ("dm_control", "procgen", "mosaic")
     return not drawn_elsewhere and not item["id"].endswith("NoFrameskip-v4")

@@ -1,6 +1,7 @@
 """The run table with its filter, its buttons and its menu."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from qtpy.QtCore import QItemSelectionModel, QPoint, Qt, QTimer
 from qtpy.QtWidgets import QLineEdit, QMenu, QStackedWidget, QToolButton, QWidget
@@ -129,7 +130,7 @@ class RunsPanel(QWidget):
 
     def set_grouped(self, grouped: bool) -> None:
         """Gather runs that differ only in their seed, or show each by itself."""
-        self.model.set_view(grouped=grouped, by_experiment=False)
+        self.model.set_view(replace(self.model.view, grouped=grouped, by_experiment=False))
         self._show_grouping()
 
     def toggle_grouping(self) -> None:
@@ -138,7 +139,8 @@ class RunsPanel(QWidget):
 
     def toggle_experiments(self) -> None:
         """Show each experiment as one row, or every run."""
-        self.model.set_view(grouped=False, by_experiment=not self.model.view.by_experiment)
+        view = self.model.view
+        self.model.set_view(replace(view, grouped=False, by_experiment=not view.by_experiment))
         self._show_grouping()
 
     def _show_grouping(self) -> None:

@@ -6,6 +6,7 @@ written on this machine, also when the daemon is elsewhere; what is needed is fe
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from qtpy.QtCore import QUrl
@@ -26,6 +27,31 @@ from mosaic.presenting.run_status import has_policy, has_recordings, is_real, ti
 from mosaic.records import RunRecord
 
 Written = dict[str, JsonValue]
+
+
+@dataclass(frozen=True)
+class _Export:
+    """One way out: the command behind it, and its words.
+
+    Attributes:
+        title: Of the dialog that asks where to.
+        kinds: The dialog's filter; empty when it asks for a name instead of a file.
+        ending: Of the proposed file.
+        doing: What is said at once, made of the run and of where it goes.
+        command: `mosaic`'s word for it.
+        flags: Behind the run's id; the last one takes where it goes.
+        refused: What is said before the reason when it fails.
+        done: What is said in the end, made of the run, where it went and what the command said.
+    """
+
+    title: str
+    doing: Callable[[RunRecord, str], str]
+    flags: tuple[str, ...]
+    refused: str
+    done: Callable[[RunRecord, str, str], Notice]
+    kinds: str = ""
+    ending: str = ""
+    command: str = "export"
 
 
 class Leaving:
@@ -99,82 +125,63 @@ class Leaving:
 
     def notebook(self) -> None:
         """Write a notebook with the run loaded, and open it."""
-        run = self._services.current_run()
-        if run is None:
-            return
-
-        def write(path: Path) -> None:
-            self._start(
-                run,
-                f"Writing {path.name} …",
-                ["notebook", run.run_id, "-o", str(path), "--force"],
-                lambda _said: self._offer(
-                    f"{path.name} has {title_of(run)} loaded",
-                    f"To open it in a terminal: jupyter lab {path}",
-                    path,
-                ),
+        self._export(
+            _Export(
+                "Open in notebook",
+                _writing_file,
+                ("--force", "-o"),
                 "No notebook",
+                lambda run, target, _said: _offer(
+                    f"{Path(target).name} has {title_of(run)} loaded",
+                    f"To open it in a terminal: jupyter lab {target}",
+                    target,
+                ),
+                "Notebooks (*.ipynb)",
+                ".ipynb",
+                "notebook",
             )
-
-        name = leaving.proposed_file(run, ".ipynb")
-        self._dialogs.save_as("Open in notebook", name, "Notebooks (*.ipynb)", write)
+        )
 
     def onnx(self) -> None:
         """Write the newest policy as an ONNX graph with a model card, checked."""
-        run = self._services.current_run()
-        if run is None:
-            return
-
-        def write(path: Path) -> None:
-            self._start(
-                run,
-                f"Writing the policy of {title_of(run)} and playing episodes to check it …",
-                ["export", run.run_id, "--onnx", "-o", str(path), "--json"],
-                lambda said: self._offer(leaving.onnx_text(_read(said)), str(path), path),
+        self._export(
+            _Export(
+                "Export ONNX into a new folder",
+                lambda run, _target: (
+                    f"Writing the policy of {title_of(run)} and playing episodes to check it …"
+                ),
+                ("--onnx", "--json", "-o"),
                 "Not exported",
+                lambda _run, target, said: _offer(leaving.onnx_text(_read(said)), target, target),
+                "Folders (*.onnx)",
+                ".onnx",
             )
-
-        name = leaving.proposed_file(run, ".onnx")
-        self._dialogs.save_as("Export ONNX into a new folder", name, "Folders (*.onnx)", write)
+        )
 
     def page(self) -> None:
         """Write a page that plays the newest policy in a browser."""
-        run = self._services.current_run()
-        if run is None:
-            return
-
-        def write(path: Path) -> None:
-            self._start(
-                run,
-                f"Writing {path.name} …",
-                ["export", run.run_id, "--html", "-o", str(path), "--force", "--json"],
-                lambda said: self._offer(leaving.page_text(_read(said)), str(path), path),
+        self._export(
+            _Export(
+                "Play in browser",
+                _writing_file,
+                ("--html", "--force", "--json", "-o"),
                 "No page",
+                lambda _run, target, said: _offer(leaving.page_text(_read(said)), target, target),
+                "Pages (*.html)",
+                ".html",
             )
-
-        name = leaving.proposed_file(run, ".html")
-        self._dialogs.save_as("Play in browser", name, "Pages (*.html)", write)
+        )
 
     def minari(self) -> None:
         """Write recorded episodes, or some that the policy plays now, as a data set."""
-        run = self._services.current_run()
-        if run is None:
-            return
-
-        def write(name: str) -> None:
-            self._start(
-                run,
-                f"Writing the data set {name} …",
-                ["export", run.run_id, "--minari", name, "--json"],
-                lambda said: self._exported(run, _read(said)),
+        self._export(
+            _Export(
+                "Export Minari data set",
+                lambda _run, target: f"Writing the data set {target} …",
+                ("--json", "--minari"),
                 "No data set",
+                lambda run, _target, said: self._offer_learning(run, _read(said)),
             )
-
-        self._dialogs.ask_text(
-            "Export Minari data set",
-            "Name of the data set, with a version at its end:",
-            leaving.proposed_dataset(run),
-            write,
         )
 
     def learn_from(self) -> None:
@@ -188,45 +195,52 @@ class Leaving:
             lambda name: self._clone(env_id, name),
         )
 
-    def _exported(self, run: RunRecord, done: Written) -> None:
+    def _offer_learning(self, run: RunRecord, done: Written) -> Notice:
         name = str(done["id"])
-        self._services.notices.say(
-            Notice(
-                "success",
-                leaving.minari_text(done),
-                f"In {done['path']}. Steps of a person are marked in infos['person'].",
-                "Learn from it",
-                lambda: self._clone(run.env_id, name),
-            )
+        return Notice(
+            "success",
+            leaving.minari_text(done),
+            f"In {done['path']}. Steps of a person are marked in infos['person'].",
+            "Learn from it",
+            lambda: self._clone(run.env_id, name),
         )
 
     def _clone(self, env_id: str, name: str) -> None:
         draft = TrainDraft(algo="bc", env_id=env_id, params={"dataset": name})
         self._load_config(draft.config(draft.seed))
 
-    def _start(
-        self,
-        run: RunRecord,
-        doing: str,
-        words: list[str],
-        done: Callable[[str], object],
-        otherwise: str,
-    ) -> None:
-        services = self._services
+    def _export(self, export: _Export) -> None:
+        """Ask where to, run the command for the run that is shown, and say what came of it."""
+        services, run = self._services, self._services.current_run()
+        if run is None:
+            return
 
-        def work(client: TrainerClient) -> str:
-            return run_command(client, *words)
+        def write(target: str) -> None:
+            def work(client: TrainerClient) -> str:
+                return run_command(client, export.command, run.run_id, *export.flags, target)
 
-        services.notices.info(doing)
-        services.link_of(run.run_id).ask(
-            work, done, lambda error: services.notices.error(otherwise, error)
-        )
+            services.notices.info(export.doing(run, target))
+            services.link_of(run.run_id).ask(
+                work,
+                lambda said: services.notices.say(export.done(run, target, said)),
+                lambda error: services.notices.error(export.refused, error),
+            )
 
-    def _offer(self, text: str, detail: str, path: Path) -> None:
-        address = QUrl.fromLocalFile(str(path))
-        self._services.notices.say(
-            Notice("success", text, detail, "Open", lambda: QDesktopServices.openUrl(address))
-        )
+        if export.kinds:
+            name = leaving.proposed_file(run, export.ending)
+            self._dialogs.save_as(export.title, name, export.kinds, lambda path: write(str(path)))
+        else:
+            question = "Name of the data set, with a version at its end:"
+            self._dialogs.ask_text(export.title, question, leaving.proposed_dataset(run), write)
+
+
+def _writing_file(_run: RunRecord, target: str) -> str:
+    return f"Writing {Path(target).name} …"
+
+
+def _offer(text: str, detail: str, path: str) -> Notice:
+    address = QUrl.fromLocalFile(path)
+    return Notice("success", text, detail, "Open", lambda: QDesktopServices.openUrl(address))
 
 
 def _read(said: str) -> Written:

@@ -1,5 +1,7 @@
 """What can be done with the runs that are selected: steer, describe, keep, delete."""
 
+from dataclasses import replace
+
 from qtpy.QtCore import QUrl
 from qtpy.QtGui import QDesktopServices, QGuiApplication
 
@@ -199,7 +201,7 @@ class SelectionCommands:
         if run is not None:
             model = self._table.model
             same = model.view.pinned == run.run_id
-            model.set_view(pinned="" if same else run.run_id)
+            model.set_view(replace(model.view, pinned="" if same else run.run_id))
             self._compare.set_baseline(model.view.pinned)
 
     def _copy_ids(self) -> None:

@@ -1,18 +1,15 @@
 """A policy at play, and the controls by which a person takes over and hands back."""
 
-from collections.abc import Mapping
-
 from qtpy.QtCore import Signal
 from qtpy.QtGui import QImage
 from qtpy.QtWidgets import QWidget
 
-from gym_gui.background.play_link import PlayLink
+from gym_gui.background.play_link import Greeting, PlayLink, Standing
 from gym_gui.services import Services
 from gym_gui.widgets.controls import button
 from gym_gui.widgets.game_view import GameView
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column, row
-from mosaic.presenting import formatting
 from mosaic.presenting.actor import PERSON, POLICY
 
 _WAITING = "The policy is being loaded …"
@@ -74,24 +71,19 @@ class SessionView(QWidget):
         self._who.setText("")
         self._score.setText("")
 
-    def _on_ready(self, greeting: Mapping[str, object]) -> None:
-        self._turns = bool(greeting["turn_based"])
-        keys = greeting.get("keys")
-        if isinstance(keys, dict):
-            self.game.set_keys(set(keys))
-            named = [key for key in keys if not key.isdigit()] or list(keys)
-            self._keys = ", ".join(named[:_MOST_KEYS])
+    def _on_ready(self, greeting: Greeting) -> None:
+        self._turns = greeting.turn_based
+        keys = greeting.keys
+        self.game.set_keys(set(keys))
+        named = [key for key in keys if not key.isdigit()] or list(keys)
+        self._keys = ", ".join(named[:_MOST_KEYS])
         self._enable(True)
         self.game.view.say("")
 
-    def _on_scene(self, image: QImage, document: Mapping[str, object]) -> None:
+    def _on_scene(self, image: QImage, standing: Standing) -> None:
         self.game.view.show_image(image)
-        self._show_control(str(document.get("control") or POLICY))
-        total = document.get("total")
-        self._score.setText(
-            f"episode {document['episode']}   step {document['step']}   "
-            f"return {formatting.number(total if isinstance(total, int | float) else None)}"
-        )
+        self._show_control(standing.control or POLICY)
+        self._score.setText(standing.text)
 
     def _show_control(self, control: str) -> None:
         if control == self.control:

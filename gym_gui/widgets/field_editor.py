@@ -1,13 +1,12 @@
 """One field of a generated form: its editor, its mark when changed, its error while typing."""
 
-from typing import Any
-
 from qtpy.QtCore import QObject, Qt, Signal
 from qtpy.QtWidgets import QCheckBox, QComboBox, QGridLayout, QLineEdit, QToolButton, QWidget
 
 from gym_gui.models.form_fields import BOOL, CHOICE, Field, FieldError
 from gym_gui.widgets.controls import NoWheel, restyle
 from gym_gui.widgets.labels import label
+from mosaic.config.json_types import JsonValue
 
 
 class FieldEditor(QObject):
@@ -74,7 +73,7 @@ class FieldEditor(QObject):
         assert isinstance(self.editor, QLineEdit)
         return str(self.editor.text())
 
-    def value(self) -> Any:
+    def value(self) -> JsonValue:
         """The value.
 
         Raises:
@@ -90,7 +89,7 @@ class FieldEditor(QObject):
         except FieldError:
             return True
 
-    def set_value(self, value: Any) -> None:
+    def set_value(self, value: JsonValue) -> None:
         """Show a value."""
         text = self.field.show(value)
         if isinstance(self.editor, QCheckBox):

@@ -1,6 +1,7 @@
 """The table of runs: how it looks, which columns it has, and what is typed into its cells."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import cast
 
 from qtpy.QtCore import (
@@ -174,7 +175,9 @@ class RunTableView(QTableView):
         self.show_columns(look.columns)
         place = self._model.place_of(look.sort)
         down, up = Qt.SortOrder.DescendingOrder, Qt.SortOrder.AscendingOrder
-        self._model.set_view(grouped=look.grouped, by_experiment=look.by_experiment)
+        self._model.set_view(
+            replace(self._model.view, grouped=look.grouped, by_experiment=look.by_experiment)
+        )
         self.sortByColumn(
             place if place >= 0 else BY_KEY["created"], down if look.descending else up
         )

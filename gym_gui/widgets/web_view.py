@@ -2,9 +2,9 @@
 
 import importlib
 import os
-from typing import Any
+from typing import TYPE_CHECKING
 
-from qtpy.QtCore import QCoreApplication, QEvent, QUrl, Signal
+from qtpy.QtCore import QCoreApplication, QEvent, QObject, QUrl, Signal
 from qtpy.QtGui import QDesktopServices
 from qtpy.QtNetwork import QNetworkProxy
 from qtpy.QtWidgets import QStackedWidget, QWidget
@@ -13,6 +13,10 @@ from gym_gui.widgets.controls import button
 from gym_gui.widgets.labels import label, selectable
 from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.messages import EmptyState
+
+if TYPE_CHECKING:
+    from qtpy.QtWebEngineCore import QWebEnginePage, QWebEngineProfile
+    from qtpy.QtWebEngineWidgets import QWebEngineView
 
 NO_WEB_VARIABLE = "MOSAIC_NO_WEBENGINE"
 
@@ -42,7 +46,7 @@ def proxy_of(address: str) -> QNetworkProxy:
     return QNetworkProxy(kind, url.host(), port, url.userName(), url.password())
 
 
-def make_page(origin: QUrl) -> Any:
+def make_page(origin: QUrl) -> "tuple[QWebEnginePage, QWebEngineProfile]":
     """A page that stays where it is: links elsewhere go to the browser, downloads nowhere."""
     from qtpy.QtWebEngineCore import QWebEnginePage, QWebEngineProfile
 
@@ -50,7 +54,7 @@ def make_page(origin: QUrl) -> Any:
         """Refuses to leave its origin."""
 
         def acceptNavigationRequest(  # noqa: N802
-            self, url: QUrl, kind: Any, is_main_frame: bool
+            self, url: QUrl, kind: QWebEnginePage.NavigationType, is_main_frame: bool
         ) -> bool:
             if same_origin(url, origin) or url.scheme() in ("about", "blob", "data"):
                 return True
@@ -59,7 +63,7 @@ def make_page(origin: QUrl) -> Any:
                 QDesktopServices.openUrl(url)
             return False
 
-        def createWindow(self, kind: Any) -> Any:  # noqa: N802
+        def createWindow(self, kind: QWebEnginePage.WebWindowType) -> None:  # noqa: N802
             return None
 
     profile = QWebEngineProfile()  # without a name: nothing is kept on disk
@@ -83,9 +87,9 @@ class WebView(QWidget):
         self.address = ""
         self._proxy = ""
         self._proxied = False
-        self.view: Any = None
-        self._page: Any = None
-        self._profile: Any = None
+        self.view: QWebEngineView | None = None
+        self._page: QWebEnginePage | None = None
+        self._profile: QWebEngineProfile | None = None
         self._note = EmptyState("", "")
         self._open = button("Open in browser", self.open_in_browser)
         self._address_label = selectable(label("", "muted"))
@@ -125,15 +129,16 @@ class WebView(QWidget):
         from qtpy.QtWebEngineWidgets import QWebEngineView
 
         origin = QUrl(address)
-        self.view = QWebEngineView()
-        self._page, self._profile = make_page(origin)
-        self.view.setPage(self._page)
-        self.view.loadFinished.connect(self.loaded)
-        self._page.renderProcessTerminated.connect(lambda *_: self._on_crash())
-        self._stack.addWidget(self.view)
-        self._stack.setCurrentWidget(self.view)
+        view = self.view = QWebEngineView()
+        page, self._profile = make_page(origin)
+        self._page = page
+        view.setPage(page)
+        view.loadFinished.connect(self.loaded)
+        page.renderProcessTerminated.connect(lambda *_: self._on_crash())
+        self._stack.addWidget(view)
+        self._stack.setCurrentWidget(view)
         self._reload.setEnabled(True)
-        self.view.load(origin)
+        view.load(origin)
 
     def reload(self) -> None:
         """Load the page again."""
@@ -161,7 +166,10 @@ class WebView(QWidget):
             QNetworkProxy.setApplicationProxy(QNetworkProxy())
             self._proxied = False
         # A page must go before its profile, or the engine complains; so in order, and now.
+        gone: QObject | None
         for gone in (page, view, profile):
+            if gone is None:
+                continue
             gone.deleteLater()
             QCoreApplication.sendPostedEvents(gone, QEvent.Type.DeferredDelete)
 

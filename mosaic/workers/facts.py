@@ -43,6 +43,7 @@ class AlgorithmFacts(TypedDict, total=False):
 
     title: str
     family: str
+    paper: str
     default_env: str
     actions: list[str]
     observations: list[str]

@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -44,7 +45,7 @@ def test_live_view_over_the_network(
 
     Told to, or by itself: shared memory that brings nothing is not waited for.
     """
-    driver.window.change_settings(frame_source="network")
+    driver.window.change_settings(replace(driver.window.services.settings, frame_source="network"))
     run_id = driver.submit(
         config_of("ppo", "cleanrl", env_id="CartPole-v1", total_timesteps=50_000_000, extras={})
     )
@@ -61,7 +62,9 @@ def test_live_view_over_the_network(
     assert live.view.image.width() > 100
     driver.window.run_panel.open_tab("overview")
     assert live.feed is None
-    driver.window.change_settings(frame_source="automatic")
+    driver.window.change_settings(
+        replace(driver.window.services.settings, frame_source="automatic")
+    )
     monkeypatch.setenv(DIRECTORY_VARIABLE, str(tmp_path))
     monkeypatch.setattr(frame_source, "_LOCAL_PATIENCE_MS", 300)
     shown = live.frames_shown

@@ -1,6 +1,7 @@
 """A small screen with large text: 1024 × 700 at 14 pt."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from qtpy.QtCore import QSize
@@ -19,11 +20,11 @@ def small(driver: Driver) -> Iterator[Driver]:
     """A window on a small screen, with large text."""
     window = driver.window
     before, size = driver.services.settings.font_points, window.size()
-    window.change_settings(font_points=14.0)
+    window.change_settings(replace(window.services.settings, font_points=14.0))
     window.resize(SCREEN)
     driver.spin(0.1)
     yield driver
-    window.change_settings(font_points=before)
+    window.change_settings(replace(window.services.settings, font_points=before))
     window.resize(size)
 
 
