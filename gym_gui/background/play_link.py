@@ -43,6 +43,8 @@ class Standing:
 
     Attributes:
         control: Who acts now, a person or a policy; empty where there is only a person.
+        waits: Nothing happens until a key is pressed.
+        starts_in: Seconds of countdown before time runs.
     """
 
     episode: int
@@ -50,6 +52,8 @@ class Standing:
     total: float
     over: bool
     control: str
+    waits: bool
+    starts_in: int
 
     @property
     def text(self) -> str:
@@ -101,6 +105,14 @@ class PlayLink(QObject):
     def reset(self) -> None:
         """Begin the next episode."""
         self._say({"keys": ["reset"]})
+
+    def set_pace(self, pace: float) -> None:
+        """Slow motion below 1; with 0, time waits for each key."""
+        self._say({"pace": pace})
+
+    def hold_time(self, on: bool) -> None:
+        """Let time stand still, or run again after a countdown."""
+        self._say({"hold": on})
 
     def take_over(self) -> None:
         """Play yourself from the next step on, where a policy plays."""
@@ -188,6 +200,8 @@ def _standing(document: Mapping[str, object]) -> Standing:
         float(total) if isinstance(total, int | float) else 0.0,
         bool(document.get("over")),
         str(document.get("control") or ""),
+        bool(document.get("waits")),
+        whole(document.get("starts_in", 0)),
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from qtpy.QtGui import QImage
-from qtpy.QtWidgets import QGridLayout, QWidget
+from qtpy.QtWidgets import QComboBox, QGridLayout, QWidget
 
 from gym_gui.background.daemon_link import DaemonLink
 from gym_gui.background.env_probe import EnvironmentOptions, probe
@@ -25,6 +25,10 @@ from mosaic.config import build
 from mosaic.records import RunRecord
 from mosaic.workers.facts import EnvironmentFacts
 
+# What the menu says, and how fast time runs then.
+_PACES = (("normal", 1.0), ("half speed", 0.5), ("quarter speed", 0.25), ("step by step", 0.0))
+_SHOWN_LATER = "Shown when the game starts."
+_PAUSED = "Paused. Click the game, or press Return in it, to play on."
 _START = "Press Start to play. Every step is recorded; find it again in the run's Replay tab."
 
 
@@ -37,11 +41,17 @@ class PlayPanel(QWidget):
         self._services = services
         self._link: PlayLink | None = None
         self._turns = False
+        self._standing: Standing | None = None
         self.run_id = ""
         self.banner = Banner()
         self.env = Picker("environment")
         self.seed = NumberLine("Seed", 1, 0, 2**32 - 1)
         self.fps = NumberLine("Frames per second", None, 1, 120, optional=True)
+        self.pace = QComboBox()
+        self.pace.setAccessibleName("Pace")
+        self.pace.setToolTip("How fast time runs; step by step, each key is one step")
+        for words, pace in _PACES:
+            self.pace.addItem(words, pace)
         self.options = ParameterList()
         self.options.advanced.setChecked(True)
         self.options.advanced.hide()
@@ -59,10 +69,12 @@ class PlayPanel(QWidget):
         split.setStretchFactor(1, 1)
         split.setSizes([350, 700])
         self.setLayout(column(self.banner, split, margin=10, stretch={1: 1}))
-        self._keys.addWidget(label("Shown when the game starts.", "muted"), 0, 0)
+        self._show_keys({})
         self._enable(False)
         self.env.picked.connect(self._on_env)
         self.game.held.connect(self._on_held)
+        self.game.captured_changed.connect(self._on_captured)
+        self.pace.currentIndexChanged.connect(lambda _place: self._send_pace())
         services.store.changed.connect(self._on_runs)
 
     def _left(self) -> QWidget:
@@ -70,6 +82,7 @@ class PlayPanel(QWidget):
         form.addRow("Environment", self.env)
         form.addRow("Seed", column(self.seed, self.seed.error, spacing=2))
         form.addRow("Frames per second", column(self.fps, self.fps.error, spacing=2))
+        form.addRow("Pace", self.pace)
         inner = QWidget()
         keys = framed(column(label("Keys", "section"), self._keys, margin=10), "raised")
         inner.setLayout(
@@ -122,6 +135,8 @@ class PlayPanel(QWidget):
     def _on_env(self, env_id: str) -> None:
         if self.playing:
             return
+        # Those of the game before say nothing about this one.
+        self._show_keys({})
 
         def show(found: EnvironmentOptions) -> None:
             if self.env.text == env_id:
@@ -135,11 +150,13 @@ class PlayPanel(QWidget):
 
     def _show_keys(self, keys: Mapping[str, str]) -> None:
         clear(self._keys)
+        if not keys:
+            self._keys.addWidget(label(_SHOWN_LATER, "muted"), 0, 0)
         # Digits stand for every action; they are shown only where nothing better does.
         shown = [key for key in keys if not key.isdigit()] or list(keys)
         for place, key in enumerate(shown[:20]):
             self._keys.addWidget(label(key.capitalize(), "section"), place, 0)
-            self._keys.addWidget(label(f"action {keys[key]}", "muted"), place, 1)
+            self._keys.addWidget(label(keys[key], "muted"), place, 1)
         self._keys.setColumnStretch(1, 1)
         self.game.set_keys(set(keys))
 
@@ -206,18 +223,39 @@ class PlayPanel(QWidget):
         self._turns = greeting.turn_based
         self._show_keys(greeting.keys)
         self._enable(True)
-        self.game.view.say("")
+        self._send_pace()
         self.game.capture()
 
     def _on_scene(self, image: QImage, standing: Standing) -> None:
         self.game.view.show_image(image)
+        self._standing = standing
         over = "   over: press any key for the next" if standing.over else ""
         self._score.setText(f"{standing.text}{over}")
+        self._say_time()
+
+    def _say_time(self) -> None:
+        """Write over the picture why time stands still; nothing while it runs."""
+        standing = self._standing
+        if not self.playing or standing is None:
+            return
+        starting = f"Starts in {standing.starts_in} …" if standing.starts_in else ""
+        over = "Over. Press any key for the next episode." if standing.over else ""
+        self.game.view.say((over or starting) if self.game.captured else _PAUSED)
 
     def _on_held(self, keys: list[str]) -> None:
-        # Where time waits, letting a key go is no move.
+        # Where time waits, releasing a key is no move.
         if self._link is not None and (keys or not self._turns):
             self._link.hold(keys)
+
+    def _on_captured(self, captured: bool) -> None:
+        """Time stands still while the keys go elsewhere: the player could not react."""
+        if self._link is not None:
+            self._link.hold_time(not captured)
+            self._say_time()
+
+    def _send_pace(self) -> None:
+        if self._link is not None:
+            self._link.set_pace(float(self.pace.currentData()))
 
     def _on_unreachable(self, reason: str) -> None:
         run_id = self.run_id
@@ -237,6 +275,7 @@ class PlayPanel(QWidget):
 
     def _finish(self, words: str) -> None:
         self.leave()
+        self._standing = None
         self.game.release()
         self._enable(False)
         self.game.view.say(words)

@@ -43,6 +43,7 @@ _LEAVE = (b"\x1b", b"q", b"\x03")
     metavar="RUN",
     help="Let the newest policy of RUN play; Tab takes over and hands back.",
 )
+@click.option("--step", "by_steps", is_flag=True, help="Let time wait for each key.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--fps", type=float, help="Steps per second (default: the environment's).")
 @click.option(
@@ -55,6 +56,7 @@ _LEAVE = (b"\x1b", b"q", b"\x03")
 def play(
     env_id: str | None,
     policy_of: str | None,
+    by_steps: bool,
     seed: int,
     fps: float | None,
     script: Path | None,
@@ -90,7 +92,7 @@ def play(
             raise in_flags(error.problems, {"--env-id": "ENV_ID"}) from None
         if script:
             return follow(trainer, record.run_id, as_json=as_json)
-        _at_the_keys(trainer, record)
+        _at_the_keys(trainer, record, by_steps)
         # Leaving ends the run; it only has to store its last records.
         record = trainer.wait(record.run_id, timeout_s=30.0)
     print(f"{record.run_id} {record.outcome}; replay: mosaic replay {record.run_id}")
@@ -180,7 +182,7 @@ def _first_episode(trainer: TrainerClient, run_id: str) -> int:
     raise NotRecordedError(f"run {run_id} has recorded no steps")
 
 
-def _at_the_keys(trainer: TrainerClient, record: RunRecord) -> None:
+def _at_the_keys(trainer: TrainerClient, record: RunRecord, by_steps: bool) -> None:
     """Show the game in the terminal and send it the keys that are pressed."""
     from mosaic.client.play import PlayClient
     from mosaic.errors import PlayConnectionError
@@ -190,10 +192,12 @@ def _at_the_keys(trainer: TrainerClient, record: RunRecord) -> None:
         swap = "Tab: take over, hand back; " if game.has_policy else ""
         print(f"keys go to the game — {legend}  ({swap}q or Esc leaves)\r")
         screen = Screen(sys.stdout)
+        if by_steps:
+            game.set_pace(0)
         try:
             while True:
                 # Nothing follows a picture of a game that waits for its player: it must be seen.
-                waits = game.turn_based and game.scene.control == PERSON
+                waits = game.scene.waits
                 screen.show(_picture(game.scene), always=waits)
                 pressed = _pressed(keyboard, None if waits else 0.0)
                 if pressed == "leave":
@@ -231,8 +235,10 @@ def _picture(scene: "Scene") -> str:
         pixels = np.asarray(Image.open(io.BytesIO(scene.frame)).convert("RGB"))
         picture = ansi_picture(pixels, size.columns, size.lines - 4)
     who = "  the policy plays" if scene.control == POLICY else ""
-    caption = f"episode {scene.episode}  step {scene.step}  return {scene.total:g}{who}"
-    return f"{picture}\n{caption} {'— over' if scene.over else ''}{scene.problem}"
+    soon = f"  starts in {scene.starts_in}" if scene.starts_in else ""
+    caption = f"episode {scene.episode}  step {scene.step}  return {scene.total:g}{who}{soon}"
+    over = "— over, any key for the next" if scene.over else ""
+    return f"{picture}\n{caption} {over}{scene.problem}"
 
 
 @contextmanager

@@ -40,6 +40,8 @@ class Scene:
 
     Attributes:
         control: Who acts now: `person`, or `policy` where one plays too.
+        waits: Nothing happens until a key is pressed.
+        starts_in: Seconds of countdown before time runs.
     """
 
     episode: int
@@ -49,6 +51,8 @@ class Scene:
     frame: bytes
     problem: str = ""
     control: str = PERSON
+    waits: bool = False
+    starts_in: int = 0
 
 
 class PlayClient:
@@ -82,6 +86,14 @@ class PlayClient:
     def hand_back(self) -> None:
         """Let the policy play from the next step on."""
         self._send({"control": POLICY})
+
+    def set_pace(self, pace: float) -> None:
+        """Slow motion below 1; with 0, time waits for each key."""
+        self._send({"pace": pace})
+
+    def hold_time(self, on: bool) -> None:
+        """Let time stand still, or run again after a countdown; not where a policy plays too."""
+        self._send({"hold": on})
 
     def next_scene(self) -> Scene:
         """Wait for the next step.
@@ -159,4 +171,6 @@ def _scene(document: _Said) -> Scene:
         frame=base64.b64decode(document["frame"]),
         problem=document.get("problem", ""),
         control=document.get("control", PERSON),
+        waits=bool(document.get("waits")),
+        starts_in=int(document.get("starts_in", 0)),
     )

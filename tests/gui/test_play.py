@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QInputDialog, QLineEdit
+from qtpy.QtWidgets import QInputDialog, QLabel, QLineEdit
 from support.trainer import Trainer
 
 from gym_gui.background.run_reading import read_wandb
@@ -45,6 +45,32 @@ def test_play_by_keyboard_is_recorded_and_replayed(driver: Driver) -> None:
     replay = driver.window.run_panel.tab("replay")
     driver.until(lambda: replay.player.slider.maximum() == 2, "three recorded steps")
     assert "action 1" in replay.player.caption
+
+
+def test_cartpole_can_be_played_by_hand(driver: Driver) -> None:
+    """Keys are named, time waits in step mode, and stands still while the keys are elsewhere."""
+    play = driver.window.play
+    driver.window.show_layout("play")
+    driver.until(lambda: "CartPole-v1" in play.env.names, "environments")
+    play.env.set_text("CartPole-v1")
+    play.pace.setCurrentText("step by step")
+    play.begin()
+    driver.until(lambda: "step 0" in play.score and play.stop.isEnabled(), "the game", 30)
+    shown = {label.text() for label in play.findChildren(QLabel)}
+    assert {"push left", "push right"} <= shown
+    for step in (1, 2):
+        QTest.keyClick(play.game, Qt.Key.Key_Right)
+        driver.until(lambda step=step: f"step {step} " in play.score, "one key, one step")
+    QTest.keyClick(play.game, Qt.Key.Key_Escape)
+    assert play.game.view.hint.startswith("Paused")
+    play.pace.setCurrentText("normal")
+    play.game.capture()
+    driver.until(lambda: play.game.view.hint.startswith("Starts in"), "the countdown")
+    assert "step 2 " in play.score
+    driver.until(lambda: play.game.view.hint.startswith("Over."), "left alone, the pole falls")
+    run_id = play.run_id
+    play.end()
+    assert driver.reaches(run_id, "TERM").outcome == "completed"
 
 
 def test_steps_of_a_telemetry_run_arrive_live(driver: Driver) -> None:

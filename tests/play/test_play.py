@@ -4,6 +4,7 @@ import io
 import json
 import socket
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from PIL import Image
 from support.trainer import Trainer, until
 
 from human_worker.keys import KeyScriptError, UnknownKeyError, key_map, parse_script
+from human_worker.live import COUNTDOWN_S
 from human_worker.player_socket import PlayerSocket
 from mosaic.client.play import PlayClient
 from mosaic.config import build
@@ -73,7 +75,7 @@ def test_a_live_game_is_played_over_its_socket(trainer: Trainer) -> None:
     trainer.wait_for(record.run_id, "EXEC")
     with PlayClient(trainer.client, record.run_id) as player:
         assert player.turn_based
-        assert player.keys["down"] == "1"
+        assert player.keys["down"] == "move down"
         first = player.scene.frame
         player.hold("down")
         assert player.next_scene().step == 1
@@ -107,6 +109,40 @@ def test_a_real_time_game_goes_on_while_a_key_is_held(trainer: Trainer) -> None:
     trainer.ended(record.run_id)
     actions = [s.action for s in fetch_episode(trainer.client, record.run_id, 0)]
     assert actions[-5:] == [1] * 5
+
+
+def test_time_runs_after_a_countdown_and_stands_still_when_asked(trainer: Trainer) -> None:
+    """No step is lost while the player finds the keys, and none while the player is elsewhere."""
+    record = trainer.client.submit(build.play("human", "CartPole-v1", fps=100))
+    trainer.wait_for(record.run_id, "EXEC")
+    with PlayClient(trainer.client, record.run_id) as player:
+        counted = [player.scene]
+        while counted[-1].step == 0:
+            counted.append(player.next_scene())
+        seconds = [scene.starts_in for scene in counted if scene.step == 0]
+        assert (seconds[0], seconds[-1]) == (3, 0)
+        assert seconds == sorted(seconds, reverse=True)
+        while not player.scene.over:
+            player.next_scene()
+        assert player.scene.waits, "the end stays until a key is pressed"
+        player.hold_time(True)
+        player.hold("reset")
+        assert player.next_scene().step == 0
+        # Longer than the countdown, which must not run either.
+        time.sleep(COUNTDOWN_S + 0.5)
+        player.set_pace(0)
+        scene = player.next_scene()
+        while not scene.waits:
+            assert (scene.step, scene.starts_in > 0) == (0, True)
+            scene = player.next_scene()
+        player.hold_time(False)
+        for step in (1, 2):
+            player.hold("left")
+            assert player.next_scene().step == step, "one key, one step"
+            player.hold()
+        player.quit()
+    trainer.ended(record.run_id)
+    assert [s.action for s in fetch_episode(trainer.client, record.run_id, 1)] == [0, 0]
 
 
 def test_a_player_whose_terminal_did_not_keep_up_can_leave(tmp_path: Path) -> None:
@@ -173,6 +209,24 @@ def test_keys_mean_what_a_player_expects(
 ) -> None:
     """Arrows steer, digits choose, no key is the idle action, keys combine on vectors."""
     assert key_map(env_id, choices, bounds).action(keys) == action
+
+
+@pytest.mark.parametrize(
+    ("env_id", "choices", "bounds", "names", "key", "words"),
+    [
+        ("CartPole-v1", 2, None, (), "left", "push left"),
+        ("MiniGrid-Empty-5x5-v0", 7, None, (), "p", "pick up"),
+        ("ALE/Pong-v5", 6, None, ("noop", "fire"), "1", "fire"),
+        ("SomethingNew-v0", 3, None, (), "2", "action 2"),
+        ("Pendulum-v1", None, ([-2.0], [2.0]), (), "left", "control 1 at -2"),
+        ("Pendulum-v1", None, ([-2.0], [2.0]), (), "space", "nothing"),
+    ],
+)
+def test_keys_are_named_by_what_they_do(
+    env_id: str, choices: int | None, bounds: Any, names: tuple[str, ...], key: str, words: str
+) -> None:
+    """A player reads what a key does, not the number of an action, wherever that is known."""
+    assert key_map(env_id, choices, bounds, names=names).meanings[key] == words
 
 
 def test_key_combinations_of_the_environment_win() -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from human_worker import WORKER
 from human_worker.environment import EnvHost
-from human_worker.game import Game, play_live, play_script
+from human_worker.game import Game, play_script
+from human_worker.live import play_live
 from human_worker.policy_world import PolicyWorld
 from human_worker.world import World
 from mosaic.config.json_types import JsonValue

@@ -92,4 +92,7 @@ def _keys_of(env_id: str, env: gymnasium.Env[object, object]) -> KeyMap:
     bounds = None
     if choices is None and isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1:
         bounds = (space.low.tolist(), space.high.tolist())
-    return key_map(env_id, choices, bounds, proposed_keys(env))
+    # Atari names its actions: NOOP, FIRE, UP.
+    offer = getattr(env.unwrapped, "get_action_meanings", None)
+    names = [str(name).lower() for name in offer()] if offer is not None else []
+    return key_map(env_id, choices, bounds, proposed_keys(env), names)

@@ -3,14 +3,14 @@
 Where the world has a policy in it, the two take turns: the person takes over and hands back, in the
 middle of an episode too, and each step is recorded with the one who acted. Every step goes through
 the telemetry lane like any other worker's. The keys come from a script in the configuration, or
-from a client over a private local socket named in `<run>/play.json`.
+from a client over a private local socket (`human_worker.live`).
 """
 
 import time
 
-from human_worker.keys import POLICY, RESET, UnknownKeyError, parse_script
-from human_worker.player_socket import PERSON, NoPlayerError, PlayerSocket
-from human_worker.policy_world import PolicyWorld, SessionEndedError
+from human_worker.keys import POLICY, RESET, parse_script
+from human_worker.player_socket import PERSON
+from human_worker.policy_world import PolicyWorld
 from human_worker.world import Moved, World
 from mosaic.curves.episodes import NewestEpisodes
 from mosaic.telemetry.emitter import TelemetryEmitter, to_json
@@ -136,46 +136,4 @@ def play_script(worker: WorkerProcess, game: Game, host: World, script: str, fps
             game.press(keys)
         if fps and keys != (RESET,):
             time.sleep(1 / fps)
-    game.leave()
-
-
-def play_live(worker: WorkerProcess, game: Game, host: World, fps: float) -> None:
-    """Play by a client's keys until it quits or stays away."""
-    shared = host if isinstance(host, PolicyWorld) else None
-    with PlayerSocket(worker.run_dir, POLICY if shared else PERSON) as player:
-        player.greeting = {
-            "keys": {key: str(action) for key, action in host.keys.actions.items()},
-            "turn_based": host.keys.turn_based,
-            "fps": fps,
-            "has_policy": shared is not None,
-        }
-        frame = game.begin()
-        player.tell(game.report(), frame)
-        while worker.safe_point() and not player.gone:
-            # A policy plays at the world's own pace, also where time waits for a person.
-            waits = host.keys.turn_based and player.control == PERSON
-            try:
-                keys = player.next_keys(None if waits else 1 / fps)
-            except NoPlayerError:
-                # A viewer who was here and left has ended the session.
-                if shared is None or not player.was_there:
-                    raise
-                break
-            if keys is None:
-                continue
-            try:
-                if game.over or keys == (RESET,):
-                    frame = game.begin()
-                elif shared is not None and player.control == POLICY:
-                    frame = game.follow(shared)
-                else:
-                    frame = game.press(keys)
-            except UnknownKeyError as error:
-                player.tell({**game.report(), "problem": str(error)}, host.frame())
-            except SessionEndedError:
-                # A run that is stopped takes the policy's process with it.
-                if not worker.stopping:
-                    raise
-            else:
-                player.tell(game.report(), frame)
     game.leave()

@@ -34,6 +34,20 @@ _BY_ENVIRONMENT: tuple[tuple[str, dict[str, int]], ...] = (
     ),
     ("BabyAI", {"left": 0, "right": 1, "up": 2, "p": 3, "d": 4, "space": 5, "enter": 6}),
 )
+# What the actions of an environment are called, in the order of their numbers.
+_MINIGRID = ("turn left", "turn right", "forward", "pick up", "drop", "open or switch", "done")
+_ACTION_NAMES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("CartPole", ("push left", "push right")),
+    ("MountainCar-", ("push left", "coast", "push right")),
+    ("Acrobot", ("swing left", "let swing", "swing right")),
+    ("LunarLander-", ("engines off", "left engine", "main engine", "right engine")),
+    ("FrozenLake", ("move left", "move down", "move right", "move up")),
+    ("CliffWalking", ("move up", "move right", "move down", "move left")),
+    ("Taxi", ("drive down", "drive up", "drive right", "drive left", "pick up", "drop off")),
+    ("Blackjack", ("stick", "hit")),
+    ("MiniGrid", _MINIGRID),
+    ("BabyAI", _MINIGRID),
+)
 # Worlds in which nothing moves until the player does.
 _TURN_BASED = ("FrozenLake", "CliffWalking", "Taxi", "Blackjack", "MiniGrid", "BabyAI")
 _DIGITS = "0123456789"
@@ -55,6 +69,7 @@ class KeyMap:
     idle: Action
     turn_based: bool
     combinations: Mapping[frozenset[str], Action] = field(default_factory=dict)
+    action_names: Sequence[str] = ()
 
     def action(self, pressed: Iterable[str]) -> Action:
         """The action for the keys held down together.
@@ -80,6 +95,18 @@ class KeyMap:
         return moves[-1]
 
     @property
+    def meanings(self) -> dict[str, str]:
+        """What each key does alone, in words."""
+        return {key: self._words(action) for key, action in self.actions.items()}
+
+    def _words(self, action: Action) -> str:
+        if isinstance(action, list):
+            axis = next((n for n, value in enumerate(action) if value), None)
+            return "nothing" if axis is None else f"control {axis + 1} at {action[axis]:+g}"
+        known = action < len(self.action_names)
+        return self.action_names[action] if known else f"action {action}"
+
+    @property
     def names(self) -> list[str]:
         """Every key that does something, alone or together with others."""
         return sorted({*self.actions, *(key for keys in self.combinations for key in keys)})
@@ -90,6 +117,7 @@ def key_map(
     choices: int | None,
     bounds: tuple[Sequence[float], Sequence[float]] | None = None,
     offered: Mapping[frozenset[str], int] | None = None,
+    names: Sequence[str] = (),
 ) -> KeyMap:
     """The keys of an environment.
 
@@ -98,6 +126,7 @@ def key_map(
         choices: The number of discrete actions, or None.
         bounds: Lowest and highest value of each continuous action, or None.
         offered: Key combinations that the environment itself proposes.
+        names: What the environment itself calls its actions; known families have better names.
 
     Raises:
         MosaicError: The action space is neither discrete nor a short vector.
@@ -109,7 +138,10 @@ def key_map(
         actions |= {key: action for key, action in known.items() if action < choices}
         combined = dict(offered or {})
         actions |= {next(iter(keys)): a for keys, a in combined.items() if len(keys) == 1}
-        return KeyMap(actions, actions.pop(IDLE, 0), turn_based, combined)
+        called = next(
+            (known for prefix, known in _ACTION_NAMES if env_id.startswith(prefix)), names
+        )
+        return KeyMap(actions, actions.pop(IDLE, 0), turn_based, combined, called)
     if bounds is not None and len(bounds[0]) <= len(_AXES):
         return _vector_keys(*bounds)
     raise MosaicError(
@@ -122,12 +154,14 @@ _AXES = (("left", "right"), ("down", "up"), ("a", "d"), ("s", "w"))
 
 
 def _vector_keys(lowest: Sequence[float], highest: Sequence[float]) -> KeyMap:
-    actions: dict[str, Action] = {}
+    still = [0.0] * len(lowest)
+    # Where time waits for each key, doing nothing needs a key too.
+    actions: dict[str, Action] = {"space": still}
     for axis, (low, high) in enumerate(zip(lowest, highest, strict=True)):
         for key, value in zip(_AXES[axis], (low, high), strict=True):
             if value:
                 actions[key] = [float(value) if n == axis else 0.0 for n in range(len(lowest))]
-    return KeyMap(actions, [0.0] * len(lowest), False)
+    return KeyMap(actions, still, False)
 
 
 def parse_script(text: str) -> list[tuple[str, ...]]:

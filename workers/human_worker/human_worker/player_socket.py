@@ -1,9 +1,11 @@
 """The private socket between a play worker and the window or terminal that presses its keys.
 
 JSON lines both ways. Client: {"keys": ["left"]}, {"keys": []}, {"keys": ["reset"]}, {"quit": true},
-and where a policy plays too {"control": "person"} or {"control": "policy"}. Worker: first a
-greeting with the keys, then after each step the state of the game and who has control; every line
-from the worker carries its frame as PNG in base64.
+{"hold": true} to make time stand still, {"pace": 0.25} for slow motion ({"pace": 0}: time waits for
+each key), and where a policy plays too {"control": "person"} or {"control": "policy"}. Worker:
+first a greeting with the keys, then after each step the state of the game, who has control, whether
+it `waits` for a key and in how many seconds it `starts_in`; every line from the worker carries its
+frame as PNG in base64.
 """
 
 import base64
@@ -16,7 +18,7 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from human_worker.keys import POLICY
+from human_worker.keys import POLICY, RESET
 from mosaic.errors import MosaicError
 from mosaic.runs.directory import RunDirectory
 from mosaic.system import atomic
@@ -25,6 +27,8 @@ PERSON = "person"
 # Long enough to restart a window that has crashed, short enough to free the slot soon.
 WAIT_FOR_PLAYER_S = 60.0
 MAX_LINE = 64 * 1024
+# A pace beyond this would leave no time to see a picture.
+FASTEST = 8.0
 # The system allows 107 bytes for the name of a socket.
 MAX_ADDRESS = 100
 
@@ -56,6 +60,8 @@ class PlayerSocket:
     Attributes:
         control: Who acts now.
         gone: The player has quit.
+        on_hold: The player wants time to stand still.
+        pace: How fast time runs, 1 for the world's own pace, 0 when it waits for each key.
         was_there: A player has come at least once.
     """
 
@@ -76,6 +82,8 @@ class PlayerSocket:
         self.greeting: dict[str, object] = {}
         self._alone_since = time.monotonic()
         self.gone = False
+        self.on_hold = False
+        self.pace = 1.0
 
     def tell(self, state: dict[str, object], frame: bytes) -> None:
         """Send the player the state of the game; one who connects later gets the newest."""
@@ -93,10 +101,16 @@ class PlayerSocket:
             return None
         if wait_s is None:
             pressed = self._read(0.2)
+            # One that stays down when time begins to run counts from the first step on.
+            self._held = self._held if pressed in (None, (RESET,)) else pressed
             return pressed or None
         until = time.monotonic() + wait_s
         while (left := until - time.monotonic()) > 0 and not self.gone:
             keys = self._read(left)
+            if keys == (RESET,):
+                # Pressed once, not held: it would begin an episode at every step.
+                self._held = ()
+                return keys
             if keys is not None:
                 self._held = keys
         return self._held
@@ -185,6 +199,12 @@ class PlayerSocket:
             if "control" in message:
                 self._hand_over(str(message["control"]))
                 return None
+            if "hold" in message:
+                self.on_hold = bool(message["hold"])
+                return None
+            if "pace" in message:
+                self.pace = min(FASTEST, max(0.0, float(message["pace"])))
+                return None
             return tuple(str(key) for key in message["keys"])
         except (ValueError, KeyError, TypeError, AttributeError):
             return None
@@ -195,15 +215,13 @@ class PlayerSocket:
             self.control = to
             # Keys that were held for the other one say nothing about this one.
             self._held = ()
-            # Said at once: where time waits for a person, no step would say it.
-            self._last = {**self._last, "control": to}
-            self._send(self._last)
 
     def _drop(self) -> None:
         if self._player is not None:
             self._player.close()
         self._player = None
         self._held = ()
+        self.on_hold = False
         # A person who leaves hands control back, or the game would wait for keys forever.
         self.control = self._control_at_first
         self._alone_since = time.monotonic()
