@@ -3,7 +3,7 @@
 import itertools
 import re
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gym_gui.models.run_columns import BY_KEY, COLUMNS, Column
@@ -44,7 +44,7 @@ class Group:
             done = sum(run.ended for run in self.runs)
             return f"{self._experiment} · {done} of {len(self.runs)} runs done"
         names = [run.run_name or "" for run in self.runs]
-        shared = _SEED_AT_END.sub("", _common_start(names))
+        shared = _SEED_AT_END.sub("", common_start(names))
         what = shared or " · ".join(filter(None, self.key[:3]))
         return f"{len(self.runs)} × {what}"
 
@@ -84,7 +84,7 @@ def is_experiment(key: GroupKey) -> bool:
     return key[0] == _EXPERIMENT
 
 
-def _common_start(names: list[str]) -> str:
+def common_start(names: Sequence[str]) -> str:
     """The letters with which all names begin."""
     letters = itertools.takewhile(lambda column: len(set(column)) == 1, zip(*names, strict=False))
     return "".join(column[0] for column in letters)

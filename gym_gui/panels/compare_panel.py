@@ -9,7 +9,6 @@ from qtpy.QtWidgets import (
     QColorDialog,
     QComboBox,
     QHeaderView,
-    QListWidget,
     QListWidgetItem,
     QTableWidget,
     QTableWidgetItem,
@@ -30,6 +29,7 @@ from gym_gui.widgets.chart_lines import Line, drawn_line, member_key, member_lin
 from gym_gui.widgets.controls import button, plain_table
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import as_panel, column, row
+from gym_gui.widgets.legend_list import LegendList
 from gym_gui.widgets.messages import EmptyState
 from gym_gui.widgets.qt_types import sure
 from gym_gui.widgets.wrapping import FoldingSplitter
@@ -77,12 +77,11 @@ class ComparePanel(QWidget):
             services.themes, services.clock, services.settings.smoothing, self.facet
         )
         self.grid.say_empty("No curves", "Select runs in the table; theirs are drawn together.")
-        self.legend = QListWidget()
+        self.legend = LegendList()
         self.legend.setAccessibleName("Runs compared")
         self.legend.itemChanged.connect(self._on_item)
         self.legend.itemDoubleClicked.connect(self._recolour)
         self.legend.setToolTip("Untick to hide, double-click to change the colour")
-        self.legend.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.keep = QCheckBox("Keep these runs")
         self.keep.setToolTip("Do not follow the selection in the table")
         self.keep.toggled.connect(lambda on: None if on else self.show_runs(services.selection.ids))
@@ -284,7 +283,8 @@ class ComparePanel(QWidget):
             item.setToolTip(f"{_name(run)}\n{run_id}")
             shown = Qt.CheckState.Unchecked if run_id in self._hidden else Qt.CheckState.Checked
             item.setCheckState(shown)
-            self.legend.addItem(item)
+            self.legend.add_name(item)
+        self.legend.fit()
         self.legend.blockSignals(False)
 
     def _on_item(self, item: QListWidgetItem) -> None:

@@ -16,6 +16,7 @@ from gym_gui.models.series import Series, smooth
 from gym_gui.widgets.chart import Chart
 from gym_gui.widgets.chart_bands import KINDS
 from gym_gui.widgets.chart_lines import Line, Look
+from gym_gui.widgets.legend_list import tell_apart
 from mosaic.presenting import formatting
 from mosaic.statistics.curves import band
 
@@ -256,3 +257,32 @@ def test_an_evaluation_is_shown_as_results_not_as_learning(driver: Driver) -> No
     made.close_chart()
     made.close()
     made.deleteLater()
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (["ppo · CartPole-v1 · seed 1", "ppo · CartPole-v1 · seed 12"], ["… seed 1", "… seed 12"]),
+        (["ppo-lr1e3 · seed 1", "ppo-lr3e4 · seed 1"], ["… lr1e3 · seed 1", "… lr3e4 · seed 1"]),
+        (["ppo", "dqn"], ["ppo", "dqn"]),
+        (["only · seed 1"], ["only · seed 1"]),
+    ],
+)  # fmt: skip
+def test_what_tells_runs_apart_is_not_cut(names: list[str], shown: list[str]) -> None:
+    """Names lose what they share, between words, and keep the seed with its word."""
+    assert tell_apart(names) == shown
+
+
+def test_a_narrow_legend_still_says_the_seeds(driver: Driver, trained: list[str]) -> None:
+    """Where the names of the runs do not fit, the seeds are what is left of them."""
+    driver.window.show_layout("analyse")
+    legend = driver.window.compare.legend
+    driver.services.selection.select(tuple(trained))
+    driver.until(lambda: legend.count() == len(trained), "both runs")
+    legend.resize(150, legend.height())
+    seeds = {driver.services.store.get(run_id).seed for run_id in trained}
+    assert {legend.item(row).text() for row in range(legend.count())} == {
+        f"… seed {seed}" for seed in seeds
+    }
+    legend.resize(600, legend.height())
+    assert all("CartPole" in legend.item(row).text() for row in range(legend.count()))
