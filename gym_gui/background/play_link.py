@@ -57,9 +57,9 @@ class Standing:
 
     @property
     def text(self) -> str:
-        """For a line below the picture. People count episodes from 1."""
+        """For a line below the picture; episodes are counted as replays count them."""
         total = formatting.number(self.total)
-        return f"episode {self.episode + 1}   step {self.step}   return {total}"
+        return f"episode {self.episode}   step {self.step}   return {total}"
 
 
 class PlayLink(QObject):

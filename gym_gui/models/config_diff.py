@@ -21,8 +21,8 @@ class DiffRow:
 
 
 def flatten(document: object, prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Every value of a document with its dotted path."""
-    if isinstance(document, Mapping) and document:
+    """Every value of a document with its dotted path; an object without any has none."""
+    if isinstance(document, Mapping):
         for key, value in document.items():
             yield from flatten(value, f"{prefix}.{key}" if prefix else str(key))
     else:

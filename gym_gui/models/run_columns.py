@@ -75,8 +75,8 @@ def _shown(value: Value) -> str:
 
 
 def _eta(run: RunRecord) -> float | None:
-    running = run.is_running or run.is_paused
-    return run.progress.eta_s if running and run.progress.eta_s > 0 else None
+    # While it is paused, no one knows.
+    return run.progress.eta_s if run.is_running and run.progress.eta_s > 0 else None
 
 
 def _saved_at(run: RunRecord) -> float | None:

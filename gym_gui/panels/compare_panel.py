@@ -82,7 +82,7 @@ class ComparePanel(QWidget):
         self.legend.itemChanged.connect(self._on_item)
         self.legend.itemDoubleClicked.connect(self._recolour)
         self.legend.setToolTip("Untick to hide, double-click to change the colour")
-        self.keep = QCheckBox("Keep these runs")
+        self.keep = QCheckBox("Pin these runs")
         self.keep.setToolTip("Do not follow the selection in the table")
         self.keep.toggled.connect(lambda on: None if on else self.show_runs(services.selection.ids))
         self._left = label("", "muted", wrap=True)

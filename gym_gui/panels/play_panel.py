@@ -229,8 +229,7 @@ class PlayPanel(QWidget):
     def _on_scene(self, image: QImage, standing: Standing) -> None:
         self.game.view.show_image(image)
         self._standing = standing
-        over = "   over: press any key for the next" if standing.over else ""
-        self._score.setText(f"{standing.text}{over}")
+        self._score.setText(f"{standing.text}{'   over' if standing.over else ''}")
         self._say_time()
 
     def _say_time(self) -> None:

@@ -207,10 +207,8 @@ class RunCommands:
             )
         if not chosen:
             return
-        what = title_of(chosen[0]) if len(chosen) == 1 else f"{len(chosen)} runs"
-        self._services.notices.say(
-            Notice("info", f"Moved {what} to the trash", "", "Undo", self.undo_delete)
-        )
+        text = f"Moved {_what(chosen)} to the trash"
+        self._services.notices.say(Notice("info", text, "", "Undo", self.undo_delete))
 
     @property
     def can_undo(self) -> bool:
@@ -220,10 +218,19 @@ class RunCommands:
     def undo_delete(self) -> None:
         """Restore what was deleted last."""
         deleted, self._deleted = self._deleted, []
+        back: list[RunRecord] = []
+
+        def restored(daemon: str, run: RunRecord) -> None:
+            self._services.store.put(run, daemon=daemon)
+            back.append(run)
+            # Said in place of the notice that offers to undo it, which would do nothing more.
+            if len(back) == len(deleted):
+                self._services.notices.info(f"Restored {_what(back)}")
+
         for link, run_id in deleted:
             link.ask(
                 partial(_restore, run_id=run_id),
-                partial(self._services.store.put, daemon=link.name),
+                partial(restored, link.name),
                 lambda error: self._services.notices.error("Not restored", error),
             )
 
@@ -258,6 +265,10 @@ def _delete(client: TrainerClient, run_id: str) -> str:
 
 def _restore(client: TrainerClient, run_id: str) -> RunRecord:
     return client.restore(run_id)
+
+
+def _what(runs: Sequence[RunRecord]) -> str:
+    return title_of(runs[0]) if len(runs) == 1 else f"{len(runs)} runs"
 
 
 def read_config(path: Path) -> TrainRunConfig:

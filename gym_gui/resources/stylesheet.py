@@ -101,7 +101,8 @@ QListWidget#roster::item:selected { background: $selection; color: $text; }
 QListWidget#choices::item { padding: 4px 6px; }
 QTableView::item { padding: 2px 6px; border: none; }
 QTableView::item:focus { border: none; }
-QHeaderView { background: $surface; }
+/* Not only the sections': Qt shortens their texts by the font of the whole header. */
+QHeaderView { background: $surface; font-weight: 600; }
 QHeaderView::section { background: $surface; color: $muted; border: none; font-weight: 600;
     border-bottom: 1px solid $border; padding: 6px; }
 QAbstractScrollArea::corner { background: transparent; border: none; }

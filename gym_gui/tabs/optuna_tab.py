@@ -25,7 +25,7 @@ class OptunaTab(RunTab):
         self.view = StudyView(services.themes)
         self.table = self.view.table
         self._empty = EmptyState("No study yet", "The script has not written its study.")
-        top = row(self._headline, 1, button("Read again", self.read))
+        top = row(self._headline, 1, button("Refresh", self.read))
         self.setLayout(column(top, self._empty, self.view, margin=10))
         self.view.hide()
         services.themes.changed.connect(self._on_theme)

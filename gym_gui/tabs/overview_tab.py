@@ -122,7 +122,7 @@ class OverviewTab(RunTab):
         self.hand_over.set_run(run)
         self._show_health(run)
         self._show_numbers()
-        self._facts.setText(_facts(run))
+        self._facts.setText(_facts(run, self.services.store.get(run.parent_run_id or "")))
 
     def _show_health(self, run: RunRecord) -> None:
         step = way_back(run)
@@ -188,7 +188,7 @@ class OverviewTab(RunTab):
             "Steps per second": formatting.number(round(progress.sps)) if progress.sps else "—",
             "Progress": f"{progress.fraction * 100:.0f} %",
             "Time left": formatting.duration(progress.eta_s)
-            if run.live and progress.eta_s > 0
+            if run.is_running and progress.eta_s > 0
             else "—",
             "Checkpoint": formatting.ago(newest.saved_at)
             if newest
@@ -227,7 +227,7 @@ def _return(metrics: Mapping[str, float]) -> str:
     return f"{text} ({formatting.number(finished)} ep.)" if finished < LAST_EPISODES else text
 
 
-def _facts(run: RunRecord) -> str:
+def _facts(run: RunRecord, parent: RunRecord | None) -> str:
     started, finished = run.started_at, run.finished_at
     parts = [
         f"{run.algo or run.worker} in {run.env_id}" if run.env_id else run.worker,
@@ -241,7 +241,8 @@ def _facts(run: RunRecord) -> str:
         parts.append("on " + ", ".join(run.slots))
     if run.parent_run_id:
         step = "" if run.parent_step is None else f" from step {run.parent_step:,}"
-        parts.append(f"{_KINSHIP.get(run.mode, 'repeats')} {run.parent_run_id}{step}")
+        name = title_of(parent) if parent is not None else run.parent_run_id
+        parts.append(f"{_KINSHIP.get(run.mode, 'repeats')} {name}{step}")
     if run.notes:
         parts.append(f"notes: {run.notes}")
     parts.append(str(run.run_id))

@@ -46,7 +46,7 @@ class ReplayTab(RunTab):
         self.list.currentItemChanged.connect(lambda item, _old: self._on_item(item))
         self.player = Player(services.themes)
         side = QWidget()
-        head = row(label("Recordings", "section"), 1, button("Look again", self.look))
+        head = row(label("Recordings", "section"), 1, button("Refresh", self.look))
         side.setLayout(column(head, self.list, spacing=6))
         split = QSplitter(Qt.Orientation.Horizontal)
         split.addWidget(side)

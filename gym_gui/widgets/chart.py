@@ -211,7 +211,8 @@ class Chart(QWidget):
     @property
     def _axis_name(self) -> str:
         """What the curves are drawn over."""
-        if self._look.by_episodes:
+        judged = bool(self._lines) and all(line.dots for line in self._lines.values())
+        if judged or self._look.by_episodes:
             return "episodes"
         return "time" if self._look.by_time else self._over
 

@@ -32,6 +32,8 @@ class _Said(TypedDict):
     turn_based: NotRequired[bool]
     has_policy: NotRequired[bool]
     fps: NotRequired[float]
+    waits: NotRequired[bool]
+    starts_in: NotRequired[int]
 
 
 @dataclass(frozen=True)
@@ -171,6 +173,6 @@ def _scene(document: _Said) -> Scene:
         frame=base64.b64decode(document["frame"]),
         problem=document.get("problem", ""),
         control=document.get("control", PERSON),
-        waits=bool(document.get("waits")),
-        starts_in=int(document.get("starts_in", 0)),
+        waits=document.get("waits", False),
+        starts_in=document.get("starts_in", 0),
     )

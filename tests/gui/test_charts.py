@@ -254,6 +254,7 @@ def test_an_evaluation_is_shown_as_results_not_as_learning(driver: Driver) -> No
     made.show()
     driver.until(lambda: made.curves_shown(), "the dots")
     np.testing.assert_allclose(made.curves_shown()["a"][1], values)
+    assert made.plot.getAxis("bottom").labelText == "episodes"
     made.close_chart()
     made.close()
     made.deleteLater()

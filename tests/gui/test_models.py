@@ -243,6 +243,12 @@ def test_differences_come_first() -> None:
     assert not any(row.differs for row in rows[1:])
 
 
+def test_an_empty_object_is_no_difference() -> None:
+    """Settings that only one of two configs has are shown, not the empty place of the other's."""
+    rows = diff([{"extras": {}}, {"extras": {"gamma": 0.9}}])
+    assert [row.key for row in rows] == ["extras.gamma"]
+
+
 @pytest.mark.parametrize(
     "stored",
     ["garbage", 5, {}, {"version": 99}, {"version": 2, "layout": "train", "geometry": "%%%"}],

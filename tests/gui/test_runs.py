@@ -101,6 +101,8 @@ def test_deleted_run_leaves_its_open_tab_and_comes_back(driver: Driver) -> None:
     assert driver.window.run_panel.isVisible()
     driver.window.binder.trigger("run.undo_delete")
     driver.until(lambda: run_id in driver.services.store.runs, "the run is back")
+    # What is shown last no longer offers to undo it.
+    driver.until(lambda: driver.services.notices.history[-1].text.startswith("Restored"), "said")
 
 
 def test_filter_group_and_sort(driver: Driver) -> None:
