@@ -14,10 +14,20 @@ from mosaic.curves.names import EPISODES, LAST_EPISODES, LENGTH, RETURN, tag_of
 
 # In the state of several members, beside their names.
 _GIVEN_UP = "given up"
+_NEXT_MARK = "next mark"
 
 
 class NewestEpisodes:
-    """The last `LAST_EPISODES` finished episodes of a run, and how many there were in all."""
+    """The last `LAST_EPISODES` finished episodes of a run, and how many there were in all.
+
+    Attributes:
+        finished: How many there were.
+        next_mark: The step from which their means are stored next (`mosaic.curves.pace`); kept
+            here because a run that is interrupted and continued stores the same points as one
+            that is not.
+    """
+
+    next_mark = 0
 
     def __init__(self) -> None:
         self.finished = 0
@@ -56,6 +66,7 @@ class NewestEpisodes:
             "finished": self.finished,
             "returns": list(self._returns),
             "lengths": list(self._lengths),
+            _NEXT_MARK: self.next_mark,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -63,6 +74,8 @@ class NewestEpisodes:
         self.finished = state["finished"]
         self._returns = deque(state["returns"], maxlen=LAST_EPISODES)
         self._lengths = deque(state["lengths"], maxlen=LAST_EPISODES)
+        # Checkpoints of earlier versions have none: the next episode is stored.
+        self.next_mark = state.get(_NEXT_MARK, 0)
 
 
 class EpisodesByMember:
@@ -70,6 +83,8 @@ class EpisodesByMember:
 
     The run's own return is the mean over its members, each with its newest episodes.
     """
+
+    next_mark = 0
 
     def __init__(self, members: Sequence[Member]) -> None:
         self.by_member = {member: NewestEpisodes() for member in members}
@@ -100,14 +115,15 @@ class EpisodesByMember:
     def state_dict(self) -> dict[str, object]:
         """What a checkpoint keeps."""
         kept = {member.key: newest.state_dict() for member, newest in self.by_member.items()}
-        return {**kept, _GIVEN_UP: sorted(member.key for member in self.given_up)}
+        given_up = sorted(member.key for member in self.given_up)
+        return {**kept, _GIVEN_UP: given_up, _NEXT_MARK: self.next_mark}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a state that `state_dict` returned."""
         for member, newest in self.by_member.items():
             newest.load_state_dict(state[member.key])
-        # Checkpoints of earlier versions have no such list.
-        given_up = state.get(_GIVEN_UP, ())
+        # Checkpoints of earlier versions have neither.
+        given_up, self.next_mark = state.get(_GIVEN_UP, ()), state.get(_NEXT_MARK, 0)
         self.given_up = {member for member in self.by_member if member.key in given_up}
 
     def _training(self) -> dict[Member, NewestEpisodes]:

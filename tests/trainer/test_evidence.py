@@ -226,3 +226,18 @@ def test_curves_are_cut_back_to_the_checkpoint(tmp_path: Path) -> None:
     cut_after(tmp_path, -1)
     assert list(reader.read("charts/return")["step"]) == []
     assert list(reader.read("eval/return")["step"]) == []
+
+
+def test_the_point_of_an_interruption_is_cut_too(tmp_path: Path) -> None:
+    """A worker that is told to end stores its return between two marks; no whole run has that."""
+    with MetricWriter(tmp_path) as writer:
+        for step in (2000, 2010, 2018):
+            writer.add("charts/episodic_return", step, 1.0)
+            writer.add("losses/value_loss", step, 1.0)
+    reader = MetricReader(tmp_path)
+    # 20,000 steps: a mark every 10 steps.
+    cut_after(tmp_path, 2019, 20_000)
+    assert list(reader.read("charts/episodic_return")["step"]) == [2000, 2010]
+    assert list(reader.read("losses/value_loss")["step"]) == [2000, 2010, 2018]
+    cut_after(tmp_path, 2019, 20_000)
+    assert list(reader.read("charts/episodic_return")["step"]) == [2000, 2010], "and only once"

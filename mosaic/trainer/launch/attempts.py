@@ -31,7 +31,8 @@ def prepare(home: Home, run: Run, worker: WorkerCapabilities | None) -> None:
     saved = newest_full(run) if worker and _RESUME in worker.modes else None
     # A worker that continues by itself from what it has written keeps its curves too.
     if worker is None or not worker.restarts_after_kill:
-        cut_after(directory.path, saved.step if saved else _BEFORE_ALL_STEPS)
+        step = saved.step if saved else _BEFORE_ALL_STEPS
+        cut_after(directory.path, step, run.total_timesteps)
     if saved is not None:
         _resume_from(home, run, saved)
 

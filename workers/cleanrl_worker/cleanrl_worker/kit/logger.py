@@ -87,7 +87,7 @@ class Logger:
         self._episodes: list[EndedEpisode] = []
         self._newest = newest
         self._disk_trouble = ""
-        self._next_mark = self._last_ended = 0
+        self._last_ended = 0
         self._stored_all = True
         self._paused_s = 0.0
         self.start(0)
@@ -188,8 +188,8 @@ class Logger:
     def _store_at_marks(self, step: int, now: float) -> None:
         self._last_ended, self._stored_all = step, False
         # By steps, not by time: the same run stores the same curve, however busy the machine.
-        if step >= self._next_mark:
-            self._next_mark = next_mark(step, self._total)
+        if step >= self._newest.next_mark:
+            self._newest.next_mark = next_mark(step, self._total)
             self._store_means(now)
 
     def evaluation(self, returns: Sequence[float]) -> None:
