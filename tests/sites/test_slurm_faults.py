@@ -5,8 +5,12 @@ lost nor doubled, and ends as what it was.
 """
 
 import os
+import shutil
 import signal
+import subprocess
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from support.slurm import SlurmCluster
@@ -164,3 +168,94 @@ def test_c11_a_run_whose_job_and_node_are_gone_is_lost(slurm: SlurmCluster, lab:
     assert ended.outcome is Outcome.LOST
     assert ended.reason is not None
     assert "SLURM has forgotten job" in ended.reason
+
+
+# ------------------------------------------------------------ in pairs
+
+
+@pytest.mark.parametrize("other", ["slurmctld", "node"])
+def test_c12_our_daemon_and_a_part_of_slurm_die_together(
+    slurm: SlurmCluster, lab: Trainer, other: str
+) -> None:
+    """Both come back: one worker, adopted and obedient, and what waited begins once."""
+    record = lab.stepping()
+    slurm.command("scontrol", "update", "partitionname=high", "state=down")
+    waiting = lab.submit("short", site="slurm:high")
+    until(lambda: lab.client.get(waiting).job, "it has a job")
+    lab.kill()
+    slurm.kill(record.host if other == "node" else other)
+    time.sleep(1.0)
+    assert _workers(record.run_id) == [record.pid]
+    if other == "node":
+        # Before SLURM gives the node up: the job is still there, and so is its worker.
+        slurm.start_node(record.host)
+        lab.start()
+    else:
+        lab.start()
+        slurm.start_controller()
+    until(lambda: "adopted" in lab.kinds(record.run_id), "it was adopted")
+    before = lab.steps(record.run_id)
+    until(lambda: lab.steps(record.run_id) > before, "it makes steps")
+    found = lab.client.get(record.run_id)
+    assert (found.state, found.pid, found.attempt) == ("EXEC", record.pid, 1)
+    until(lambda: _opened(slurm), "the partition is up again")
+    assert lab.ended(waiting).outcome is Outcome.COMPLETED
+    assert lab.kinds(waiting).count("spawned") == 1
+    lab.client.cancel(record.run_id)
+    assert lab.ended(record.run_id).outcome is Outcome.CANCELLED
+    assert not _workers(record.run_id)
+    until(lambda: not slurm.command("squeue", "-h"), "no job is left")
+
+
+def _opened(slurm: SlurmCluster) -> bool:
+    """Asked until it is so: a controller that has just begun may not have heard the first time."""
+    slurm.command("scontrol", "update", "partitionname=high", "state=up")
+    return slurm.command("sinfo", "-h", "-p", "high", "-o", "%a") == "up"
+
+
+# ------------------------------------------------------------ the clock
+
+_SKEW = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <time.h>
+int clock_gettime(clockid_t clock, struct timespec *found) {
+    static int (*real)(clockid_t, struct timespec *);
+    if (!real) real = dlsym(RTLD_NEXT, "clock_gettime");
+    int status = real(clock, found);
+    if (!status && clock == CLOCK_REALTIME) found->tv_sec += %d;
+    return status;
+}
+"""
+
+
+@pytest.mark.parametrize("skew_s", [3600, -3600])
+def test_c13_the_clock_of_a_node_is_an_hour_off(
+    slurm: SlurmCluster, make_trainer: MakeTrainer, tmp_path: Path, skew_s: int
+) -> None:
+    """A lease is judged by its changes: the run is neither lost nor stalled, and ends in time."""
+    if shutil.which("cc") is None:
+        pytest.skip("needs a C compiler")
+    source, library = tmp_path / "skew.c", tmp_path / "skew.so"
+    source.write_text(_SKEW % skew_s)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    lab = make_trainer(
+        site="slurm:debug", lost_after_s="5", site_poll_s="0.5",
+        slurm_options=f"--export=ALL,LD_PRELOAD={library}",
+    ).start()  # fmt: skip
+    record = lab.stepping()
+    said = lab.supervisor(record.run_id)["started_at"] - time.time()
+    assert abs(said - skew_s) < 600, "the clock of the node is wrong"
+    # Longer than a silence may last, and than two leases.
+    deadline = time.monotonic() + 15
+    while time.monotonic() < deadline:
+        seen = lab.client.get(record.run_id)
+        assert (seen.state, seen.stalled, seen.reason) == ("EXEC", False, None)
+        time.sleep(0.5)
+    lab.client.cancel(record.run_id)
+    ended = lab.ended(record.run_id)
+    assert ended.outcome is Outcome.CANCELLED
+    assert ended.started_at is not None
+    assert ended.finished_at is not None
+    assert 0 <= ended.finished_at - ended.started_at < 600, "its duration is that of a clock"
+    assert not _workers(record.run_id)

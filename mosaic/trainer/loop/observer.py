@@ -5,11 +5,13 @@ does change is the run's `Watch`.
 """
 
 import logging
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 
 from mosaic.config.settings import Settings
+from mosaic.config.sites import LOCAL
 from mosaic.records.run import Outcome
 from mosaic.runs import opening
 from mosaic.runs.opening import read_document
@@ -237,24 +239,36 @@ def _end(
     elif ended.get("time_limit_near"):
         detail = "the time limit of its job was near; continue it with --resume"
         yield CancelRequested(settings.grace_s, Outcome.TIME_LIMIT, detail)
-    yield _process_ended(watch, news, now)
+    yield _process_ended(run, watch, news, now)
 
 
-def _process_ended(watch: Watch, news: Over, now: Now) -> ProcessEnded:
+def _process_ended(run: Run, watch: Watch, news: Over, now: Now) -> ProcessEnded:
     ended = news.record
     if not ended:
         return ProcessEnded(None, None, now.wall, news.detail)
     code, number = ended.get("code"), ended.get("signal")
     memory = bool(ended.get("out_of_memory")) or (code != 0 and _memory_in_stderr(watch))
-    finished = ended.get("finished_at")
     return ProcessEnded(
         code=code if isinstance(code, int) and 0 <= code < 256 else None,
         signal=number if isinstance(number, int) and 0 < number < 256 else None,
-        # What no clock shows would make the run's own log unreadable.
-        finished_at=finished if isinstance(finished, float) and 0 <= finished < 2**33 else now.wall,
+        finished_at=_finished_at(run, watch, ended.get("finished_at"), now),
         detail=_not_started(ended) if ended.get("error") else "",
         memory=memory,
     )
+
+
+def _finished_at(run: Run, watch: Watch, said: object, now: Now) -> float:
+    """When a worker ended, by our own clock."""
+    # What no clock shows would make the run's own log unreadable.
+    if not isinstance(said, float) or not 0 <= said < 2**33:
+        return now.wall
+    if run.site == LOCAL or (run.started_at or run.created_at) <= said <= now.wall:
+        return said
+    # The clock of its machine is wrong. The record itself was written by the file system's clock.
+    try:
+        return min(os.lstat(watch.directory.exit).st_mtime, now.wall)
+    except OSError:
+        return now.wall
 
 
 def _memory_in_stderr(watch: Watch) -> bool:
