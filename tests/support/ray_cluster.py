@@ -69,7 +69,9 @@ class RayCluster:
                  *options],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True,
                 env={**os.environ, **self._variables, "MOSAIC_HOME": str(self.homes[node]),
-                     "RAY_TMPDIR": str(self._folder)},
+                     "RAY_TMPDIR": str(self._folder),
+                     # Else a head asks for a token wherever its user has ever called `ray.init()`.
+                     "RAY_AUTH_MODE": "disabled"},
             )  # fmt: skip
 
     def processes(self, *words: str) -> list[int]:

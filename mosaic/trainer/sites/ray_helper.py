@@ -186,6 +186,13 @@ def _lines(lines: "SimpleQueue[str | None]", patience_s: float) -> Iterator[str 
             return
 
 
+def _why_not(error: Exception) -> str:
+    """Why a cluster cannot be joined; one that asks for a token only lets the time run out."""
+    token = isinstance(error, ConnectionError) and "RAY_AUTH_MODE" not in os.environ
+    hint = "; if it asks for a token, start the daemon with RAY_AUTH_MODE=token" if token else ""
+    return _last_line(error) + hint
+
+
 def main() -> int:
     """Serve the daemon until its end."""
     # Ray prints where it likes; what the daemon reads has a descriptor of its own.
@@ -203,7 +210,7 @@ def main() -> int:
     try:
         own = connect(sys.argv[1] if len(sys.argv) > 1 else "")
     except Exception as error:  # whatever Ray raises is a sentence for the user
-        print(json.dumps({"error": _last_line(error)}), file=out, flush=True)
+        print(json.dumps({"error": _why_not(error)}), file=out, flush=True)
         return 1
     helper = Helper(out, own)
     while True:
