@@ -28,6 +28,7 @@ def fingerprint(algorithm: str) -> str:
 # What runs beside learning: changes here cannot change what is learned.
 _BESIDE = {"args", "bridge", "compiler", "errors", "evaluation", "events", "facts", "files"}
 _BESIDE |= {"checkpoint_files", "checkpoints", "logger", "parsing", "run", "schema", "script"}
+_BESIDE |= {"judging"}
 _BESIDE |= {"device_game", "frames", "live_frames", "spaces", "threads", "tracking", "videos"}
 
 

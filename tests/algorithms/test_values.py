@@ -178,13 +178,77 @@ def sac(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _trained("sac_continuous_action", folder, "--env-id", "Pendulum-v1")
 
 
+def _judged(policy_file: Path, critics: list[Weights]) -> None:
+    """Every value is the smallest that the critics have for the action taken."""
+    for obs, actions, told in _turns(policy_file):
+        rows = torch.cat([obs, torch.from_numpy(actions)], dim=1)
+        values = [_mlp(critic, rows).item() for critic in critics]
+        assert told == pytest.approx(min(values), **ALIKE)
+        assert len(values) < 2 or values[0] != values[1], "the critics are two"
+
+
 def test_sac_tells_what_its_critics_expect_of_the_action(sac: Path) -> None:
     """The smaller of both soft values of the action that was taken."""
     model = _model(sac)
-    for obs, actions, told in _turns(sac):
-        rows = torch.cat([obs, torch.from_numpy(actions)], dim=1)
-        values = [_mlp(model[name], rows).item() for name in ("qf1", "qf2")]
-        assert told == pytest.approx(min(values), **ALIKE)
+    _judged(sac, [model[name] for name in ("qf1", "qf2")])
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "critics"),
+    [("td3_continuous_action", ("qf1", "qf2")), ("ddpg_continuous_action", ("qf1",))],
+)
+def test_a_deterministic_actor_is_judged_by_its_critics(
+    tmp_path: Path, algorithm: str, critics: tuple[str, ...]
+) -> None:
+    """TD3 believes the smaller value, DDPG has one critic."""
+    file = _trained(algorithm, tmp_path)
+    model = _model(file)
+    _judged(file, [model[name] for name in critics])
+
+
+def _compiled(saved: dict[str, Any], critic: str) -> Weights:
+    """The layers of a critic that JAX has trained, under the names of torch."""
+    own = {
+        path.removeprefix(critic): np.asarray(part)
+        for path, part in saved.items()
+        if critic in path
+    }
+    kinds = {"kernel": ("weight", True), "bias": ("bias", False)}
+    named: Weights = {}
+    for path, part in own.items():
+        place, kind = (word.strip("'[]") for word in path.split("]["))
+        name, turned = kinds[kind]
+        named[f"network.{2 * int(place)}.{name}"] = torch.tensor(part.T if turned else part)
+    return named
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize(
+    ("algorithm", "part", "critics"),
+    [
+        ("td3_continuous_action_jax", "critics", ("['qf1']", "['qf2']")),
+        ("ddpg_continuous_action_jax", "qf1", ("",)),
+        ("sac_ondevice", "critics", ("['qf1']", "['qf2']")),
+        ("td3_ondevice", "critics", ("['qf1']", "['qf2']")),
+    ],
+)
+def test_compiled_critics_tell_what_they_expect(
+    tmp_path: Path, algorithm: str, part: str, critics: tuple[str, ...]
+) -> None:
+    """The same of the files in JAX and of those on the device."""
+    file = _trained(algorithm, tmp_path)
+    saved = _model(file)[part]
+    _judged(file, [_compiled(saved, critic) for critic in critics])
+
+
+@pytest.mark.prove
+def test_the_critics_of_several_seeds_stay_with_their_actors(tmp_path: Path) -> None:
+    """Of a run that trained two seeds, the critics of the seed that acts are asked."""
+    file = _trained("sac_ondevice", tmp_path, "--num-seeds", "2")
+    returns = _model(file)["returns"]
+    index = max((float(value), -int(seed)) for seed, value in returns.items())[1] == -2
+    saved = {path: values[int(index)] for path, values in _model(file)["critics"].items()}
+    _judged(file, [_compiled(saved, critic) for critic in ("['qf1']", "['qf2']")])
 
 
 @pytest.mark.prove

@@ -103,6 +103,9 @@ class Trial:
         if "envs" in objects:
             self._watch_envs(objects["envs"])
 
+    def show(self, **judges: Any) -> None:
+        """Nothing: what is shown is a part of an object that is noted."""
+
     def steps(self, stride: int) -> Iterator[int]:
         """The loop, as `Run.steps` yields it; copies all states between two turns."""
         state = self._copies({})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -18,7 +19,8 @@ from cleanrl_worker.kit.actions import action_scale
 from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.fused import Sequential
-from cleanrl_worker.kit.inference import Policy, noisy_policy, numpy_forward
+from cleanrl_worker.kit.inference import Policy, judged_policy, noisy_policy, numpy_forward
+from cleanrl_worker.kit.judging import torch_judge
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.replay import ReplayBuffer
 from cleanrl_worker.kit.run import Run
@@ -119,7 +121,9 @@ def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     actor = Actor(envs)
     load_weights(actor, model["actor"])
-    return noisy_policy(numpy_forward(actor), args.exploration_noise * actor.scale.numpy())
+    noisy = noisy_policy(numpy_forward(actor), args.exploration_noise * actor.scale.numpy())
+    make = partial(QNetwork, envs)
+    return judged_policy(noisy, torch_judge(make, model, envs.single_action_space, names=("qf1",)))
 
 
 def train(args: Args, run: Run) -> None:
@@ -142,8 +146,8 @@ def train(args: Args, run: Run) -> None:
     envs.reset(seed=args.seed)
     run.remember(
         {"actor": actor},
+        judges={"qf1": qf1},
         target_actor=target_actor,
-        qf1=qf1,
         qf1_target=qf1_target,
         actor_optimizer=actor_optimizer,
         q_optimizer=q_optimizer,

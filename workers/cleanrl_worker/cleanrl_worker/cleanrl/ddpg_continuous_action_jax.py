@@ -16,7 +16,7 @@ from cleanrl_worker.agents.jax_layers import Layers, dense, linear, relu
 from cleanrl_worker.kit.actions import action_scale
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.envs import Envs
-from cleanrl_worker.kit.inference import Policy, noisy_policy
+from cleanrl_worker.kit.inference import Policy, judged_policy, noisy_policy
 from cleanrl_worker.kit.jax_backend import (
     HOST,
     Array,
@@ -28,6 +28,7 @@ from cleanrl_worker.kit.jax_backend import (
     start,
     trained,
 )
+from cleanrl_worker.kit.judging import jax_judge
 from cleanrl_worker.kit.replay import ReplayBuffer
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
@@ -88,9 +89,10 @@ def init_critic(envs: Envs, key: Array) -> Layers:
 
 
 def critic_value(params: Layers, obs: Array, actions: Array) -> Array:
-    """The value of an action in a state."""
+    """The value of an action in a state; NumPy for arrays, JAX for everything else."""
     first, second, last = params
-    hidden = relu(linear(first, jnp.concatenate([obs, actions], axis=1)))
+    xp = np if isinstance(obs, np.ndarray) else jnp
+    hidden = relu(linear(first, xp.concatenate([obs, actions], axis=1)))
     hidden = relu(linear(second, hidden))
     return linear(last, hidden).squeeze(1)
 
@@ -115,10 +117,10 @@ def actor_action(params: Layers, scale: np.ndarray, centre: np.ndarray, obs: Arr
 def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     scale, centre = action_scale(envs)
-    params = trained(partial(init_actor, envs), model["actor"])
-    return noisy_policy(
-        partial(actor_action, params, scale, centre), args.exploration_noise * scale
-    )
+    act = partial(actor_action, trained(partial(init_actor, envs), model["actor"]), scale, centre)
+    critics = [trained(partial(init_critic, envs), model["qf1"])] if "qf1" in model else None
+    judge = jax_judge(critics, critic_value, envs.single_action_space)
+    return judged_policy(noisy_policy(act, args.exploration_noise * scale), judge)
 
 
 def train(args: Args, run: Run) -> None:
@@ -161,7 +163,7 @@ def train(args: Args, run: Run) -> None:
     envs.reset(seed=args.seed)
     run.remember(
         {"actor": actor},
-        qf1=qf1,
+        judges={"qf1": qf1},
         targets=targets,
         actor_optimizer=actor_optimizer,
         q_optimizer=q_optimizer,

@@ -18,13 +18,15 @@ import numpy as np
 from cleanrl_worker.agents.jax_layers import TORCH_WEIGHTS, Layers, Params, dense, linear, relu
 from cleanrl_worker.kit.actions import action_scale
 from cleanrl_worker.kit.args import DeviceArgs
-from cleanrl_worker.kit.inference import Policy
+from cleanrl_worker.kit.inference import Policy, judged_policy
 from cleanrl_worker.kit.jax_backend import Array, jax, jnp, optax, trained
+from cleanrl_worker.kit.judging import Shown, jax_judge
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.script import main
 from cleanrl_worker.kit.types import Batch
 from cleanrl_worker.ondevice.batch import DeviceEnvs, Ended, Games, ended_episodes
+from cleanrl_worker.ondevice.judging import critics_of_member
 from cleanrl_worker.ondevice.learner import Learner, Row
 from cleanrl_worker.ondevice.members import chosen_member
 from cleanrl_worker.ondevice.replay import Memory, Transitions, draw, empty_memory, remember
@@ -133,8 +135,9 @@ def network(layers: Layers, rows: Array) -> Array:
 
 
 def soft_value(critic: Layers, obs: Array, actions: Array) -> Array:
-    """The soft value of an action in a state."""
-    return network(critic, jnp.concatenate([obs, actions], axis=1)).squeeze(1)
+    """The soft value of an action in a state; NumPy arrays give NumPy arrays."""
+    xp = np if isinstance(obs, np.ndarray) else jnp
+    return network(critic, xp.concatenate([obs, actions], axis=1)).squeeze(1)
 
 
 def gaussian(actor: Layers, obs: Array) -> tuple[Array, Array]:
@@ -155,7 +158,8 @@ def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
             mean = mean + np.exp(log_std) * rng.standard_normal(mean.shape, np.float32)
         return np.tanh(mean) * scale + centre
 
-    return act
+    critics = critics_of_member(args, model, partial(init_critic, envs))
+    return judged_policy(act, jax_judge(critics, soft_value, envs.single_action_space))
 
 
 def train(args: Args, run: Run) -> None:
@@ -308,7 +312,9 @@ def train(args: Args, run: Run) -> None:
         row["losses/alpha"] = jnp.exp(state.log_alpha)
         return state, row, ended_episodes(outcomes)
 
-    Learner(args, run, envs, init, iterate, TURNS * args.num_envs).train()
+    learner = Learner(args, run, envs, init, iterate, TURNS * args.num_envs)
+    run.show(critics=Shown(lambda: learner.state.critics))
+    learner.train()
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -19,7 +20,8 @@ from cleanrl_worker.kit.actions import action_scale
 from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.fused import Sequential
-from cleanrl_worker.kit.inference import Policy, noisy_policy, numpy_forward
+from cleanrl_worker.kit.inference import Policy, judged_policy, noisy_policy, numpy_forward
+from cleanrl_worker.kit.judging import torch_judge
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.replay import ReplayBuffer
 from cleanrl_worker.kit.run import Run
@@ -124,7 +126,9 @@ def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     actor = Actor(envs)
     load_weights(actor, model["actor"])
-    return noisy_policy(numpy_forward(actor), args.exploration_noise * actor.scale.numpy())
+    noisy = noisy_policy(numpy_forward(actor), args.exploration_noise * actor.scale.numpy())
+    make = partial(QNetwork, envs)
+    return judged_policy(noisy, torch_judge(make, model, envs.single_action_space))
 
 
 def train(args: Args, run: Run) -> None:
@@ -149,10 +153,9 @@ def train(args: Args, run: Run) -> None:
     envs.reset(seed=args.seed)
     run.remember(
         {"actor": actor},
+        judges={"qf1": qf1, "qf2": qf2},
         target_actor=target_actor,
-        qf1=qf1,
         qf1_target=qf1_target,
-        qf2=qf2,
         qf2_target=qf2_target,
         actor_optimizer=actor_optimizer,
         q_optimizer=q_optimizer,

@@ -17,7 +17,7 @@ from cleanrl_worker.agents.jax_layers import Layers, dense, linear, relu
 from cleanrl_worker.kit.actions import action_scale
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.envs import Envs
-from cleanrl_worker.kit.inference import Policy, noisy_policy
+from cleanrl_worker.kit.inference import Policy, judged_policy, noisy_policy
 from cleanrl_worker.kit.jax_backend import (
     HOST,
     Array,
@@ -29,6 +29,7 @@ from cleanrl_worker.kit.jax_backend import (
     start,
     trained,
 )
+from cleanrl_worker.kit.judging import both_critics, jax_judge
 from cleanrl_worker.kit.replay import ReplayBuffer
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
@@ -93,9 +94,10 @@ def init_critic(envs: Envs, key: Array) -> Layers:
 
 
 def critic_value(params: Layers, obs: Array, actions: Array) -> Array:
-    """The value of an action in a state."""
+    """The value of an action in a state; NumPy for arrays, JAX for everything else."""
     first, second, last = params
-    hidden = relu(linear(first, jnp.concatenate([obs, actions], axis=1)))
+    xp = np if isinstance(obs, np.ndarray) else jnp
+    hidden = relu(linear(first, xp.concatenate([obs, actions], axis=1)))
     hidden = relu(linear(second, hidden))
     return linear(last, hidden).squeeze(1)
 
@@ -120,10 +122,10 @@ def actor_action(params: Layers, scale: np.ndarray, centre: np.ndarray, obs: Arr
 def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     scale, centre = action_scale(envs)
-    params = trained(partial(init_actor, envs), model["actor"])
-    return noisy_policy(
-        partial(actor_action, params, scale, centre), args.exploration_noise * scale
-    )
+    act = partial(actor_action, trained(partial(init_actor, envs), model["actor"]), scale, centre)
+    critics = both_critics(partial(init_critic, envs), model.get("critics"))
+    judge = jax_judge(critics, critic_value, envs.single_action_space)
+    return judged_policy(noisy_policy(act, args.exploration_noise * scale), judge)
 
 
 def train(args: Args, run: Run) -> None:
@@ -185,7 +187,7 @@ def train(args: Args, run: Run) -> None:
     envs.reset(seed=args.seed)
     run.remember(
         {"actor": actor},
-        critics=critics,
+        judges={"critics": critics},
         targets=targets,
         smoothing_key=smoothing_key,
         actor_optimizer=actor_optimizer,

@@ -18,12 +18,14 @@ import numpy as np
 from cleanrl_worker.agents.jax_layers import TORCH_WEIGHTS, Layers, Params, dense, linear, relu
 from cleanrl_worker.kit.actions import action_scale
 from cleanrl_worker.kit.args import DeviceArgs
-from cleanrl_worker.kit.inference import Policy, noisy_policy
+from cleanrl_worker.kit.inference import Policy, judged_policy, noisy_policy
 from cleanrl_worker.kit.jax_backend import Array, jax, jnp, optax, trained
+from cleanrl_worker.kit.judging import Shown, jax_judge
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
 from cleanrl_worker.kit.types import Batch
 from cleanrl_worker.ondevice.batch import DeviceEnvs, Ended, Games, ended_episodes
+from cleanrl_worker.ondevice.judging import critics_of_member
 from cleanrl_worker.ondevice.learner import Learner, Row
 from cleanrl_worker.ondevice.members import chosen_member
 from cleanrl_worker.ondevice.replay import Memory, Transitions, draw, empty_memory, remember
@@ -126,8 +128,9 @@ def network(layers: Layers, rows: Array) -> Array:
 
 
 def value_of(critic: Layers, obs: Array, actions: Array) -> Array:
-    """The value of an action in a state."""
-    return network(critic, jnp.concatenate([obs, actions], axis=1)).squeeze(1)
+    """The value of an action in a state; NumPy arrays give NumPy arrays."""
+    xp = np if isinstance(obs, np.ndarray) else jnp
+    return network(critic, xp.concatenate([obs, actions], axis=1)).squeeze(1)
 
 
 def actor_action(actor: Layers, scale: np.ndarray, centre: np.ndarray, obs: Array) -> Array:
@@ -141,7 +144,9 @@ def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     actor = trained(partial(init_actor, envs), chosen_member(args, model))
     scale, centre = action_scale(envs)
     act = partial(actor_action, actor, scale, centre)
-    return noisy_policy(act, args.exploration_noise * scale)
+    critics = critics_of_member(args, model, partial(init_critic, envs))
+    judge = jax_judge(critics, value_of, envs.single_action_space)
+    return judged_policy(noisy_policy(act, args.exploration_noise * scale), judge)
 
 
 def train(args: Args, run: Run) -> None:
@@ -250,7 +255,9 @@ def train(args: Args, run: Run) -> None:
         row["losses/qf_loss"] = (row["losses/qf1_loss"] + row["losses/qf2_loss"]) / 2
         return state, row, ended_episodes(outcomes)
 
-    Learner(args, run, envs, init, iterate, TURNS * args.num_envs).train()
+    learner = Learner(args, run, envs, init, iterate, TURNS * args.num_envs)
+    run.show(critics=Shown(lambda: learner.state.critics))
+    learner.train()
 
 
 if __name__ == "__main__":

@@ -74,11 +74,19 @@ class Checkpointer:
         self,
         policy: Mapping[str, Stateful],
         objects: Mapping[str, Stateful],
-        judges: Mapping[str, Stateful] | None = None,
+        judges: Mapping[str, Stateful],
+        shown: Mapping[str, Stateful],
     ) -> None:
-        """Name what is needed to act, everything else that changes, and what judges actions."""
-        self._judges = dict(judges or {})
-        self._policy, self._objects = policy, {**self._judges, **objects}
+        """Name what is needed to act, everything else that changes, and what judges actions.
+
+        Args:
+            policy: What is needed to act.
+            objects: Everything else that changes.
+            judges: What judges actions; goes into the policy file too.
+            shown: The same for what `objects` hold already, so that it is not saved twice.
+        """
+        self._judges = {**judges, **shown}
+        self._policy, self._objects = policy, {**judges, **objects}
 
     def start(self, step: int) -> None:
         """Begin to count the time, and the steps, until the first save."""

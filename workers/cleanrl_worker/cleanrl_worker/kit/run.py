@@ -72,6 +72,7 @@ class Run:
         self._logger: Logger | None = None
         self._newest: NewestEpisodes | EpisodesByMember = NewestEpisodes()
         self._members = 1
+        self._shown: Mapping[str, Stateful] = {}
 
     def make_envs(self, num_envs: int) -> Envs:
         """Build the environments and refuse those that the algorithm cannot act in."""
@@ -103,6 +104,10 @@ class Run:
             raise UsageError(problem)
         self.bridge.send("facts", environment=environment_facts(self._env_id, envs))
 
+    def show(self, **judges: Stateful) -> None:
+        """Let the policy file show judges that one of the remembered objects saves."""
+        self._shown = judges
+
     def remember(
         self,
         policy: Mapping[str, Stateful],
@@ -117,7 +122,7 @@ class Run:
             objects: Everything else: optimisers, environments, memory, statistics.
         """
         kept = {**objects, "rng": self.rng, EPISODES: self._newest}
-        self._checkpointer.remember(policy, kept, judges or {})
+        self._checkpointer.remember(policy, kept, judges or {}, self._shown)
         if self.args.resume:
             self.step = self._checkpointer.restore(Path(self.args.resume))
 
