@@ -16,6 +16,7 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 import pytest
 from qtpy.QtCore import QCoreApplication, QEvent, QUrl
 from qtpy.QtWidgets import QApplication
+from support.patience import PATIENCE_S
 from support.trainer import Trainer, trainers
 from support.window_leaks import Holdings, left_since
 
@@ -35,7 +36,6 @@ from mosaic.records import RunRecord
 # by its kind (a file read, a loop over all rows) has to be caught, on any machine.
 SLOW_SLOT_S = 0.1
 _REFERENCE_S = 0.0013
-_PATIENCE_S = 150.0
 
 
 @pytest.fixture(scope="session")
@@ -179,9 +179,7 @@ class Driver:
             self._application.processEvents()
             time.sleep(0.002)
 
-    def until(
-        self, condition: Callable[[], Any], what: str, patience_s: float = _PATIENCE_S
-    ) -> Any:
+    def until(self, condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> Any:
         """Let the window live until something is true."""
         deadline = time.monotonic() + patience_s
         while not (value := condition()):

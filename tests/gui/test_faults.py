@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from qtpy.QtCore import QTimer, QUrl
+from support.patience import PATIENCE_S
 from support.trainer import Trainer, until
 
 from gym_gui.background.storage import window_folder
@@ -157,7 +158,7 @@ def test_g2_watchdog_catches_a_slow_slot(qapp: Any) -> None:
             pass
 
     QTimer.singleShot(0, slow_slot)
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + PATIENCE_S
     while not dog.slow and time.monotonic() < deadline:
         qapp.processEvents()
     qapp.watchdog = None

@@ -13,7 +13,7 @@ from support.window_leaks import Holdings, left_since
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch, qapp: Any) -> None:
-    monkeypatch.setattr("support.window_leaks._PATIENCE_S", 0.2)
+    monkeypatch.setattr("support.window_leaks.PATIENCE_S", 0.2)
 
 
 def test_a_thread_is_found() -> None:

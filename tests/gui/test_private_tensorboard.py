@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from support.patience import PATIENCE_S
 
 from gym_gui.background.tensorboard import TensorBoardServer
 
@@ -18,7 +19,7 @@ def test_f34_tensorboard_answers_below_a_secret_path_only(qapp: Any, tmp_path: P
     server.start(str(tmp_path))
     try:
         # It imports for many seconds on a busy machine.
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + PATIENCE_S
         while not server.address and time.monotonic() < deadline:
             qapp.processEvents()
             time.sleep(0.05)

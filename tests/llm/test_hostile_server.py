@@ -12,6 +12,7 @@ from unittest.mock import ANY
 
 import pytest
 from support.chat_server import Body, ChatServer, Fault, chat_server
+from support.patience import PATIENCE_S
 
 from llm_worker.errors import ModelError
 from llm_worker.play.client import ChatClient, Patience
@@ -111,7 +112,7 @@ def _summary(run_dir: Path) -> dict[str, object]:
 
 
 def _wait_until_held(server: ChatServer) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while not server.holds():
         assert time.monotonic() < deadline
         time.sleep(0.005)

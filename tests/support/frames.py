@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from mosaic.fastlane import Frame, FrameReader
-
-PATIENCE_S = 30.0
+from support.patience import PATIENCE_S
 
 
 class Child:

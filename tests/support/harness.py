@@ -20,12 +20,12 @@ from typing import Any
 import torch
 
 from support import faults_inside
+from support.patience import PATIENCE_S
 
 _WARM = multiprocessing.get_context("forkserver")
 _WARM.set_forkserver_preload(
     ["torch", "gymnasium", "cleanrl_worker.kit.script", "cleanrl_worker.runtime"]
 )
-_PATIENCE_S = 60.0
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Worker:
 
     def wait_for(self, kind: str, count: int = 1) -> dict[str, Any]:
         """Wait for the `count`-th event of a kind."""
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + PATIENCE_S
         while len(found := self.events(kind)) < count:
             assert self.process.is_alive(), f"ended without {kind}:\n{self.said()}"
             assert time.monotonic() < deadline, f"no {kind}:\n{self.said()}"
@@ -67,7 +67,7 @@ class Worker:
 
     def wait(self) -> int:
         """Its exit status."""
-        self.process.join(_PATIENCE_S)
+        self.process.join(PATIENCE_S)
         assert self.process.exitcode is not None, f"still running:\n{self.said()}"
         return self.process.exitcode
 

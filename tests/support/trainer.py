@@ -18,8 +18,8 @@ from mosaic.errors import DaemonNotRunningError
 from mosaic.records import RunRecord
 from mosaic.runs.directory import RunDirectory
 from mosaic.system.processes import kill_marked, process_state
+from support.patience import PATIENCE_S
 
-PATIENCE_S = 150.0
 WORKERS = Path(__file__).parent / "workers"
 _ENTRY_POINTS = {
     "rogue": "rogue:get_worker_metadata",

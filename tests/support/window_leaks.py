@@ -13,7 +13,8 @@ import PyQt6
 from qtpy.QtCore import QCoreApplication, QEvent, QThread, QTimer
 from qtpy.QtWidgets import QApplication
 
-_PATIENCE_S = 30.0
+from support.patience import PATIENCE_S
+
 # Fonts, libraries and the like, which the program opens once and keeps.
 _SYSTEM = ("/usr/", "/dev/", "/proc/", "/sys/", "/memfd", "/etc/")
 _NOT_OURS = (*_SYSTEM, sys.prefix, sys.base_prefix, str(Path(PyQt6.__file__).parent))
@@ -42,7 +43,7 @@ class Holdings:
 
 def left_since(before: Holdings) -> list[str]:
     """What has been left behind since then, once everything had time to end."""
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         for _ in range(5):
             QApplication.processEvents()

@@ -9,6 +9,7 @@ import grpc
 import psutil
 import pytest
 from support.lane import AUTH, RUN, LaneServer, make_steps, wait_until
+from support.patience import PATIENCE_S
 
 from mosaic.telemetry.emitter import TelemetryEmitter, follow_daemon
 from mosaic.telemetry.records import Kind
@@ -202,7 +203,7 @@ def test_a_store_that_stops_starves_the_worker_and_recovery_is_an_event(
 
     def learn_until(event: str) -> None:
         n = 0
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while not happened(event) and time.monotonic() < deadline:
             for _ in range(2000):
                 n += 1

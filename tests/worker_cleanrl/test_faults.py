@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from support import harness
+from support.patience import PATIENCE_S
 from support.upstream import write_script
 
 from mosaic.fastlane import FrameReader
@@ -49,7 +50,7 @@ def test_killing_the_worker_ends_the_training_process_with_a_checkpoint(tmp_path
     training = worker.training_pid()
     os.kill(worker.pid, signal.SIGKILL)
     worker.wait()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while Path(f"/proc/{training}").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not Path(f"/proc/{training}").exists()
