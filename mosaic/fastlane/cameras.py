@@ -14,12 +14,19 @@ Picture: TypeAlias = object
 Camera = Callable[[Sequence[int]], Sequence[Picture]]
 
 
-class Drawable(Protocol):
-    """An environment, single or vectorised, as far as a camera needs it."""
+class Bare(Protocol):
+    """An environment without its wrappers; what else it can do is found out by asking."""
 
-    # Of any library; what it can do is found out by asking.
+    render_mode: str | None
+
+    def render(self) -> Picture: ...
+
+
+class Drawable(Protocol):
+    """An environment of any library, single or vectorised, as far as a camera needs it."""
+
     @property
-    def unwrapped(self) -> Any: ...
+    def unwrapped(self) -> Bare: ...
 
 
 def prepare_rendering() -> None:

@@ -5,7 +5,7 @@ import io
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure as Page
@@ -121,8 +121,8 @@ class _Sheet:
             empty = max(_A4[1] - _MARGIN - sum(heights), 0.01)
             # Arranged by matplotlib itself, so that no label touches another.
             self._page = Page(figsize=_A4, layout="constrained")
-            grid: Any = self._page.subfigures(
-                len(heights) + 2, 3,
+            grid = self._page.subfigures(
+                len(heights) + 2, 3, squeeze=False,
                 height_ratios=[_MARGIN, *heights, empty], width_ratios=[_MARGIN, _WIDTH, _MARGIN],
             )  # fmt: skip
             parts = grid[1:, 1]

@@ -9,13 +9,16 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
 
 from mosaic.config.json_types import JsonValue
 from mosaic.errors import EventError
 from mosaic.records.run import Outcome
 from mosaic.trainer.core.events import Copied, RunEvent
 from mosaic.trainer.core.value import value
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 _Reader = Callable[[object], object]
 # What SQLite and protobuf can hold.
@@ -88,7 +91,7 @@ def _read(key: str, value: object, read: _Reader) -> object:
         raise EventError(f"{ascii(key)[1:-1][:60]}: {error}") from None
 
 
-def _plain_fields(item: Any, shape: _Shape) -> dict[str, JsonValue]:
+def _plain_fields(item: object, shape: _Shape) -> dict[str, JsonValue]:
     values = ((slot.key, getattr(item, slot.name)) for slot in shape.slots)
     # Unset fields are left out, so a new optional field does not change older kinds of lines. Our
     # own fields come last: a worker's note cannot overwrite them.
@@ -189,7 +192,7 @@ _PLAIN: dict[object, _Reader] = {
 }
 
 
-def _reader(annotation: Any) -> _Reader:
+def _reader(annotation: object) -> _Reader:
     if annotation in _PLAIN:
         return _PLAIN[annotation]
     inner = get_args(annotation)
@@ -200,6 +203,7 @@ def _reader(annotation: Any) -> _Reader:
         return _object
     if get_origin(annotation) is tuple:
         return _list_of(_reader(inner[0]))
+    assert isinstance(annotation, type), annotation
     shape = _shape(annotation)
     return lambda value: _read_fields(shape, _object(value))
 
@@ -213,14 +217,14 @@ def _list_of(read: _Reader) -> _Reader:
     return read_all
 
 
-def _shape(kind: Any) -> _Shape:
+def _shape(kind: "type[DataclassInstance]") -> _Shape:
     hints = get_type_hints(kind)
     rest = [item.name for item in fields(kind) if item.metadata.get("rest")]
     slots = tuple(_slot(item, hints) for item in fields(kind) if item.name not in rest)
     return _Shape(kind, slots, frozenset(slot.key for slot in slots), "".join(rest))
 
 
-def _slot(item: Field[Any], hints: Mapping[str, Any]) -> _Slot:
+def _slot(item: Field[object], hints: Mapping[str, object]) -> _Slot:
     key = str(item.metadata.get("name", item.name))
     required = item.default is MISSING and item.default_factory is MISSING
     return _Slot(item.name, key, _reader(hints[item.name]), required)

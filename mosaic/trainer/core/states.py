@@ -126,6 +126,8 @@ class Run:
     release_on_pause: bool = False
     checkpointing: bool = False
     stalled: bool = False
+    # Implies `stalled`, and is more: a worker that hangs on a machine which answers is stalled as
+    # well, and the machine's answer must not free it.
     unreachable: bool = False
     stopping: str = ""
     stop_reason: str = ""
