@@ -107,7 +107,7 @@ def _asked(trainer: TrainerClient, record: RunRecord) -> tuple[dict[str, object]
         parent = trainer.get(record.parent_run_id)
         trained = flat_settings(trainer.config(parent.run_id))
         return judged_settings(trained, settings, record.seed), parent.seed
-    except (RunFileError, RunNotFoundError, KeyError, TypeError, AttributeError):
+    except (RunFileError, RunNotFoundError, KeyError):
         # Without its configuration a run cannot be told to belong to others.
         return {"run": record.run_id}, record.seed
 

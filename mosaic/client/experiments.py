@@ -159,7 +159,7 @@ def _identities(trainer: TrainerClient, runs: Sequence[RunRecord]) -> dict[objec
     for run in runs:
         try:
             found[identity(trainer.config(run.run_id))] = run.run_id
-        except (RunFileError, KeyError, TypeError, AttributeError):
+        except (RunFileError, KeyError):
             # A run whose configuration is damaged stands for nothing and is submitted again.
             continue
     return found

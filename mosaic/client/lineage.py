@@ -111,7 +111,7 @@ def _children(trainer: TrainerClient, run_id: str) -> list[RunRecord]:
 def _settings(trainer: TrainerClient, run_id: str) -> dict[str, object]:
     try:
         return _learning(trainer.config(run_id))
-    except (MosaicError, KeyError, TypeError, AttributeError):
+    except (MosaicError, KeyError):
         return {}  # a damaged or hand-made configuration has nothing to compare
 
 

@@ -131,11 +131,12 @@ def grid_points(
 def identity(document: Mapping[str, object]) -> Identity:
     """What makes a run the same as another, from its configuration."""
     worker = object_at(document, "metadata", "worker", "config")
+    seed = worker.get("seed")
     return Identity(
         str(worker.get("algo") or ""),
         str(worker.get("env_id") or ""),
         fingerprint(flat_settings(document)),
-        int(str(worker.get("seed") or 0)),
+        seed if isinstance(seed, int) else 0,
     )
 
 

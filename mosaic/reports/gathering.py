@@ -222,7 +222,7 @@ def _facts(trainer: TrainerClient, record: RunRecord, group: str) -> RunFacts:
         # What leaves the home has no secrets in it, wherever they were written.
         config = object_at(redact(document))
         settings = flat_settings(document)
-    except (RunFileError, KeyError, TypeError, AttributeError):
+    except (RunFileError, KeyError):
         pass  # the run still counts: its record and its curves are here
     begun, ended = record.started_at, record.finished_at
     return RunFacts(
