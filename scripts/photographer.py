@@ -190,6 +190,8 @@ class Photographer:
 
     def curves(self, grid: ChartGrid) -> None:
         """Wait until every chart shows its curve."""
+        # A change of the selection reaches the charts a moment later.
+        self.spin(0.5)
         self.until(lambda: len(grid.cards) > 4 and grid.complete, "every curve")
 
     # ------------------------------------------------------------ runs

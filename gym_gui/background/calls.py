@@ -36,6 +36,9 @@ class Call:
     def cancel(self) -> None:
         """Drop the result when it comes."""
         self.cancelled = True
+        # A thread that is still at work must not be the last to hold a widget: where that thread
+        # let the widget go, Qt would destroy it outside the GUI thread.
+        self._done = self._failed = None
 
     def settle(self, result: object, error: Exception | None) -> None:
         """Hand the outcome to the one who asked; on the GUI thread."""
@@ -63,6 +66,7 @@ class Calls(QObject):
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._closed = False
+        self._under_way: set[Call] = set()
         connect_queued(self._settled, self._settle)
 
     def run(
@@ -79,6 +83,7 @@ class Calls(QObject):
 
         def job() -> None:
             if call.cancelled:
+                self._under_way.discard(call)
                 return
             result: T | None = None
             problem: Exception | None = None
@@ -89,6 +94,7 @@ class Calls(QObject):
             if not self._closed:
                 self._settled.emit(call, result, problem)
 
+        self._under_way.add(call)
         if len(self._threads) < _THREADS:
             # Daemon threads: a long job must not keep a closed window's process alive.
             thread = threading.Thread(target=self._work, name="gui-call", daemon=True)
@@ -100,6 +106,9 @@ class Calls(QObject):
     def close(self) -> None:
         """Start nothing new, wait a little for what runs, deliver nothing more."""
         self._closed = True
+        for call in list(self._under_way):
+            call.cancel()
+        self._under_way.clear()
         for _ in self._threads:
             self._jobs.put(None)
         deadline = time.monotonic() + _CLOSE_S
@@ -112,6 +121,7 @@ class Calls(QObject):
                 job()
 
     def _settle(self, call: Call, result: object, error: Exception | None) -> None:
+        self._under_way.discard(call)
         if not self._closed:
             call.settle(result, error)
 

@@ -12,7 +12,7 @@ from gym_gui.tabs.base import RunTab
 from gym_gui.widgets.controls import button
 from gym_gui.widgets.frame_view import FrameView
 from gym_gui.widgets.headline_charts import HeadlineCharts
-from gym_gui.widgets.labels import label
+from gym_gui.widgets.labels import ElidedLabel
 from gym_gui.widgets.layouts import column, row
 from gym_gui.widgets.messages import Banner
 from mosaic.fastlane.frame import FrameMetrics
@@ -37,7 +37,7 @@ class LiveTab(RunTab):
         self.frames_shown = 0
         self._about_lane = ""
         self.feed: FrameSource | None = None
-        self._headline = label("", "section")
+        self._headline = ElidedLabel("", "section")
         self.pause = QPushButton("Pause view")
         self.pause.setCheckable(True)
         self.pause.setToolTip("Keep this frame on screen; the run continues")
@@ -50,7 +50,8 @@ class LiveTab(RunTab):
             tip="Play with the newest policy of this run, in an environment of its own. "
             "This run continues by itself: it neither learns from you nor counts your steps",
         )
-        bar = row(self._headline, 1, self.take_over, self.pause, self.save)
+        # Elided: a number that grows must not widen the whole panel, which would be cut then.
+        bar = row(self._headline, self.take_over, self.pause, self.save, stretch={0: 1})
         self.headline_charts = HeadlineCharts(services.themes, services.clock)
         middle = row(self.view, self.headline_charts)
         middle.setStretch(0, 5)
@@ -115,7 +116,7 @@ class LiveTab(RunTab):
             f"{formatting.number(round(run.progress.sps))} steps/s",
             f"step {run.progress.step:,}",
         ]
-        self._headline.setText("   ".join(parts))
+        self._headline.set_full("   ".join(parts))
         if run.ended:
             self._look_away()
             self.view.say(
