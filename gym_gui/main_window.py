@@ -36,6 +36,7 @@ from gym_gui.presenters.joining import Joining
 from gym_gui.presenters.keyboard_commands import KeyboardCommands
 from gym_gui.presenters.leaving import Leaving
 from gym_gui.presenters.notifier import Notifier
+from gym_gui.presenters.queue_commands import QueueCommands
 from gym_gui.presenters.reports import Reports
 from gym_gui.presenters.run_archives import ENDING, RunArchives, is_archive
 from gym_gui.presenters.run_commands import RunCommands
@@ -128,6 +129,7 @@ class MainWindow(QMainWindow):
         selection = SelectionCommands(
             services, self.runs, self._archives, dialogs, self.runs_panel, self.compare
         )
+        queue = QueueCommands(services, dialogs)
         table = TableCommands(
             services,
             self.runs_panel,
@@ -155,8 +157,8 @@ class MainWindow(QMainWindow):
         leaving = Leaving(services, dialogs, self.forms.load_config)
         trust = Verifying(services, self)
         joining = Joining(services, self.run_panel, self.show_layout)
-        groups = (self.forms, selection, joining, trust, leaving, table, reports, finder, window)
-        for group in (*groups, keyboard):
+        groups = (self.forms, selection, queue, joining, trust, leaving, table, reports, finder)
+        for group in (*groups, window, keyboard):
             self.binder.bind(group.actions())
         self.runs_panel.use_actions(self.binder)
         shown = self.runs_panel, self.run_panel, self.play

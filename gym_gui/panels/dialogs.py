@@ -27,7 +27,7 @@ from gym_gui.panels.settings_dialog import SettingsDialog
 from gym_gui.panels.trash_dialog import TrashDialog
 from gym_gui.presenters.run_archives import ENDING, RunArchives, proposed_name
 from gym_gui.services import Services
-from gym_gui.widgets.controls import ask_name
+from gym_gui.widgets.controls import ask_name, ask_number
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column, row, scrolled
 from gym_gui.widgets.run_table_view import RunTableView
@@ -182,6 +182,12 @@ class Dialogs:
     def ask_text(self, title: str, text: str, proposed: str, then: Callable[[str], None]) -> None:
         """Ask for a name."""
         ask_name(self._window, title, text, proposed, then)
+
+    def ask_number(
+        self, title: str, text: str, numbers: tuple[int, int, int], then: Callable[[int], None]
+    ) -> None:
+        """Ask for a whole number: the smallest, the proposed and the largest are given."""
+        ask_number(self._window, title, text, numbers, then)
 
     def show_trash(self) -> None:
         """Deleted runs, to be restored."""

@@ -66,6 +66,31 @@ def ask_name(
     dialog.open()
 
 
+def ask_number(
+    parent: QWidget,
+    title: str,
+    text: str,
+    numbers: tuple[int, int, int],
+    done: Callable[[int], object],
+) -> None:
+    """Ask for a whole number; `done` gets it, unless the question is dismissed.
+
+    Args:
+        parent: What the question is in front of.
+        title: Of the question's window.
+        text: The question.
+        numbers: The smallest, the proposed and the largest.
+        done: Gets the number.
+    """
+    dialog = _question(parent, title, text, lambda _text: None)
+    dialog.setInputMode(QInputDialog.InputMode.IntInput)
+    low, proposed, high = numbers
+    dialog.setIntRange(low, high)
+    dialog.setIntValue(proposed)
+    dialog.intValueSelected.connect(done)
+    dialog.open()
+
+
 def ask_secret(parent: QWidget, title: str, text: str, done: Callable[[str], object]) -> None:
     """Ask for something that must not be seen on the screen; as `ask_name` otherwise."""
     dialog = _question(parent, title, text, done)

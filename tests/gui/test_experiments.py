@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from qtpy.QtWidgets import QInputDialog
 
 from gym_gui.forms.registry import TRAIN
 from gym_gui.forms.train_form import TrainForm
@@ -15,7 +16,7 @@ from mosaic.cli.experiment_file import plan_of, read_spec
 from mosaic.errors import InvalidConfigError
 from mosaic.records import Outcome, Progress, RunRecord, State
 
-from .conftest import Driver
+from .conftest import Driver, config_of
 from .test_models import record
 
 ARGUMENTS = [
@@ -151,3 +152,40 @@ def test_an_experiment_gives_one_notice(driver: Driver) -> None:
     assert said == ["Experiment study: 2 of 2 runs completed"]
     for run in live:
         store.drop(run.run_id)
+
+
+def test_an_experiment_gets_more_seeds_and_another_priority(driver: Driver) -> None:
+    """From the menu, for what is selected; a run of its own has no experiment to add seeds to."""
+    small = config_of(seed=3, total_timesteps=20, extras={"step_ms": 0})
+    small["metadata"]["tags"] = ["experiment=to grow"]
+    first = driver.submit(small)
+    alone = driver.submit(config_of())
+    store, binder = driver.services.store, driver.window.binder
+    driver.services.selection.select((alone,))
+    driver.until(lambda: binder.actions["run.priority"].isEnabled(), "a priority can be given")
+    assert not binder.actions["run.add_seeds"].isEnabled()
+    _answer(driver, "run.priority", 7)
+    driver.until(lambda: driver.run(alone).priority == 7, "the priority is changed")
+    driver.services.selection.select((first,))
+    driver.until(lambda: binder.actions["run.add_seeds"].isEnabled(), "seeds can be added")
+    _answer(driver, "run.add_seeds", 2)
+
+    def seeds() -> list[int]:
+        mine = [run for run in store.runs.values() if "experiment=to grow" in run.tags]
+        return sorted(run.seed or 0 for run in mine)
+
+    driver.until(lambda: seeds() == [3, 4, 5], "both seeds are submitted")
+    # Other tests share this daemon, and count its experiments.
+    mine = [run.run_id for run in store.runs.values() if "experiment=to grow" in run.tags]
+    for run_id in mine:
+        driver.reaches(run_id, "TERM")
+    driver.window.runs.delete([driver.run(run_id) for run_id in mine])
+    driver.until(lambda: not seeds(), "they are deleted")
+
+
+def _answer(driver: Driver, action: str, number: int) -> None:
+    driver.window.binder.trigger(action)
+    [question] = driver.window.findChildren(QInputDialog)
+    question.setIntValue(number)
+    question.accept()
+    driver.until(lambda: not driver.window.findChildren(QInputDialog), "the question is closed")
