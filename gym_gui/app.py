@@ -70,7 +70,6 @@ def make_services(
     streams = StreamKeeper()
     notices = Notices()
     store = RunStore()
-    calls = Calls()
     first, *others = dict.fromkeys(addresses)
     daemons = Daemons(store, make_link(home, first, start=start_daemon))
     for address in others:
@@ -79,6 +78,7 @@ def make_services(
         except (InvalidArgumentError, SecretError) as error:
             # An invitation that was deleted, for example: the others are still of use.
             notices.error(f"Not connected to {address}", error)
+    calls = Calls(daemons)
     hooks = WorkerHooks(calls)
     services = Services(
         daemons=daemons,

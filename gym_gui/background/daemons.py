@@ -49,8 +49,6 @@ class Daemons(QObject):
         self.links: list[DaemonLink] = []
         self.front = first
         self._opened = False
-        # A QObject must not be collected on another thread: it is kept until the window goes.
-        self._left: list[DaemonLink] = []
         self.add(first)
 
     @property
@@ -121,6 +119,8 @@ class Daemons(QObject):
 
     def add(self, link: DaemonLink) -> None:
         """List one more daemon, and connect to it if the others are."""
+        # Its threads emit signals: it must not be collected with a window, on whatever thread.
+        link.setParent(self)
         link.name = _unique(link, [one.name for one in self.links])
         self.links.append(link)
         self._store.set_order([one.name for one in self.links])
@@ -158,7 +158,6 @@ class Daemons(QObject):
         self._store.set_order([one.name for one in self.links])
         link.blockSignals(True)
         link.close()
-        self._left.append(link)
         self._remember([one for one in remembered(self.home) if one != link.address])
         self.listed.emit()
 

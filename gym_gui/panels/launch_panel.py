@@ -70,6 +70,7 @@ class LaunchPanel(QWidget):
         top = row(label("Actor", "section"), self.choice, self._lane, self.where, margin=8)
         top.setStretch(2, 1)
         self.setLayout(column(top, self._stack, spacing=0))
+        self.where.refresh()
         services.themes.changed.connect(self._recolour)
         self._kept = self._load_kept()
         self._save_timer = QTimer(self)

@@ -21,13 +21,15 @@ class WhereChoice(QWidget):
         )
         modest(self.box)
         self.setLayout(row(label("Where", "section"), self.box))
-        self._daemons.listed.connect(self._fill)
-        self._daemons.front_changed.connect(self._fill)
+        # Shown by `refresh` when it has a place: until then it would be a window of its own.
+        self.hide()
+        self._daemons.listed.connect(self.refresh)
+        self._daemons.front_changed.connect(self.refresh)
         # Only what a person chooses: filling the list chooses too.
         self.box.activated.connect(self._on_chosen)
-        self._fill()
 
-    def _fill(self) -> None:
+    def refresh(self) -> None:
+        """Offer the daemons that there are now."""
         self.box.clear()
         for link in self._daemons.links:
             self.box.addItem(link.name, link)
