@@ -128,6 +128,7 @@ class FoldingSplitter(QSplitter):
     def __init__(self) -> None:
         super().__init__(Qt.Orientation.Horizontal)
         self.setChildrenCollapsible(False)
+        self._beside: list[int] = []
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802
         needs = self._needs()
@@ -141,6 +142,7 @@ class FoldingSplitter(QSplitter):
         wanted = Qt.Orientation.Horizontal if fits else Qt.Orientation.Vertical
         before = self.orientation()
         if wanted != self.orientation():
+            self._beside = self._beside if fits else self.sizes()
             self._give_the_first_more()
             self.setOrientation(wanted)
             self.updateGeometry()
@@ -148,6 +150,9 @@ class FoldingSplitter(QSplitter):
         if wanted != before and not fits:
             # Qt would keep the shares that the parts had beside each other.
             self.setSizes([_FIRST_SHARE if place == 0 else 1000 for place in range(self.count())])
+        elif wanted != before and any(self._beside):
+            # Nor are the shares of parts below each other those that they had beside each other.
+            self.setSizes(self._beside)
 
     def _give_the_first_more(self) -> None:
         """Below each other, the first part is what the panel is for, the others explain it."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from qtpy.QtCore import QSize
-from qtpy.QtWidgets import QLabel, QToolButton, QWidget
+from qtpy.QtWidgets import QApplication, QLabel, QToolButton, QWidget
 
 from gym_gui.models.dock_layouts import LAYOUTS
 from gym_gui.widgets.wrapping import FoldingSplitter, WrappingRow
@@ -64,5 +64,25 @@ def test_a_row_wraps_and_a_splitter_folds(driver: Driver) -> None:
     # The first part is what the panel is for; what explains it takes less.
     first, second = split.sizes()
     assert first > 2 * second
+    split.close()
+    split.deleteLater()
+
+
+def test_parts_that_were_folded_get_their_widths_back(qapp: object) -> None:
+    """A panel that was narrow for a moment does not leave its form wider than its picture."""
+    split = FoldingSplitter()
+    for width in (290, 420):
+        part = QWidget()
+        part.setMinimumWidth(width)
+        split.addWidget(part)
+    split.setSizes([350, 650])
+    split.resize(1000, 500)
+    split.show()
+    QApplication.processEvents()
+    before = split.sizes()
+    for width in (500, 1000):
+        split.resize(width, 500)
+        QApplication.processEvents()
+    assert split.sizes() == before
     split.close()
     split.deleteLater()
