@@ -216,9 +216,12 @@ class ComparePanel(QWidget):
             phases = self._services.phases.of(run_id) if run.mode == "script" else ()
             curves = self._feeds.curves(run_id)
             charts = by_chart({tag: one for tag, one in curves.items() if not is_end(tag, curves)})
+            swept = any(one and one.settings for members in charts.values() for one in members)
             for tag, members in charts.items():
                 for member, series in members.items():
-                    line = member_line(series, name, colour, member, strong=strong, group=group)
+                    # A mean over several settings, such as a loss, is no seed of any of them.
+                    own = "" if swept and member is None else group
+                    line = member_line(series, name, colour, member, strong=strong, group=own)
                     chart = lines.setdefault(facet_tag(tag, facet), {})
                     chart[member_key(run_id, member)] = drawn_line(line, tag, curves, phases)
         self.grid.show_curves(lines)

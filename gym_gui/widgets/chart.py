@@ -269,7 +269,8 @@ class Chart(QWidget):
             return
         groups: dict[str, list[str]] = {}
         for key, line in self._lines.items():
-            groups.setdefault(line.group, []).append(key)
+            # What belongs to no configuration is alone, not with everything else that is.
+            groups.setdefault(line.group or key, []).append(key)
         bands: list[GroupBand] = []
         for name, keys in groups.items():
             lines = [self._lines[key] for key in keys]

@@ -285,12 +285,13 @@ class ChartGrid(QWidget):
         kind = self.band.currentData()
         seeds: dict[str, tuple[int, str]] = {}
         for lines in self._lines.values():
-            for name, count in Counter(line.group for line in lines.values()).items():
+            grouped = Counter(line.group for line in lines.values() if line.group)
+            for name, count in grouped.items():
                 colour = next(line.colour for line in lines.values() if line.group == name)
                 # The fullest chart counts: of a run with many seeds some curves are means over
                 # them, and would be one seed more.
                 seeds[name] = max(seeds.get(name, (0, colour)), (count, colour))
-        shown = isinstance(kind, BandKind) and any(seeds)
+        shown = isinstance(kind, BandKind) and bool(seeds)
         self.legend.setVisible(shown)
         if isinstance(kind, BandKind) and shown:
             self.legend.setText(legend(kind, seeds))

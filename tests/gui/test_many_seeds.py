@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -31,25 +31,50 @@ _ITERATION = 512
 _ENDLESS = 1_000_000 * _ITERATION
 
 
-def _line(seed: int | None) -> Line:
+def _line(seed: int | None, group: str = "one") -> Line:
     steps = np.arange(5.0)
-    return Line(Series(steps, steps, steps), f"seed {seed}", "#0072b2", group="one")
+    return Line(Series(steps, steps, steps), f"seed {seed}", "#0072b2", group=group)
 
 
-def test_the_legend_counts_seeds_and_not_their_mean(qapp: QApplication) -> None:
-    """Losses of a run with three seeds are one curve, the mean; it is no fourth seed."""
+@pytest.fixture
+def grid(qapp: QApplication) -> Iterator[ChartGrid]:
+    """A grid of charts without a window."""
     themes = ThemeManager()
     grid = ChartGrid(themes, ChartClock(10), 0.0)
-    seeds = {f"run@{seed}": _line(seed) for seed in (1, 2, 3)}
-    grid.show_curves({_RETURN: seeds, "losses/value_loss": {"run": _line(None)}})
-    while len(grid.cards) < 2:
-        qapp.processEvents()
-    grid.band.setCurrentText(_IQM)
-    assert "one (3 seeds" in grid.legend.text()
+    yield grid
     for card in grid.cards.values():
         card.chart.close_chart()
     grid.deleteLater()
     themes.close()
+
+
+def _show(qapp: QApplication, grid: ChartGrid, charts: dict[str, dict[str, Line]]) -> str:
+    """Draw charts with their bands; returns what the legend says."""
+    grid.show_curves(charts)
+    while len(grid.cards) < len(charts):
+        qapp.processEvents()
+    grid.band.setCurrentText(_IQM)
+    return grid.legend.text()
+
+
+def test_the_legend_counts_seeds_and_not_their_mean(qapp: QApplication, grid: ChartGrid) -> None:
+    """Losses of a run with three seeds are one curve, the mean; it is no fourth seed."""
+    seeds = {f"run@{seed}": _line(seed) for seed in (1, 2, 3)}
+    text = _show(qapp, grid, {_RETURN: seeds, "losses/value_loss": {"run": _line(None)}})
+    assert "one (3 seeds" in text
+
+
+def test_the_legend_has_no_entry_without_a_name(qapp: QApplication, grid: ChartGrid) -> None:
+    """Means over all settings of a run are drawn, each as it is, and named as no configuration."""
+    means = {f"run {run}": _line(None, group="") for run in (1, 2)}
+    seeds = {f"run@{seed}": _line(seed) for seed in (1, 2, 3)}
+    text = _show(qapp, grid, {_RETURN: seeds, "losses/value_loss": means})
+    assert text.count("■") == 1
+    assert "one (3 seeds" in text
+    chart = grid.cards["losses/value_loss"].chart
+    chart.draw()
+    assert len(chart.curves_shown()) == 2
+    assert chart.bands.shown == ()
 
 
 def _submit(trainer: Trainer, **parameters: object) -> str:
