@@ -11,6 +11,11 @@ from pathlib import Path
 import pytest
 from support import harness
 
+from cleanrl_worker import foresight
+from cleanrl_worker.config import CleanRLWorkerConfig
+from cleanrl_worker.resolution import resolve
+from mosaic.config.json_types import JsonValue
+
 
 def _dry(
     tmp_path: Path, document: dict[str, object], **environment: str
@@ -110,6 +115,28 @@ def test_evaluation_beside_training_is_refused_where_it_has_nothing_to_judge(
     told = {item["pointer"].rpartition("/")[2]: item["message"] for item in summary["problems"]}
     assert sentence in told["eval_every"]
     assert "evaluate the policy afterwards" in told["eval_every"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "gpus", "sentence"),
+    [
+        ({}, 2, "only 1 of 2 GPUs would be used"),
+        ({"num_seeds": 6}, 4, "only 3 of 4 GPUs would be used"),
+        ({"num_seeds": 3, "torch_threads": 2}, 0, "only 1 of 2 threads would be used"),
+        ({"num_seeds": 2, "vmap_sweep": "gamma=0.9,0.99"}, 4, ""),
+        ({"torch_threads": 2}, 0, ""),
+    ],
+)
+def test_devices_that_a_compiled_run_cannot_use_are_named(
+    settings: dict[str, JsonValue], gpus: int, sentence: str
+) -> None:
+    """Each training is computed on one device: reserving more than can be used is said before."""
+    config = CleanRLWorkerConfig.from_document(
+        {"algo": "ppo_ondevice", "total_timesteps": 512, "extras": {"algo_params": settings}}
+    )
+    notes = foresight.notes(config, resolve(config.algo), gpus)
+    assert len(notes) == bool(sentence)
+    assert sentence in "".join(notes)
 
 
 @pytest.mark.skipif(os.path.exists("/proc/driver/nvidia/version"), reason="there is a GPU")

@@ -52,6 +52,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--interactive", action="store_true", help="JSON lines on stdin and stdout")
     parser.add_argument("--run-dir", type=Path, help="where everything goes")
     parser.add_argument("--dry-run", action="store_true", help="check everything, launch nothing")
+    parser.add_argument("--gpus", type=int, default=0, help="reserved GPUs, for the dry run")
     parser.add_argument("--emit-summary", action="store_true", help="print the dry run as JSON")
     parser.add_argument("--grpc", action="store_true", help="report to a trainer daemon")
     parser.add_argument(
@@ -148,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_REFUSED
     if options.dry_run:
-        return _dry_run(config, run_dir, options.emit_summary)
+        return _dry_run(config, run_dir, options.gpus, options.emit_summary)
     return _run(config, run_dir, options.grpc_target if options.grpc else None)
 
 
@@ -179,10 +180,10 @@ def _list_problems(problems: Sequence[Problem]) -> int:
     return EXIT_REFUSED
 
 
-def _dry_run(config: CleanRLWorkerConfig, run_dir: Path, as_json: bool) -> int:
+def _dry_run(config: CleanRLWorkerConfig, run_dir: Path, gpus: int, as_json: bool) -> int:
     from cleanrl_worker.dry_run import examine, report
 
-    summary = examine(config, run_dir)
+    summary = examine(config, run_dir, gpus)
     print(json.dumps(summary, indent=2) if as_json else report(summary))
     return 0 if summary["ok"] else EXIT_REFUSED
 

@@ -46,8 +46,14 @@ class Summary(TypedDict, total=False):
     notes: dict[str, object]
 
 
-def examine(config: CleanRLWorkerConfig, run_dir: Path) -> Summary:
-    """Resolve and check a run; the summary that `--emit-summary` prints."""
+def examine(config: CleanRLWorkerConfig, run_dir: Path, gpus: int = 0) -> Summary:
+    """Resolve and check a run; the summary that `--emit-summary` prints.
+
+    Args:
+        config: The run.
+        run_dir: Where its files would go.
+        gpus: How many GPUs are reserved for it.
+    """
     problems = [
         *find_problems(config, run_dir, thorough=True),
         *_machine_problems(config, run_dir),
@@ -63,7 +69,7 @@ def examine(config: CleanRLWorkerConfig, run_dir: Path) -> Summary:
     }
     if not problems:
         summary["command"] = CleanRLWorkerRuntime(config, run_dir).command()
-        summary.update(_about(config))
+        summary.update(_about(config, gpus))
     return summary
 
 
@@ -72,7 +78,7 @@ def refusal(problems: Sequence[Problem]) -> Summary:
     return {"ok": False, "problems": [item.__dict__ for item in problems]}
 
 
-def _about(config: CleanRLWorkerConfig) -> Summary:
+def _about(config: CleanRLWorkerConfig, gpus: int) -> Summary:
     if config.mode == "script":
         file = config.extras.script_path or pipeline.BUILT_SCRIPT
         return {"script": file, "notes": asdict(pipeline.header_for(config))}
@@ -83,7 +89,7 @@ def _about(config: CleanRLWorkerConfig) -> Summary:
     if config.algo and config.mode in ("train", "resume_training"):
         script = resolve(config.algo)
         about |= {"script": str(script.path), "module": script.module}
-        about["remarks"] = foresight.notes(config, script)
+        about["remarks"] = foresight.notes(config, script, gpus)
     return about
 
 
@@ -111,8 +117,10 @@ def dry_run_in_subprocess(config: Mapping[str, object]) -> tuple[bool, str]:
         # Where the daemon will put it, under an id that only a submit gives.
         run_dir = Home.locate().runs / "${RUN_ID}"
         command = [sys.executable, "-m", "cleanrl_worker.cli", "--config", str(path), "--dry-run"]
+        # The worker's own part of a config does not say it.
+        gpus = config.get("resources", {}).get("gpus", {}).get("requested", 0)
         done = subprocess.run(
-            [*command, "--run-dir", str(run_dir)],
+            [*command, "--run-dir", str(run_dir), "--gpus", str(gpus)],
             capture_output=True,
             text=True,
             timeout=_LIMIT_S,

@@ -9,8 +9,10 @@ from pathlib import Path
 from cleanrl_worker import older_gym
 from cleanrl_worker.config import CleanRLWorkerConfig, problem
 from cleanrl_worker.ondevice import registry
+from cleanrl_worker.ondevice.sweeping import device_count
 from cleanrl_worker.resolution import Script
 from mosaic.config.json_types import JsonValue
+from mosaic.curves.members import members_asked
 from mosaic.workers import Problem
 
 BAD_COMBINATION, NO_TEACHER, MISSING_IMPORT = "CFG136", "CFG137", "CFG138"
@@ -160,12 +162,47 @@ def late_learning(values: dict[str, JsonValue]) -> str:
     )
 
 
-def notes(config: CleanRLWorkerConfig, script: Script) -> list[str]:
-    """What is allowed but hardly meant, for people who look before they run."""
-    if not script.bundled or config.mode != "train" or "learning_starts" in config.parameters:
+def notes(config: CleanRLWorkerConfig, script: Script, gpus: int = 0) -> list[str]:
+    """What is allowed but hardly meant, for people who look before they run.
+
+    Args:
+        config: The run.
+        script: Its algorithm.
+        gpus: How many GPUs are reserved for it.
+    """
+    if not script.bundled:
         return []
-    sentence = late_learning(values_of(config, script))
-    return [sentence] if sentence else []
+    values = values_of(config, script)
+    found = []
+    if config.mode == "train" and "learning_starts" not in config.parameters:
+        found.append(late_learning(values))
+    if script.schema.algorithm.get("on_device"):
+        found.append(idle_devices(values, gpus))
+    return list(filter(None, found))
+
+
+def idle_devices(values: dict[str, JsonValue], gpus: int) -> str:
+    """Which devices a compiled run would leave idle; empty when it uses all of them.
+
+    Args:
+        values: Each argument as the script will see it.
+        gpus: How many GPUs are reserved; 0 for a run on the CPU.
+    """
+    members = max(1, len(members_asked(values, 0)))
+    threads = values.get("torch_threads")
+    devices, name = (gpus, "GPUs") if gpus else (threads, "threads")
+    # A single training on a CPU lets XLA use the threads.
+    if not isinstance(devices, int) or devices < 2 or (members == 1 and not gpus):
+        return ""
+    used = device_count(members, devices)
+    if used == devices:
+        return ""
+    trained = "1 training" if members == 1 else f"{members} trainings"
+    return (
+        f"only {used} of {devices} {name} would be used: each training is computed on one, and "
+        f"{trained} cannot be shared out evenly; use a multiple of {devices} (num_seeds, "
+        "vmap_sweep)"
+    )
 
 
 def _teacher_problems(name: str, values: dict[str, JsonValue]) -> Iterator[Problem]:

@@ -1,4 +1,7 @@
-"""Whether settings can be trained side by side; needs no JAX, so that the daemon can ask too."""
+"""Whether settings can be trained side by side, and on how many devices.
+
+Needs no JAX, so that the daemon can ask too.
+"""
 
 from __future__ import annotations
 
@@ -27,3 +30,9 @@ def sweep_problem(text: str, able: Collection[str]) -> str:
                 "Other settings need a run each: mosaic sweep without --vmap-sweep."
             )
     return ""
+
+
+def device_count(members: int, devices: int) -> int:
+    """As many of the devices as share the members evenly: each then ends at the same time."""
+    most = min(members, devices)
+    return next(count for count in range(most, 0, -1) if members % count == 0)
