@@ -1,10 +1,26 @@
-"""The end of a forked process that keeps the interpreter of its parent."""
+"""Forked processes that keep the interpreter of their parent: how old it is, how they end."""
 
 import atexit
 import os
 import sys
 import threading
+import time
 from typing import NoReturn
+
+from mosaic.system.processes import start_time
+
+
+def _began_ns() -> int:
+    started, age_ns = start_time(os.getpid()), 0
+    if started is not None:
+        ticks_ns = 10**9 // os.sysconf("SC_CLK_TCK")
+        age_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - started * ticks_ns
+    return time.time_ns() - age_ns
+
+
+BEGAN_NS = _began_ns()
+"""When this interpreter began, by the clock of files. In a process that was forked after this
+module was imported, when the first of its ancestors with the same modules did."""
 
 
 def exit_code(stop: SystemExit) -> int:

@@ -34,6 +34,9 @@ class WorkerCapabilities:
         own_variables: Environment variables by which its processes find each other. They are
             never inherited from the daemon, and no run may set them.
         warm_modules: Heavy modules a warm-start process may import for it.
+        heavy_algorithms: Patterns of algorithms that need further modules, such as `*_jax`.
+        heavy_modules: These modules. The first run of such an algorithm starts a warm process of
+            its own kind, so that no one else waits for them or has them in memory.
         modes: What it can be asked to do: values of `extras.mode`, or `play` for a person's game.
         options: Which settings of every run it acts on: `wandb`, `video`, `curriculum`,
             `stop_at`. A run that sets another is refused, so that nothing is silently ignored.
@@ -71,6 +74,8 @@ class WorkerCapabilities:
     estimated_memory_mb: int = 256
     own_variables: tuple[str, ...] = ()
     warm_modules: tuple[str, ...] = ()
+    heavy_algorithms: tuple[str, ...] = ()
+    heavy_modules: tuple[str, ...] = ()
     modes: tuple[str, ...] = ("train",)
     options: tuple[str, ...] = ()
     validator: str = ""

@@ -5,6 +5,7 @@ Forms offer what fits, the daemon accepts what fits, and both ask here.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from mosaic.workers.capabilities import WorkerCapabilities
 from mosaic.workers.facts import AlgorithmFacts, EnvironmentFacts
@@ -66,6 +67,12 @@ def offered(
 ) -> list[EnvironmentFacts]:
     """The environments that fit."""
     return [item for item in environments if not misfit(worker, item, algorithm)]
+
+
+def modules_for(worker: WorkerCapabilities, algorithm: str) -> tuple[str, ...]:
+    """What a warm process has imported that runs of an algorithm are forked from."""
+    heavy = any(fnmatchcase(algorithm, pattern) for pattern in worker.heavy_algorithms)
+    return (*worker.warm_modules, *(worker.heavy_modules if heavy else ()))
 
 
 def reservation(

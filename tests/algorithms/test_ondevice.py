@@ -22,8 +22,8 @@ from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.verification import run_script, train
 from cleanrl_worker.ondevice import members
-from cleanrl_worker.ondevice.devices import device_count
 from cleanrl_worker.ondevice.pace import MOST_UPDATES, Pace
+from cleanrl_worker.ondevice.sweeping import device_count
 
 PROGRAM = [sys.executable, "-m", "cleanrl_worker.cleanrl.ppo_ondevice", "--no-cuda"]
 ENDLESS = 512 * 1_000_000
@@ -42,16 +42,28 @@ def _wait_for_a_checkpoint(run_dir: Path, process: subprocess.Popen[bytes]) -> N
         time.sleep(0.02)
 
 
-def test_a_killed_run_resumes_to_the_same_bits(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "flags",
+    [
+        pytest.param((), id="one"),
+        pytest.param(
+            ("--vmap-sweep", "learning_rate=1e-3,2.5e-4 ent_coef=0,0.01", "--num-seeds", "2"),
+            id="sweep",
+            # Another program, which takes a quarter of a minute to compile.
+            marks=pytest.mark.prove,
+        ),
+    ],
+)
+def test_a_killed_run_resumes_to_the_same_bits(tmp_path: Path, flags: tuple[str, ...]) -> None:
     """`kill -9` in the middle, at no chosen moment, and resumed: weights, optimiser, environments
-    and random keys are those of a run that was never touched."""
-    killed = _started(tmp_path / "killed", "--checkpoint-interval-s", "0.01")
+    and random keys are those of a run that was never touched, of every member of a sweep too."""
+    killed = _started(tmp_path / "killed", "--checkpoint-interval-s", "0.01", *flags)
     _wait_for_a_checkpoint(tmp_path / "killed", killed)
     killed.kill()
     killed.wait()
     # However far it came: nothing here depends on the machine's speed.
     end = harness.newest_state(tmp_path / "killed")["step"] + 20 * 512
-    same = ("--no-cuda", "--total-timesteps", str(ENDLESS), "--stop-at", str(end))
+    same = ("--no-cuda", "--total-timesteps", str(ENDLESS), "--stop-at", str(end), *flags)
     train("ppo_ondevice", tmp_path / "rest", *same, "--resume", str(tmp_path / "killed"))
     train("ppo_ondevice", tmp_path / "whole", *same)
     whole, rest = harness.newest_state(tmp_path / "whole"), harness.newest_state(tmp_path / "rest")

@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from mosaic.errors import InvalidConfigError
 from mosaic.workers import WorkerCapabilities
 from mosaic.workers.discovery import discover
 from mosaic.workers.facts import EnvironmentFacts
-from mosaic.workers.fitting import misfit, offered, reservation
+from mosaic.workers.fitting import misfit, modules_for, offered, reservation
 
 ROOT = Path(__file__).parents[2]
 # As the documentation of the CleanRL worker writes it.
@@ -94,6 +94,15 @@ def test_a_worker_without_a_module_is_started_by_its_package() -> None:
         worker = discover()[name].capabilities
         assert worker is not None
         assert worker.module.endswith("_worker.cli")
+
+
+def test_modules_of_some_algorithms_are_imported_for_these_only() -> None:
+    """No run waits for what only other algorithms need, and a name decides which those are."""
+    worker = replace(
+        DOCUMENTED, warm_modules=("a",), heavy_algorithms=("*_x", "y"), heavy_modules=("b",)
+    )
+    assert modules_for(worker, "ppo") == modules_for(worker, "x_ppo") == ("a",)
+    assert modules_for(worker, "ppo_x") == modules_for(worker, "y") == ("a", "b")
 
 
 @pytest.mark.parametrize(

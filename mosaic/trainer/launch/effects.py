@@ -42,6 +42,7 @@ from mosaic.trainer.loop.trash import move
 from mosaic.trainer.loop.watch import Watch
 from mosaic.trainer.sites.choice import Sites
 from mosaic.workers.discovery import DiscoveredWorker, own_variables
+from mosaic.workers.fitting import modules_for
 
 Report = Callable[[str, Stimulus], None]
 
@@ -153,7 +154,7 @@ class Effects:
         worker = self._workers[run.worker].capabilities
         on_gpu = any(slot.startswith("gpu:") for slot in run.slots)
         warm = self._settings.warm_start and not run.cold and not on_gpu
-        modules = worker.warm_modules if worker and warm else ()
+        modules = modules_for(worker, run.algo) if worker and warm else ()
         site = self._sites.of(run)
         try:
             if run.attempt > 1:

@@ -52,6 +52,14 @@ def get_worker_metadata() -> WorkerCapabilities:
             "cleanrl_worker.cli",
             "cleanrl_worker.runtime",
         ),
+        heavy_algorithms=("*_ondevice",),
+        heavy_modules=(
+            # Where JAX finds LAPACK.
+            "scipy.linalg",
+            "cleanrl_worker.agents.jax_layers",
+            "cleanrl_worker.ondevice.learner",
+            "cleanrl_worker.ondevice.classic_control",
+        ),
         modes=("train", "resume_training", "policy_eval", "interactive", "script", "verify"),
         options=("wandb", "video", "curriculum", "stop_at"),
         validator="cleanrl_worker.validation:validate_config",

@@ -117,16 +117,22 @@ def dry_run_in_subprocess(config: Mapping[str, object]) -> tuple[bool, str]:
         # Where the daemon will put it, under an id that only a submit gives.
         run_dir = Home.locate().runs / "${RUN_ID}"
         command = [sys.executable, "-m", "cleanrl_worker.cli", "--config", str(path), "--dry-run"]
-        # The worker's own part of a config does not say it.
-        gpus = config.get("resources", {}).get("gpus", {}).get("requested", 0)
         done = subprocess.run(
-            [*command, "--run-dir", str(run_dir), "--gpus", str(gpus)],
+            [*command, "--run-dir", str(run_dir), "--gpus", str(_reserved_gpus(config))],
             capture_output=True,
             text=True,
             timeout=_LIMIT_S,
             check=False,
         )
     return done.returncode == 0, (done.stdout + done.stderr).strip()
+
+
+def _reserved_gpus(config: Mapping[str, object]) -> int:
+    """How many GPUs the whole config reserves; the worker's own part does not say it."""
+    found: object = config
+    for name in ("resources", "gpus", "requested"):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, int) else 0
 
 
 def _machine_problems(config: CleanRLWorkerConfig, run_dir: Path) -> list[Problem]:

@@ -55,7 +55,7 @@ class TrainingProcess:
             if plan.takes_values:
                 variables[handover.VARIABLE] = str(values)
                 inherited.append(values)
-            if "torch" in sys.modules and plan.python == sys.executable:
+            if plan.python == sys.executable and _is_warm({**os.environ, **variables}):
                 pid = _fork(plan, variables, ours)
             else:
                 child = subprocess.Popen(
@@ -134,6 +134,15 @@ def _event(line: bytes) -> Event | None:
     except ValueError:
         return None
     return event if isinstance(event, dict) and isinstance(event.get("event"), str) else None
+
+
+def _is_warm(variables: Mapping[str, str]) -> bool:
+    """Whether this process has the heavy modules, as a fresh one with these variables would."""
+    if "torch" not in sys.modules:
+        return False
+    programs = sys.modules.get("cleanrl_worker.ondevice.programs")
+    asked = {name: value for name, value in variables.items() if name.startswith("JAX_")}
+    return programs is None or asked == programs.VARIABLES_READ
 
 
 def _fork(plan: Plan, variables: Mapping[str, str], ours: socket.socket) -> int:

@@ -21,7 +21,10 @@ from cleanrl_worker.kit.types import StateDict
 
 # Processes that have imported the slow parts already start in a twentieth of the time.
 _WARM = multiprocessing.get_context("forkserver")
-_WARM.set_forkserver_preload(["torch", "gymnasium", "cleanrl_worker.kit.script"])
+_WARM.set_forkserver_preload(
+    # The first says to what is forked how old its modules are.
+    ["mosaic.system.interpreter", "torch", "gymnasium", "cleanrl_worker.kit.script"]
+)
 
 
 def run_script(algorithm: str | Path, flags: Sequence[str], output: Path) -> int:

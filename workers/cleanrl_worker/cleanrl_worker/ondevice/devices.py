@@ -9,16 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from cleanrl_worker.kit.jax_backend import jax
+from cleanrl_worker.ondevice.sweeping import device_count
 
 AXIS = "members"
 Pytree = TypeVar("Pytree")
 Result = TypeVar("Result")
-
-
-def device_count(members: int, devices: int) -> int:
-    """As many of the devices as share the members evenly: each then ends at the same time."""
-    most = min(members, devices)
-    return next(count for count in range(most, 0, -1) if members % count == 0)
 
 
 class Spread:
@@ -29,6 +24,9 @@ class Spread:
 
     Args:
         members: How many members the run has.
+
+    Attributes:
+        devices: Those that are used, as many as `count`.
     """
 
     def __init__(self, members: int) -> None:
@@ -37,13 +35,15 @@ class Spread:
         self.count = device_count(members, len(found))
         mesh = jax.sharding.Mesh(np.array(found[: self.count]), (AXIS,))
         self._mesh = mesh
+        self.devices = found[: self.count]
         self._by_member = jax.sharding.PartitionSpec(AXIS)
         self._all = jax.sharding.PartitionSpec()
 
     def placed(self, members: Pytree) -> Pytree:
         """A pytree with an axis of members in front, each part on the device of its member."""
         if self.count == 1:
-            return members
+            here: Pytree = jax.device_put(members)
+            return here
         where = jax.sharding.NamedSharding(self._mesh, self._by_member)
         spread: Pytree = jax.device_put(members, where)
         return spread

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar
 
@@ -30,8 +30,10 @@ from cleanrl_worker.ondevice.batch import DeviceEnvs, Ended, Games
 from cleanrl_worker.ondevice.devices import Spread
 from cleanrl_worker.ondevice.environment import Traced
 from cleanrl_worker.ondevice.frames import frame_tap
+from cleanrl_worker.ondevice.inputs import as_numbers, seen_inside, traced_numbers
 from cleanrl_worker.ondevice.members import members_of, refuse_what_does_not_fit
 from cleanrl_worker.ondevice.pace import MOST_UPDATES, Pace
+from cleanrl_worker.ondevice.programs import Compiled, Lowered, found_or_made
 from mosaic.curves.pace import next_mark
 
 Row = Mapping[str, Traced]
@@ -98,24 +100,20 @@ class Learner(Generic[ArgsType, StateType]):
         stride: int,
     ) -> None:
         self._args, self._run, self._envs, self._stride = args, run, envs, stride
-        self._iterate = iterate
+        self._init, self._iterate = init, iterate
         self._members = members_of(args)
         self._several = len(self._members) > 1
         self._pending: _Chunk | None = None
         start(args, len(self._members))
-        self._numbers = _traced_numbers(args)
+        self._numbers = traced_numbers(args)
         self._spread = Spread(len(self._members))
         self._own = self._own_numbers()
-
-        # Compiled functions from here on, so that what asks for shapes first is traced only once.
-        @jax.jit
-        def begin(numbers: Numbers, key: Traced) -> StateType:
-            return init(replace(args, **numbers), key)
-
         with run.doing("compiling"):
-            # Compiled from shapes alone: a run that does not fit is refused before it takes memory.
-            self._chunk = self._compiled(self._shapes(begin))
-            self.state: StateType = self._begun(begin)
+            programs = found_or_made(args, self._members, self._spread, self._lowered)
+            # Before it takes memory: so far there are only programs.
+            refuse_what_does_not_fit(args, programs.needed)
+            self._chunk: CompiledChunk[StateType] = programs.chunk
+            self.state: StateType = self._begun(programs.begin)
 
     def train(self) -> None:
         """Train to the end of the schedule, or until the run is told to stop."""
@@ -143,7 +141,7 @@ class Learner(Generic[ArgsType, StateType]):
 
     def call(self, updates: int) -> Measured[StateType]:
         """One chunk of so many updates: the next state and what was measured, not waited for."""
-        return self._chunk(self.state, self._own, self._numbers, jnp.int32(updates))
+        return self._chunk(self.state, self._own, self._numbers, np.int32(updates))
 
     def place(self, part: Part) -> Part:
         """A part of the state, read from a checkpoint, on the devices that compute with it."""
@@ -208,37 +206,35 @@ class Learner(Generic[ArgsType, StateType]):
         """The numbers that differ between members, each with an axis of members in front."""
         points = [member.point for member in self._members]
         own: dict[str, Traced] = self._spread.placed(
-            {name: jnp.array([point[name] for point in points], jnp.float32) for name in points[0]}
+            {name: np.array([point[name] for point in points], np.float32) for name in points[0]}
         )
         return own
 
-    def _shapes(self, begin: Callable[[dict[str, Traced], Traced], StateType]) -> StateType:
-        one: StateType = jax.eval_shape(begin, self._numbers, jax.random.PRNGKey(0))
-        if not self._several:
-            return one
-        count = len(self._members)
-        several: StateType = jax.tree.map(
-            lambda p: self._spread.shape((count, *p.shape), p.dtype), one
-        )
-        return several
-
-    def _begun(self, begin: Callable[[dict[str, Traced], Traced], StateType]) -> StateType:
-        states = [
-            begin({**self._numbers, **_as_numbers(member.point)}, jax.random.PRNGKey(member.seed))
+    def _begun(self, begin: Compiled) -> StateType:
+        states: list[StateType] = [
+            begin({**self._numbers, **as_numbers(member.point)}, _seed(member.seed))
             for member in self._members
         ]
         # One after the other, not vectorised: each begins exactly as it would alone.
         if not self._several:
             return states[0]
-        begun: StateType = self.place(jax.tree.map(lambda *parts: jnp.stack(parts), *states))
+        # On a CPU by NumPy: JAX would make a small program for every shape, in each run again.
+        stack = np.stack if jax.default_backend() == "cpu" else jnp.stack
+        begun: StateType = self.place(jax.tree.map(lambda *parts: stack(parts), *states))
         return begun
 
-    def _compiled(self, state: StateType) -> CompiledChunk[StateType]:
-        """The compiled chunk; read from the cache of the home if it was compiled before."""
+    def _lowered(self) -> Lowered:
+        """Trace and lower what this run calls."""
+        inside = seen_inside(self._args)
+
+        # Compiled functions from here on, so that what asks for shapes first is traced only once.
+        @jax.jit
+        def begin(numbers: Numbers, seed: Traced) -> StateType:
+            return self._init(replace(inside, **numbers), jax.random.PRNGKey(seed))
 
         @partial(jax.jit, inline=True)
         def iterate(numbers: Numbers, state: StateType) -> tuple[StateType, Row, Ended]:
-            return self._iterate(replace(self._args, **numbers), state)
+            return self._iterate(replace(inside, **numbers), state)
 
         def chunk(
             numbers: dict[str, Traced], updates: Traced, state: StateType
@@ -270,11 +266,21 @@ class Learner(Generic[ArgsType, StateType]):
             )
             return results
 
+        first = jax.eval_shape(begin, self._numbers, _seed(0))
         program = jax.jit(self._spread.over(all_members), donate_argnums=0)
-        compiled = program.lower(state, self._own, self._numbers, jnp.int32(1)).compile()
-        refuse_what_does_not_fit(self._args, _bytes_of(compiled.memory_analysis()))
-        ready: CompiledChunk[StateType] = compiled
-        return ready
+        states = self._of_all(first) if self._several else first
+        return Lowered(
+            begin.lower(self._numbers, _seed(0)),
+            program.lower(states, self._own, self._numbers, np.int32(1)),
+        )
+
+    def _of_all(self, one: StateType) -> StateType:
+        """The shapes of all members' states, from those of one."""
+        count = len(self._members)
+        several: StateType = jax.tree.map(
+            lambda p: self._spread.shape((count, *p.shape), p.dtype), one
+        )
+        return several
 
 
 class _Policy(Generic[ArgsType, StateType]):
@@ -345,30 +351,6 @@ def _room(row: jax.ShapeDtypeStruct) -> Traced:
     return jnp.zeros((MOST_UPDATES, *row.shape), row.dtype)
 
 
-class _MemoryStats(Protocol):
-    argument_size_in_bytes: int
-    output_size_in_bytes: int
-    temp_size_in_bytes: int
-    alias_size_in_bytes: int
-
-
-def _bytes_of(analysis: _MemoryStats | None) -> int:
-    """What a compiled program needs; the new state takes the place of the old one."""
-    if analysis is None:
-        return 0
-    whole = analysis.argument_size_in_bytes + analysis.output_size_in_bytes
-    return whole + analysis.temp_size_in_bytes - analysis.alias_size_in_bytes
-
-
-def _traced_numbers(args: DeviceArgs) -> dict[str, Traced]:
-    """What can change without another program: arguments that are floats, and how long it trains.
-
-    The length is a float too, because 32 bits count no further than two thousand million steps.
-    """
-    given = {field.name: getattr(args, field.name) for field in fields(args)}
-    floats = {name: value for name, value in given.items() if isinstance(value, float)}
-    return _as_numbers({**floats, "total_timesteps": given["total_timesteps"]})
-
-
-def _as_numbers(values: Mapping[str, float]) -> dict[str, Traced]:
-    return {name: jnp.float32(value) for name, value in values.items()}
+def _seed(seed: int) -> Traced:
+    """A seed as JAX takes it, cut to 32 bits."""
+    return np.int64(seed).astype(np.int32)

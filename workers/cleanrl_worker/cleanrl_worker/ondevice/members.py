@@ -5,8 +5,7 @@ A member is one seed with one combination of settings, see `mosaic.curves.member
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import fields
+from collections.abc import Mapping
 from typing import SupportsFloat
 
 import psutil
@@ -15,6 +14,7 @@ from cleanrl_worker.kit.args import DeviceArgs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.jax_backend import jax
 from cleanrl_worker.kit.types import StateDict
+from cleanrl_worker.ondevice.inputs import traced_names
 from cleanrl_worker.ondevice.sweeping import sweep_problem
 from mosaic.curves import members
 from mosaic.curves.members import Member
@@ -33,13 +33,6 @@ def members_of(args: DeviceArgs) -> list[Member]:
         raise UsageError(sentence)
     seeds = [args.seed + index for index in range(args.num_seeds)]
     return members.members_of(seeds, args.vmap_sweep)
-
-
-def traced_names(args: DeviceArgs) -> Collection[str]:
-    """The algorithm's own arguments that are inputs of the compiled program."""
-    shared = {field.name for field in fields(DeviceArgs)}
-    own = (field.name for field in fields(args) if field.name not in shared)
-    return [name for name in own if isinstance(getattr(args, name), float)]
 
 
 def refuse_what_does_not_fit(args: DeviceArgs, needed: int) -> None:

@@ -51,6 +51,11 @@ def names() -> list[str]:
     return sorted({*TWINS, *package_ids(), *_added, *_installed()})
 
 
+def is_ours(env_id: str) -> bool:
+    """Whether the environment comes with the worker, as a twin or as an adapted package's."""
+    return env_id in TWINS or package_of(env_id) is not None
+
+
 def only_here(env_id: str) -> bool:
     """Whether Gymnasium has no such environment, or one that no network acts in."""
     if env_id in TWINS:
@@ -61,7 +66,7 @@ def only_here(env_id: str) -> bool:
 def problem(env_id: str) -> str:
     """Why there is no such environment on the device; empty when there is one."""
     # Looking through every installed package takes long; most ids need no such look.
-    if env_id in TWINS or package_of(env_id) is not None:
+    if is_ours(env_id):
         return _missing(env_id)
     known = names()
     if env_id in known:
