@@ -205,10 +205,10 @@ class Learner(Generic[ArgsType, StateType]):
     def _own_numbers(self) -> dict[str, Traced]:
         """The numbers that differ between members, each with an axis of members in front."""
         points = [member.point for member in self._members]
-        own: dict[str, Traced] = self._spread.placed(
-            {name: np.array([point[name] for point in points], np.float32) for name in points[0]}
-        )
-        return own
+        own: Numbers = {
+            name: np.array([point[name] for point in points], np.float32) for name in points[0]
+        }
+        return self._spread.placed(own)
 
     def _begun(self, begin: Compiled) -> StateType:
         states: list[StateType] = [
@@ -351,6 +351,6 @@ def _room(row: jax.ShapeDtypeStruct) -> Traced:
     return jnp.zeros((MOST_UPDATES, *row.shape), row.dtype)
 
 
-def _seed(seed: int) -> Traced:
+def _seed(seed: int) -> np.int32:
     """A seed as JAX takes it, cut to 32 bits."""
     return np.int64(seed).astype(np.int32)
