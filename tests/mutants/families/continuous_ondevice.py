@@ -304,12 +304,14 @@ def td3_acts_at_random_and_then_near_its_actor(subject: Subject) -> None:
     """Actions are uniform at first; then the actor's with noise, kept in their range."""
     turns = _turns(subject, total_timesteps=110, learning_starts=100, exploration_noise=0.6)
     _random_at_first(turns, 100)
-    for turn in turns[100:]:
+    for number, turn in enumerate(turns):
         actor = _tanh_actor(turn.before["agent"], "")
         wanted = actor(torch.from_numpy(turn.steps[0].obs)) * SCALE + CENTRE
         wanted = wanted + 0.6 * SCALE * torch.from_numpy(turn.noise[0].reshape(1, 2))
         wanted = torch.max(torch.min(wanted, CENTRE + SCALE), CENTRE - SCALE).detach()
-        np.testing.assert_allclose(turn.steps[0].actions, wanted, rtol=1e-3, atol=1e-4)
+        # So much noise looks uniform: only the actions themselves tell which ones they are.
+        near = np.allclose(turn.steps[0].actions, wanted, rtol=1e-3, atol=1e-4)
+        assert near == (number >= 100), number
 
 
 def td3_critics_follow_their_target(subject: Subject) -> None:
