@@ -95,7 +95,8 @@ class PlayerSocket:
 
         Args:
             wait_s: With a number, the step is due then and the keys held down count. Without, time
-                waits for a key; None comes back now and then so that the caller can look around.
+                waits for a key; None comes back now and then so that the caller can look around,
+                and in both cases once the player has changed the pace.
         """
         if not self._have_player():
             return None
@@ -105,8 +106,12 @@ class PlayerSocket:
             self._held = self._held if pressed in (None, (RESET,)) else pressed
             return pressed or None
         until = time.monotonic() + wait_s
+        rules = (self.pace, self.on_hold)
         while (left := until - time.monotonic()) > 0 and not self.gone:
             keys = self._read(left)
+            if (self.pace, self.on_hold) != rules:
+                # The next key may be a move now, which this loop would take for a key held down.
+                return None
             if keys == (RESET,):
                 # Pressed once, not held: it would begin an episode at every step.
                 self._held = ()
