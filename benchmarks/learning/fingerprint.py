@@ -28,8 +28,8 @@ def fingerprint(algorithm: str) -> str:
 # What runs beside learning: changes here cannot change what is learned.
 _BESIDE = {"args", "bridge", "compiler", "errors", "evaluation", "events", "facts", "files"}
 _BESIDE |= {"checkpoint_files", "checkpoints", "logger", "parsing", "run", "schema", "script"}
-_BESIDE |= {"judging"}
-_BESIDE |= {"device_game", "frames", "live_frames", "spaces", "threads", "tracking", "videos"}
+_BESIDE |= {"atari_colour", "device_game", "frames", "judging", "live_frames", "spaces"}
+_BESIDE |= {"threads", "tracking", "videos"}
 
 
 def _behind(path: Path, seen: set[Path]) -> set[Path]:

@@ -26,6 +26,9 @@ class Emulator:
             as its action 1.
         num_envs: how many games.
         stack: how many frames an observation holds.
+
+    Attributes:
+        pictures: what each game shows, in colour.
     """
 
     def __init__(self, env_id: str, num_envs: int, stack: int) -> None:
@@ -39,6 +42,7 @@ class Emulator:
         self.single_action_space = space
         self._obs = np.zeros((num_envs, stack, height, width), np.uint8)
         self._lives = np.zeros(num_envs, np.int64)
+        self.pictures = [np.zeros(shape, np.uint8) for _ in range(num_envs)]
 
     def reset(
         self, *, seed: np.ndarray | None = None, options: dict[str, np.ndarray] | None = None
@@ -58,6 +62,7 @@ class Emulator:
             picture, _, _, _, info = game.step(_FIRE)
             # As if the first picture had been there all along.
             self._obs[index] = _grey(picture)
+            self.pictures[index] = picture
             self._lives[index] = info["lives"]
         return self._obs.copy(), {"lives": self._lives.copy()}
 
@@ -75,7 +80,8 @@ class Emulator:
                 rewards[index] += reward
                 if over[index] or cut[index]:
                     break
-            self._obs[index, -1] = _grey(np.maximum(pictures[-1], pictures[-2:][0]))
+            self.pictures[index] = np.maximum(pictures[-1], pictures[-2:][0])
+            self._obs[index, -1] = _grey(self.pictures[index])
             self._lives[index] = info["lives"]
         return self._obs.copy(), rewards, over, cut, {"lives": self._lives.copy()}
 

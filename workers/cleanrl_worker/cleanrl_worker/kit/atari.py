@@ -26,6 +26,7 @@ from gymnasium import spaces
 
 from cleanrl_worker import games
 from cleanrl_worker.games.emulator import Emulator
+from cleanrl_worker.kit.atari_colour import NEW_GAME, Chain, ColourTwin, Spectators, Watched
 from cleanrl_worker.kit.envs import check_registered
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.live_frames import frame_tap
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 
 _ID = re.compile(r"(?:ALE/)?(?P<game>[A-Za-z]+?)(?P<plain>NoFrameskip)?(?:-v\d+)?")
 _FIRE = 1
-# Stands in the remembered actions where a new game began.
-_NEW_GAME = 255
 # A game that ends after so many steps of its chain begins a new chain; repeating as many takes
 # half a minute at most.
 _LONG_CHAIN = 10_000
@@ -128,10 +127,11 @@ class AtariEnvs:
         self.obs = np.zeros((num_envs, *self.single_observation_space.shape), np.uint8)
         self.notes: list[str] = []
         self._film = None if video_dir is None else Film(video_dir)
-        self._tap = frame_tap(self.render, num_envs)
         self._seeds = Random(0, "games")
-        self._chain_seeds = np.zeros(num_envs, np.int64)
-        self._chains = [bytearray() for _ in range(num_envs)]
+        self._chains = [Chain(0) for _ in range(num_envs)]
+        self._twins: dict[int, ColourTwin] = {}
+        self._spectators = Spectators(self._make_twin, self._chains)
+        self._tap = frame_tap([Watched(self._live, i) for i in range(num_envs)], num_envs)
         self._lives = np.zeros(num_envs, np.int64)
         self._returns = np.zeros(num_envs)
         self._lengths = np.zeros(num_envs, np.int64)
@@ -163,7 +163,7 @@ class AtariEnvs:
             rewards = np.sign(rewards)
         self.obs = obs
         if self._film is not None:
-            self._film.frame(self.render()[0])
+            self._film.frame(self._colour(0))
         if self._tap is not None:
             self._tap.step(rewards)
         info: StepInfo = {}
@@ -191,11 +191,30 @@ class AtariEnvs:
         return rng.integers(self.single_action_space.n, size=self.num_envs)
 
     def render(self) -> list[np.ndarray]:
-        """The newest frame of each game, as colour pictures."""
-        return [np.repeat(frames[-1][:, :, None], 3, axis=2) for frames in self.obs]
+        """What each game shows now, in colour."""
+        return [self._colour(index) for index in range(self.num_envs)]
+
+    def _colour(self, index: int) -> np.ndarray:
+        if isinstance(self._games, Emulator):
+            return self._games.pictures[index]
+        if index not in self._twins:
+            self._twins[index] = self._make_twin()
+        self._twins[index].follow(self._chains[index])
+        return self._twins[index].picture
+
+    def _live(self, index: int) -> np.ndarray:
+        """What a viewer sees; the agent's grey picture until the twin has caught up."""
+        if isinstance(self._games, Emulator):
+            return self._games.pictures[index]
+        picture = self._spectators.picture(index)
+        return np.repeat(self.obs[index, -1][:, :, None], 3, 2) if picture is None else picture
+
+    def _make_twin(self) -> ColourTwin:
+        return ColourTwin(*game_of(self.env_id))
 
     def close(self) -> None:
         """Finish the film and stop showing; the games hold nothing open."""
+        self._spectators.close()
         if self._tap is not None:
             self._tap.close()
         if self._film is not None:
@@ -205,7 +224,7 @@ class AtariEnvs:
         """Everything needed to bring every game back to where it is."""
         return {
             "seeds": self._seeds.state_dict(),
-            "chain_seeds": self._chain_seeds,
+            "chain_seeds": np.array([chain.seed for chain in self._chains], np.int64),
             "chains": [np.array(chain, np.uint8) for chain in self._chains],
             "returns": self._returns,
             "lengths": self._lengths,
@@ -220,10 +239,11 @@ class AtariEnvs:
                 f"The checkpoint has {len(state['chains'])} environments, this run has "
                 f"{self.num_envs}; use --num-envs {len(state['chains'])}."
             )
-        self._chain_seeds = state["chain_seeds"].numpy().copy()
+        seeds = state["chain_seeds"].numpy()
         chains = [chain.numpy() for chain in state["chains"]]
-        self._repeat(chains)
-        self._chains = [bytearray(chain) for chain in chains]
+        self._repeat(chains, seeds)
+        for index, (seed, chain) in enumerate(zip(seeds.tolist(), chains, strict=True)):
+            self._chains[index] = Chain(seed, chain.tobytes())
         self._seeds.load_state_dict(state["seeds"])
         self._returns = state["returns"].numpy().copy()
         self._lengths = state["lengths"].numpy().copy()
@@ -236,16 +256,16 @@ class AtariEnvs:
             )
             self._begin_chains(wrong)
 
-    def _repeat(self, chains: list[np.ndarray]) -> None:
+    def _repeat(self, chains: list[np.ndarray], seeds: np.ndarray) -> None:
         """Repeat all chains in one batch: each begins so late that all end together."""
-        steps = np.array([int((chain != _NEW_GAME).sum()) for chain in chains])
+        steps = np.array([int((chain != NEW_GAME).sum()) for chain in chains])
         longest = int(steps.max())
         at = np.zeros(self.num_envs, np.int64)
-        self._reset(np.ones(self.num_envs, np.bool_), self._chain_seeds)
+        self._reset(np.ones(self.num_envs, np.bool_), seeds)
         for turn in range(longest + 1):
             begins = steps == longest - turn
             if begins.any() and turn:
-                self._reset(begins, self._chain_seeds[begins])
+                self._reset(begins, seeds[begins])
             begun = steps >= longest - turn
             while (new_games := begun & _at_new_game(chains, at)).any():
                 self._reset(new_games, None)
@@ -267,13 +287,14 @@ class AtariEnvs:
         if goes_on.any():
             self._reset(goes_on, None)
             for index in np.flatnonzero(goes_on):
-                self._chains[index].append(_NEW_GAME)
+                self._chains[index].append(NEW_GAME)
 
     def _begin_chains(self, which: np.ndarray) -> None:
-        self._chain_seeds[which] = self._seeds.integers(2**31 - 1, size=int(which.sum()))
-        self._reset(which, self._chain_seeds[which])
-        for index in np.flatnonzero(which):
-            self._chains[index].clear()
+        seeds = self._seeds.integers(2**31 - 1, size=int(which.sum()))
+        self._reset(which, seeds)
+        for index, seed in zip(np.flatnonzero(which), seeds.tolist(), strict=True):
+            # Another object and not an empty one: who follows a chain sees where it ends.
+            self._chains[index] = Chain(seed)
 
     def _reset(self, which: np.ndarray, seeds: np.ndarray | None) -> None:
         """Begin games, from a seed or as the games before left the generators."""
@@ -296,4 +317,4 @@ class AtariEnvs:
 def _at_new_game(chains: list[np.ndarray], at: np.ndarray) -> np.ndarray:
     """Where repeating has come to the beginning of another game."""
     following = [chain[i : i + 1].tolist() for chain, i in zip(chains, at, strict=True)]
-    return np.array([action == [_NEW_GAME] for action in following])
+    return np.array([action == [NEW_GAME] for action in following])
