@@ -18,8 +18,10 @@ HEIGHT, WIDTH = 210, 160
 NEW_GAME = 255
 # Followed at a time, so that the picture of one game does not wait long for another's.
 _SLICE = 200
-# A viewer asks several times a second; without one the second emulation would be for nothing.
-_UNWATCHED_S = 3.0
+# Without a viewer the second emulation would be for nothing. But frames are asked for by the
+# training loop, which learns for many seconds between two rollouts on a small machine; a twin that
+# had ended by then would have to catch up again. One that waits costs nothing.
+_UNWATCHED_S = 60.0
 _REST_S = 0.01
 
 
