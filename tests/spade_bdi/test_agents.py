@@ -16,6 +16,7 @@ from support.bdi import (
     run_worker,
     wait_until,
 )
+from support.patience import PATIENCE_S
 
 from spade_bdi_rl_worker.agent import CoachAgent, LearnerAgent
 from spade_bdi_rl_worker.mind import Mind
@@ -107,7 +108,7 @@ def test_a_server_that_dies_in_the_middle_ends_the_run_with_its_progress_kept(
 def test_a_server_that_comes_back_costs_nothing(tmp_path: Path, external: ExternalServer) -> None:
     """The server is restarted in the middle: the agents log in again and finish."""
     worker = LiveWorker(
-        "--episodes", 700, "--run-dir", tmp_path, "--reconnect-s", 30,
+        "--episodes", 700, "--run-dir", tmp_path, "--reconnect-s", PATIENCE_S,
         *external.login("kim", "one"),
     )  # fmt: skip
     worker.wait_for("metrics")
@@ -122,7 +123,7 @@ def test_a_server_that_comes_back_costs_nothing(tmp_path: Path, external: Extern
 
 def test_the_embedded_server_is_started_again_when_it_dies(tmp_path: Path) -> None:
     """Killing the worker's own server only makes it start another."""
-    worker = LiveWorker("--episodes", 700, "--run-dir", tmp_path)
+    worker = LiveWorker("--episodes", 700, "--run-dir", tmp_path, "--reconnect-s", PATIENCE_S)
     worker.wait_for("metrics")
     [server] = psutil.Process(worker.process.pid).children()
     server.kill()

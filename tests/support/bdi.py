@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from spade_bdi_rl_worker import checkpoints
+from support.patience import PATIENCE_S
 
 
 def worker_command(*arguments: object) -> list[str]:
@@ -40,7 +41,7 @@ class Finished:
         return " | ".join(e.get("text", "") for e in self.events if e["event"] == "note")
 
 
-def run_worker(*arguments: object, timeout: float = 100, **env: str) -> Finished:
+def run_worker(*arguments: object, timeout: float = PATIENCE_S, **env: str) -> Finished:
     """Run the worker to its end."""
     done = subprocess.run(
         worker_command(*arguments),
@@ -71,7 +72,7 @@ class LiveWorker:
                 return document
         raise AssertionError(f"no {event} before the end: {self.lines}")
 
-    def finish(self, timeout: float = 60) -> Finished:
+    def finish(self, timeout: float = PATIENCE_S) -> Finished:
         out, err = self.process.communicate(timeout=timeout)
         return Finished(self.process.returncode, "".join(self.lines) + out, err)
 
@@ -117,7 +118,7 @@ def newest_checkpoint(run_dir: Path) -> dict[str, Any]:
     return checkpoints.read(checkpoints.newest(run_dir / checkpoints.FOLDER), "full")
 
 
-def wait_until(condition: Callable[[], bool], timeout: float = 30.0) -> None:
+def wait_until(condition: Callable[[], bool], timeout: float = PATIENCE_S) -> None:
     """Poll until the condition holds; the test fails when it never does."""
     deadline = time.monotonic() + timeout
     while not condition():
