@@ -51,7 +51,7 @@ class Settings:
     coach_jid: str = _option("", "the coach's JID on an external server; empty: <jid>-coach")
     xmpp_host: str = _option("", "the external server's address; empty: the JID's domain")
     xmpp_port: int = _option(5222, "the external server's client port", 1, 65535)
-    reconnect_s: float = _option(10.0, "how long to wait for a lost XMPP server", 0.0, 3600.0)
+    reconnect_s: float = _option(60.0, "how long to wait for a lost XMPP server", 0.0, 3600.0)
     alpha: float = _option(0.1, "step size at the beginning", 0.0, 1.0)
     alpha_end: float = _option(0.01, "step size at the end", 0.0, 1.0)
     gamma: float = _option(0.99, "discount", 0.0, 1.0)
