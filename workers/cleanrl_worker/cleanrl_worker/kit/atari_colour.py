@@ -85,7 +85,7 @@ class ColourTwin:
 class Spectators:
     """Follows the games that are watched, in a thread of its own.
 
-    Training does not wait for it: the ALE computes without Python's lock.
+    Training does not wait for it.
 
     Args:
         twin: Makes a twin.
