@@ -131,7 +131,12 @@ def thin(steps: np.ndarray, returns: np.ndarray) -> list[list[float]]:
 def machine() -> dict[str, Any]:
     """What it was measured on."""
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    return {"cpu": platform.machine(), "cores": os.cpu_count(), "gpu": gpu}
+    return {
+        "cpu": platform.machine(),
+        "cores": os.cpu_count(),
+        "gpu": gpu,
+        "torch": torch.__version__,
+    }
 
 
 def _summary(values: list[float]) -> dict[str, float]:
