@@ -24,7 +24,7 @@ def cut_after(run_dir: Path, step: int, total: int = 0) -> None:
     Args:
         run_dir: The run.
         step: Of the checkpoint that it continues from.
-        total: The steps of the whole run. A worker that is told to end stores the return of that
+        total: The steps of the whole run. A worker that is asked to end stores the return of that
             moment, wherever it is between two marks; without that point the curve is the one of a
             run that was never interrupted.
 

@@ -28,7 +28,7 @@ def proposed_keys(environment: _Wrapped) -> dict[frozenset[str], int]:
     for keys, action in proposed.items():
         names = keys if isinstance(keys, tuple) else (keys,)
         found[frozenset(map(_key_name, names))] = int(action)
-    # What happens without a key is decided by whoever reads the keyboard.
+    # The reader of the keyboard decides what happens without a key.
     found.pop(frozenset(), None)
     return found
 

@@ -73,7 +73,7 @@ def test_a_viewer_gets_the_coloured_picture_without_holding_up_the_game() -> Non
 
 
 def test_looking_changes_nothing() -> None:
-    """A game that is drawn at every step is the game that nobody looks at."""
+    """A game plays the same whether or not it is drawn at every step."""
     watched, alone = AtariEnvs(_GAME, 1), AtariEnvs(_GAME, 1)
     for envs in (watched, alone):
         envs.reset(seed=5)

@@ -33,7 +33,7 @@ def _trained(algorithm: str, folder: Path, *flags: str) -> Path:
 
 
 def _turns(policy_file: Path) -> Iterator[tuple[Tensor, np.ndarray, float]]:
-    """Some steps of an episode: what was seen, the action, and the value that is told."""
+    """Some steps of an episode: what was seen, the action, and the reported value."""
     trained = open_policy(policy_file)
     envs = trained.make_envs(1)
     policy, rng = trained.rebuild(envs), Random(1)
@@ -119,7 +119,7 @@ def test_a_compiled_policy_with_an_lstm_tells_its_critics_value(tmp_path: Path) 
 
 @pytest.mark.prove
 def test_a_curious_policy_tells_the_value_of_the_game(tmp_path: Path) -> None:
-    """RND has two critics; the one of the game's own reward is told, not the one of curiosity."""
+    """RND has two critics; the one for the game's own reward is reported, not curiosity's."""
     file = _trained("ppo_rnd_envpool", tmp_path)
     agent = _model(file)["agent"]
     for obs, _, told in _turns(file):
@@ -267,7 +267,7 @@ def test_sac_for_pixels_tells_what_its_policy_expects(tmp_path: Path) -> None:
 
 
 def test_a_policy_file_without_critics_still_acts(sac: Path) -> None:
-    """Files of earlier releases hold the actor alone: it plays, and no value is told."""
+    """Files of earlier releases hold the actor alone: it plays, and no value is reported."""
     trained = open_policy(sac)
     for name in ("qf1", "qf2"):
         del trained.model[name]

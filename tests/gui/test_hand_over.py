@@ -45,7 +45,7 @@ def _said(driver: Driver, tone: str, words: str = "") -> Notice:
     notices = driver.services.notices
     found = driver.until(
         lambda: [one for one in notices.history if words in one.text or one.tone == "danger"],
-        f"it is told: {words}",
+        f"the user reads: {words}",
     )
     assert isinstance(found[-1], Notice)
     assert found[-1].tone == tone, f"{found[-1].text} {found[-1].detail}"

@@ -123,7 +123,7 @@ def test_daemon_that_is_lost_leaves_the_others_alone(
     open_window: Callable[..., Driver],
     tmp_path: Path,
 ) -> None:
-    """Its rows stay and say so, nothing can be asked of it; everything else goes on as before."""
+    """Its rows stay and say so, nothing can be asked of it; everything else works as before."""
     lost = make_trainer().start()
     invitation = _invitation(shared_trainer, tmp_path / "server.json")
     driver = open_window(lost.home, addresses=[invitation, LOCAL])
@@ -237,7 +237,7 @@ def test_snapshot_of_one_daemon_drops_nothing_of_another(qapp: Any) -> None:
     store.put(record(run_id="01D"))
     _told(store, "laptop", record(run_id="01A"), generation="h")
     assert set(store.runs) == {"01A", "01C", "01D"}
-    # An answer that came before the watch stream belongs to whoever names the run then.
+    # An answer that came before the watch stream goes to the daemon that names the run then.
     _told(store, "server", record(run_id="01C"), record(run_id="01D"))
     assert store.holders("01D") == ["server"]
     store.set_order(["laptop"])

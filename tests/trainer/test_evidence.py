@@ -229,7 +229,7 @@ def test_curves_are_cut_back_to_the_checkpoint(tmp_path: Path) -> None:
 
 
 def test_the_point_of_an_interruption_is_cut_too(tmp_path: Path) -> None:
-    """A worker that is told to end stores its return between two marks; no whole run has that."""
+    """A worker that is asked to end stores its return between two marks; no whole run has that."""
     with MetricWriter(tmp_path) as writer:
         for step in (2000, 2010, 2018):
             writer.add("charts/episodic_return", step, 1.0)

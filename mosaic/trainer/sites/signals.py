@@ -2,7 +2,7 @@
 
 The supervisor obeys the signals that it has not obeyed yet: their list only grows. So a signal
 reaches it over a shared folder or through an agent, and is neither lost nor doubled when either of
-them was away for a while. The wish has a number; with each new one, pictures are sent anew.
+them was away for a while. The wish has a number; each new one makes the sender start again.
 """
 
 import logging
