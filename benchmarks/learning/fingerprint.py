@@ -29,7 +29,7 @@ def fingerprint(algorithm: str) -> str:
 _BESIDE = {"args", "bridge", "compiler", "errors", "evaluation", "events", "facts", "files"}
 _BESIDE |= {"checkpoint_files", "checkpoints", "logger", "parsing", "run", "schema", "script"}
 _BESIDE |= {"atari_colour", "device_game", "frames", "judging", "live_frames", "spaces"}
-_BESIDE |= {"threads", "tracking", "videos"}
+_BESIDE |= {"families", "threads", "tracking", "videos"}
 
 
 def _behind(path: Path, seen: set[Path]) -> set[Path]:

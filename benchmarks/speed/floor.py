@@ -14,7 +14,8 @@ from collections.abc import Callable
 import gymnasium as gym
 import numpy as np
 
-from cleanrl_worker.kit.envs import Envs, register_family
+from cleanrl_worker.kit.envs import Envs
+from cleanrl_worker.kit.families import register_family
 
 
 def main() -> None:

@@ -27,12 +27,9 @@ from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
 from cleanrl_worker.kit import live_frames, observations
 from cleanrl_worker.kit.errors import TrainingError, UsageError
+from cleanrl_worker.kit.families import is_grid, register_family, unknown_id
 from cleanrl_worker.kit.types import Array, Env, StateDict, StepInfo, StepResult
-from cleanrl_worker.ondevice import registry
-from cleanrl_worker.ondevice.package_ids import package_of
-from mosaic.config.suggest import nearest
 
-_GRIDS = ("MiniGrid-", "BabyAI-")
 _drawn = False
 
 
@@ -73,8 +70,8 @@ def make_env(env_id: str, *, video_dir: str | None = None, **options: Any) -> En
     except gym.error.DependencyNotInstalled as error:
         raise UsageError(f"{env_id} needs a package that is missing: {error}") from None
     except (gym.error.Error, ModuleNotFoundError) as error:
-        raise UsageError(f"There is no environment {env_id!r}: {error}{_nearest(env_id)}") from None
-    if env_id.startswith(_GRIDS):
+        raise unknown_id(env_id, error) from None
+    if is_grid(env_id):
         from cleanrl_worker.kit.grid_view import quicken
 
         quicken(env)
@@ -86,51 +83,6 @@ def make_env(env_id: str, *, video_dir: str | None = None, **options: Any) -> En
     if video_dir is not None:
         env = gym.wrappers.RecordVideo(env, video_dir, disable_logger=True)
     return env
-
-
-def register_family(env_id: str) -> None:
-    """Import the package that registers an environment's family."""
-    if env_id.startswith(_GRIDS):
-        _import_family("minigrid", "minigrid")
-    elif env_id.startswith("ALE/") or "NoFrameskip" in env_id:
-        _import_family("ale_py", "atari")
-    elif env_id.startswith("dm_control/"):
-        _import_family("shimmy", "dm_control")
-    elif env_id.startswith("mosaic/"):
-        __import__("cleanrl_worker.games")
-    elif package_of(env_id) or (env_id not in gym.registry and registry.only_here(env_id)):
-        from cleanrl_worker.ondevice import device_game
-
-        device_game.register(env_id)
-
-
-def check_registered(env_id: str) -> None:
-    """Refuse an id that names no environment, with the nearest one.
-
-    Raises:
-        UsageError: when the id is unknown.
-    """
-    try:
-        gym.spec(env_id)
-    except gym.error.Error as error:
-        raise UsageError(f"There is no environment {env_id!r}: {error}{_nearest(env_id)}") from None
-
-
-def _import_family(module: str, extra: str) -> None:
-    try:
-        package = __import__(module)
-    except ModuleNotFoundError:
-        raise UsageError(
-            f"This environment needs the package {module}; install it with: "
-            f"python -m cleanrl_worker.tools.install_extras --set {extra}"
-        ) from None
-    if module == "ale_py":
-        gym.register_envs(package)
-
-
-def _nearest(env_id: str) -> str:
-    close = nearest(env_id, gym.registry.keys())
-    return f" The nearest one is {close!r}." if close else ""
 
 
 class Envs:
