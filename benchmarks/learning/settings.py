@@ -68,7 +68,7 @@ SETTINGS: dict[str, Setting] = {
     "pqn": Setting(
         "CartPole-v1",
         500_000,
-        seeds=tuple(range(1, 7)),
+        seeds=tuple(range(1, 17)),
         published=Published(495.13, 6.89, f"{CLEANRL}/pqn/"),
         random_return=22,
     ),
