@@ -1,10 +1,7 @@
 """The window's end of a game: keys go out, pictures come in; the environment is elsewhere."""
 
-import base64
-import binascii
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from qtpy.QtCore import QObject, QTimer, Signal
 from qtpy.QtGui import QImage
@@ -12,9 +9,9 @@ from qtpy.QtNetwork import QLocalSocket
 
 from gym_gui.background.calls import Call
 from gym_gui.background.daemon_link import DaemonLink
-from gym_gui.models.stored import texts, whole
 from mosaic.client import TrainerClient
-from mosaic.presenting import formatting
+from mosaic.client.play import is_greeting, read_greeting, read_line, read_scene
+from mosaic.errors import PlayConnectionError
 from mosaic.presenting.actor import PERSON, POLICY
 
 _ADDRESS_FILE = "play.json"
@@ -24,52 +21,15 @@ _LOOK_MS = 100
 _LONGEST_LINE = 32 * 2**20
 
 
-@dataclass(frozen=True)
-class Greeting:
-    """What a game says first.
-
-    Attributes:
-        keys: What each key does, in words.
-        turn_based: The world waits for the player.
-    """
-
-    keys: Mapping[str, str]
-    turn_based: bool
-
-
-@dataclass(frozen=True)
-class Standing:
-    """How a game stands after a step; episodes are counted from 0.
-
-    Attributes:
-        control: Who acts now, a person or a policy; empty where there is only a person.
-        waits: Nothing happens until a key is pressed.
-        starts_in: Seconds of countdown before time runs.
-    """
-
-    episode: int
-    step: int
-    total: float
-    over: bool
-    control: str
-    waits: bool
-    starts_in: int
-
-    @property
-    def text(self) -> str:
-        """For a line below the picture; episodes are counted as replays count them."""
-        total = formatting.number(self.total)
-        return f"episode {self.episode}   step {self.step}   return {total}"
-
-
 class PlayLink(QObject):
     """Talks to the worker of one game over its private socket.
 
     Signals:
         ready: A `Greeting`: the game's keys are known.
-        scene: A `QImage` and a `Standing`: the newest picture, and how the game stands.
+        scene: A `QImage` and a `Scene`: the newest picture, and the state of the game.
         gone: The game has ended.
-        unreachable: The game runs where this window cannot reach it, and why.
+        unreachable: The game runs where this window cannot reach it, or what answers there is not a
+            game; with the reason.
     """
 
     ready = Signal(object)
@@ -170,44 +130,20 @@ class PlayLink(QObject):
         if len(self._unread) > _LONGEST_LINE:
             self._socket.abort()
             return
-        documents = [document for line in lines if (document := _read(line)) is not None]
-        for document in documents:
-            if "turn_based" in document:
-                self.ready.emit(_greeting(document))
-        # A window that is behind shows only the newest picture.
-        if documents:
-            self._show(documents[-1])
-
-    def _show(self, document: dict[str, object]) -> None:
         try:
-            data = base64.b64decode(str(document.get("frame") or ""))
-        except (binascii.Error, ValueError):
-            return
-        image = QImage.fromData(data)
-        if not image.isNull():
-            self.scene.emit(image, _standing(document))
+            self._tell([read_line(line) for line in lines])
+        except PlayConnectionError as error:
+            # Before the socket is closed, which would say that the game has ended.
+            self.unreachable.emit(str(error))
+            self._socket.abort()
 
-
-def _greeting(document: Mapping[str, object]) -> Greeting:
-    return Greeting(texts(document.get("keys")), bool(document["turn_based"]))
-
-
-def _standing(document: Mapping[str, object]) -> Standing:
-    total = document.get("total")
-    return Standing(
-        whole(document.get("episode", 0)),
-        whole(document.get("step", 0)),
-        float(total) if isinstance(total, int | float) else 0.0,
-        bool(document.get("over")),
-        str(document.get("control") or ""),
-        bool(document.get("waits")),
-        whole(document.get("starts_in", 0)),
-    )
-
-
-def _read(line: bytes) -> dict[str, object] | None:
-    try:
-        document = json.loads(line)
-    except ValueError:
-        return None
-    return document if isinstance(document, dict) else None
+    def _tell(self, lines: Sequence[Mapping[str, object]]) -> None:
+        for said in lines:
+            if is_greeting(said):
+                self.ready.emit(read_greeting(said))
+        # A window that is behind shows only the newest picture.
+        for said in lines[-1:]:
+            scene = read_scene(said)
+            image = QImage.fromData(scene.frame)
+            if not image.isNull():
+                self.scene.emit(image, scene)

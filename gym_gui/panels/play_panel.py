@@ -7,7 +7,7 @@ from qtpy.QtWidgets import QComboBox, QGridLayout, QWidget
 
 from gym_gui.background.daemon_link import DaemonLink
 from gym_gui.background.env_probe import EnvironmentOptions, probe
-from gym_gui.background.play_link import Greeting, PlayLink, Standing
+from gym_gui.background.play_link import PlayLink
 from gym_gui.forms.base import NumberLine, form_layout
 from gym_gui.forms.parameters import ParameterList
 from gym_gui.models import environments as env_lists
@@ -21,6 +21,7 @@ from gym_gui.widgets.messages import Banner
 from gym_gui.widgets.picker import Picker
 from gym_gui.widgets.qt_types import sure
 from gym_gui.widgets.wrapping import FoldingSplitter
+from mosaic.client.play import Greeting, Scene
 from mosaic.config import build
 from mosaic.records import RunRecord
 from mosaic.workers.facts import EnvironmentFacts
@@ -41,7 +42,7 @@ class PlayPanel(QWidget):
         self._services = services
         self._link: PlayLink | None = None
         self._turns = False
-        self._standing: Standing | None = None
+        self._scene: Scene | None = None
         self.run_id = ""
         self.banner = Banner()
         self.env = Picker("environment")
@@ -226,19 +227,19 @@ class PlayPanel(QWidget):
         self._send_pace()
         self.game.capture()
 
-    def _on_scene(self, image: QImage, standing: Standing) -> None:
+    def _on_scene(self, image: QImage, scene: Scene) -> None:
         self.game.view.show_image(image)
-        self._standing = standing
-        self._score.setText(f"{standing.text}{'   over' if standing.over else ''}")
+        self._scene = scene
+        self._score.setText(f"{scene.caption}{'   over' if scene.over else ''}")
         self._say_time()
 
     def _say_time(self) -> None:
         """Write over the picture why time stands still; nothing while it runs."""
-        standing = self._standing
-        if not self.playing or standing is None:
+        scene = self._scene
+        if not self.playing or scene is None:
             return
-        starting = f"Starts in {standing.starts_in} …" if standing.starts_in else ""
-        over = "Over. Press any key for the next episode." if standing.over else ""
+        starting = f"Starts in {scene.starts_in} …" if scene.starts_in else ""
+        over = "Over. Press any key for the next episode." if scene.over else ""
         self.game.view.say((over or starting) if self.game.captured else _PAUSED)
 
     def _on_held(self, keys: list[str]) -> None:
@@ -274,7 +275,7 @@ class PlayPanel(QWidget):
 
     def _finish(self, words: str) -> None:
         self.leave()
-        self._standing = None
+        self._scene = None
         self.game.release()
         self._enable(False)
         self.game.view.say(words)

@@ -4,12 +4,13 @@ from qtpy.QtCore import Signal
 from qtpy.QtGui import QImage
 from qtpy.QtWidgets import QWidget
 
-from gym_gui.background.play_link import Greeting, PlayLink, Standing
+from gym_gui.background.play_link import PlayLink
 from gym_gui.services import Services
 from gym_gui.widgets.controls import button
 from gym_gui.widgets.game_view import GameView
 from gym_gui.widgets.labels import label
 from gym_gui.widgets.layouts import column, row
+from mosaic.client.play import Greeting, Scene
 from mosaic.presenting.actor import PERSON, POLICY
 
 _WAITING = "The policy is being loaded …"
@@ -80,10 +81,10 @@ class SessionView(QWidget):
         self._enable(True)
         self.game.view.say("")
 
-    def _on_scene(self, image: QImage, standing: Standing) -> None:
+    def _on_scene(self, image: QImage, scene: Scene) -> None:
         self.game.view.show_image(image)
-        self._show_control(standing.control or POLICY)
-        self._score.setText(standing.text)
+        self._show_control(scene.control)
+        self._score.setText(scene.caption)
 
     def _show_control(self, control: str) -> None:
         if control == self.control:

@@ -234,11 +234,10 @@ def _picture(scene: "Scene") -> str:
     if scene.frame:
         pixels = np.asarray(Image.open(io.BytesIO(scene.frame)).convert("RGB"))
         picture = ansi_picture(pixels, size.columns, size.lines - 4)
-    who = "  the policy plays" if scene.control == POLICY else ""
-    soon = f"  starts in {scene.starts_in}" if scene.starts_in else ""
-    caption = f"episode {scene.episode}  step {scene.step}  return {scene.total:g}{who}{soon}"
+    who = "   the policy plays" if scene.control == POLICY else ""
+    soon = f"   starts in {scene.starts_in}" if scene.starts_in else ""
     over = "— over, any key for the next" if scene.over else ""
-    return f"{picture}\n{caption} {over}{scene.problem}"
+    return f"{picture}\n{scene.caption}{who}{soon} {over}{scene.problem}"
 
 
 @contextmanager

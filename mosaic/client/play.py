@@ -7,9 +7,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import TYPE_CHECKING
 
 from mosaic.errors import PlayConnectionError, RunFileError
+from mosaic.presenting import formatting
 from mosaic.presenting.actor import PERSON, POLICY
 
 if TYPE_CHECKING:
@@ -18,29 +19,30 @@ if TYPE_CHECKING:
 _ADDRESS_FILE = "play.json"
 
 
-class _Said(TypedDict):
-    """A line of the game; the first also says what the world is like."""
+@dataclass(frozen=True)
+class Greeting:
+    """What a game says about itself, in its first line.
 
-    episode: int
-    step: int
-    total: float
-    over: bool
-    frame: str
-    problem: NotRequired[str]
-    control: NotRequired[str]
-    keys: NotRequired[dict[str, str]]
-    turn_based: NotRequired[bool]
-    has_policy: NotRequired[bool]
-    fps: NotRequired[float]
-    waits: NotRequired[bool]
-    starts_in: NotRequired[int]
+    Attributes:
+        keys: What each key does, in words.
+        turn_based: Whether the world waits for the player.
+        has_policy: Whether a policy plays, from which the player can take over.
+        fps: How often a real-time world steps.
+    """
+
+    keys: Mapping[str, str]
+    turn_based: bool
+    has_policy: bool
+    fps: float
 
 
 @dataclass(frozen=True)
 class Scene:
-    """The state of the game after a step.
+    """The state of the game after a step; episodes are counted from 0.
 
     Attributes:
+        frame: The picture as a file, PNG or JPEG; empty where there is none.
+        problem: Why the last key did nothing.
         control: Who acts now: `person`, or `policy` where one plays too.
         waits: Nothing happens until a key is pressed.
         starts_in: Seconds of countdown before time runs.
@@ -56,26 +58,32 @@ class Scene:
     waits: bool = False
     starts_in: int = 0
 
+    @property
+    def caption(self) -> str:
+        """A line for below the picture; episodes are counted as replays count them."""
+        total = formatting.number(self.total)
+        return f"episode {self.episode}   step {self.step}   return {total}"
+
 
 class PlayClient:
     """A player's connection to a running game.
 
     Attributes:
-        keys: What each key does, as text.
+        keys: What each key does, in words.
         turn_based: Whether the world waits for the player.
         has_policy: Whether a policy plays, from which the player can take over.
         fps: How often a real-time world steps.
+        scene: The newest state of the game.
     """
 
     def __init__(self, trainer: "TrainerClient", run_id: str, patience_s: float = 20.0) -> None:
         self._socket = _connect(trainer, run_id, patience_s)
         self._lines = self._socket.makefile("rb")
-        hello = self._receive()
-        self.keys: dict[str, str] = hello.get("keys", {})
-        self.turn_based: bool = bool(hello.get("turn_based"))
-        self.has_policy: bool = bool(hello.get("has_policy"))
-        self.fps: float = float(hello.get("fps", 15))
-        self.scene = _scene(hello)
+        said = self._receive()
+        hello = read_greeting(said)
+        self.keys, self.turn_based = hello.keys, hello.turn_based
+        self.has_policy, self.fps = hello.has_policy, hello.fps
+        self.scene = read_scene(said)
 
     def hold(self, *keys: str) -> None:
         """Send the keys that are down now; in a turn-based world this is a move."""
@@ -103,7 +111,7 @@ class PlayClient:
         Raises:
             PlayConnectionError: The game has ended.
         """
-        self.scene = _scene(self._receive())
+        self.scene = read_scene(self._receive())
         return self.scene
 
     def quit(self) -> None:
@@ -132,15 +140,14 @@ class PlayClient:
         except OSError as error:
             raise PlayConnectionError("the game has ended") from error
 
-    def _receive(self) -> _Said:
+    def _receive(self) -> Mapping[str, object]:
         try:
             line = self._lines.readline()
         except OSError as error:
             raise PlayConnectionError("the game has ended") from error
         if not line:
             raise PlayConnectionError("the game has ended")
-        document: _Said = json.loads(line)
-        return document
+        return read_line(line)
 
 
 def _connect(trainer: "TrainerClient", run_id: str, patience_s: float) -> socket.socket:
@@ -164,15 +171,66 @@ def _connect(trainer: "TrainerClient", run_id: str, patience_s: float) -> socket
             return connection
 
 
-def _scene(document: _Said) -> Scene:
-    return Scene(
-        episode=document["episode"],
-        step=document["step"],
-        total=document["total"],
-        over=document["over"],
-        frame=base64.b64decode(document["frame"]),
-        problem=document.get("problem", ""),
-        control=document.get("control", PERSON),
-        waits=document.get("waits", False),
-        starts_in=document.get("starts_in", 0),
+def read_line(line: bytes) -> Mapping[str, object]:
+    """What the game said in one line.
+
+    Raises:
+        PlayConnectionError: It is not a line of a game.
+    """
+    try:
+        said = json.loads(line)
+    except ValueError:
+        said = None
+    if not isinstance(said, dict):
+        raise PlayConnectionError("what answers is not a game: its line is not a JSON object")
+    return said
+
+
+def is_greeting(said: Mapping[str, object]) -> bool:
+    """Whether the line also says what the world is like: the first one after connecting."""
+    return "turn_based" in said
+
+
+def read_greeting(said: Mapping[str, object]) -> Greeting:
+    """What the first line says about the game.
+
+    Raises:
+        PlayConnectionError: A field of it makes no sense.
+    """
+    keys = said.get("keys")
+    return Greeting(
+        keys={str(key): str(text) for key, text in keys.items()} if isinstance(keys, dict) else {},
+        turn_based=bool(said.get("turn_based")),
+        has_policy=bool(said.get("has_policy")),
+        fps=_number(said, "fps", 15),
     )
+
+
+def read_scene(said: Mapping[str, object]) -> Scene:
+    """The state of the game that a line tells.
+
+    Raises:
+        PlayConnectionError: A field of it makes no sense.
+    """
+    try:
+        frame = base64.b64decode(str(said.get("frame") or ""))
+    except ValueError as error:
+        raise PlayConnectionError(f"the game sent a broken picture: {error}") from None
+    return Scene(
+        episode=int(_number(said, "episode")),
+        step=int(_number(said, "step")),
+        total=_number(said, "total"),
+        over=bool(said.get("over")),
+        frame=frame,
+        problem=str(said.get("problem") or ""),
+        control=str(said.get("control") or PERSON),
+        waits=bool(said.get("waits")),
+        starts_in=int(_number(said, "starts_in")),
+    )
+
+
+def _number(said: Mapping[str, object], name: str, default: float = 0) -> float:
+    value = said.get(name, default)
+    if not isinstance(value, int | float):
+        raise PlayConnectionError(f"the game sent {name} {value!r}, not a number")
+    return value

@@ -17,9 +17,9 @@ from support.trainer import Trainer, until
 from human_worker.keys import KeyScriptError, UnknownKeyError, key_map, parse_script
 from human_worker.live import COUNTDOWN_S
 from human_worker.player_socket import PlayerSocket
-from mosaic.client.play import PlayClient
+from mosaic.client.play import PlayClient, read_line, read_scene
 from mosaic.config import build
-from mosaic.errors import InvalidConfigError, MosaicError, NotRecordedError
+from mosaic.errors import InvalidConfigError, MosaicError, NotRecordedError, PlayConnectionError
 from mosaic.telemetry.replay import fetch_episode, read_episode
 from mosaic.telemetry.video import write_video
 
@@ -65,6 +65,21 @@ def test_a_scripted_game_is_recorded_and_replayed_exactly(trainer: Trainer, tmp_
         fetch_episode(trainer.client, record.run_id, 99)
     with pytest.raises(NotRecordedError, match="the store holds episodes 0 to"):
         read_episode(Path(ended.run_dir), 99)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b"hello\n", "not a game"),
+        (b"[1]\n", "not a game"),
+        (b'{"episode": "first"}\n', "episode 'first', not a number"),
+        (b'{"frame": "a"}\n', "broken picture"),
+    ],
+)
+def test_what_is_no_game_is_named(line: bytes, reason: str) -> None:
+    """A program that answers on the game's socket but is no game ends in a sentence."""
+    with pytest.raises(PlayConnectionError, match=reason):
+        read_scene(read_line(line))
 
 
 def test_a_live_game_is_played_over_its_socket(trainer: Trainer) -> None:
