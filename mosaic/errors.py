@@ -244,5 +244,9 @@ class FenceError(MosaicError):
         self.final = final
 
 
+class StoppedError(MosaicError):
+    """A program was stopped by the one who had asked for it."""
+
+
 class TooManyStreamsError(MosaicError):
     """More streams are open than a small server should carry."""

@@ -28,14 +28,22 @@ def connect_queued(signal: Any, slot: Callable[..., object]) -> None:
 class Call:
     """One piece of work under way; `cancel` drops its result."""
 
-    def __init__(self, done: Callable[[Any], object] | None, failed: Failed | None) -> None:
+    def __init__(
+        self,
+        done: Callable[[Any], object] | None,
+        failed: Failed | None,
+        stop: Callable[[], object] | None = None,
+    ) -> None:
         self._done = done
         self._failed = failed
+        self._stop = stop
         self.cancelled = False
 
     def cancel(self) -> None:
-        """Drop the result when it comes."""
+        """Drop the result when it comes, and stop the work where that is possible."""
         self.cancelled = True
+        if self._stop is not None:
+            self._stop()
         # A thread that is still at work must not be the last to hold a widget: where that thread
         # let the widget go, Qt would destroy it outside the GUI thread.
         self._done = self._failed = None
@@ -74,9 +82,18 @@ class Calls(QObject):
         work: Callable[[], T],
         done: Callable[[T], object] | None = None,
         failed: Failed | None = None,
+        stop: Callable[[], object] | None = None,
     ) -> Call:
-        """Run `work` in a thread; `done(result)` or `failed(error)` follow on the GUI thread."""
-        call = Call(done, failed or self._report)
+        """Run `work` in a thread; `done(result)` or `failed(error)` follow on the GUI thread.
+
+        Args:
+            work: What to do.
+            done: Gets the result.
+            failed: Gets the error.
+            stop: Ends the work early, from another thread: for work that waits for a program of its
+                own. Without it the work of a cancelled call runs to its end.
+        """
+        call = Call(done, failed or self._report, stop)
         if self._closed:
             call.cancel()
             return call

@@ -7,11 +7,11 @@ import contextlib
 import importlib
 import inspect
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from typing import NotRequired
 
+from mosaic.system.stoppable import Stoppable
 from mosaic.workers.facts import AlgorithmFacts, ArgumentFacts
 
 # The first import of a simulator can take this long on a slow disk.
@@ -30,14 +30,19 @@ class EnvironmentOptions(AlgorithmFacts):
     problem: NotRequired[str]
 
 
-def probe(env_id: str) -> EnvironmentOptions:
+def probe(env_id: str, program: Stoppable) -> EnvironmentOptions:
     """The options of an environment and its usual rate; call it off the GUI thread.
+
+    Args:
+        env_id: The environment.
+        program: Runs the child process.
 
     Raises:
         ValueError: The environment is not there, and why.
+        StoppedError: The child process was stopped.
     """
     command = [sys.executable, "-m", "gym_gui.background.env_probe", env_id]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
+    done = program.run(command, _LIMIT_S)
     try:
         answer: EnvironmentOptions = json.loads(done.stdout)
     except ValueError:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from qtpy.QtGui import QImage
 from qtpy.QtWidgets import QComboBox, QGridLayout, QWidget
 
+from gym_gui.background.calls import Call
 from gym_gui.background.daemon_link import DaemonLink
 from gym_gui.background.env_probe import EnvironmentOptions, probe
 from gym_gui.background.play_link import PlayLink
@@ -24,6 +25,7 @@ from gym_gui.widgets.wrapping import FoldingSplitter
 from mosaic.client.play import Greeting, Scene
 from mosaic.config import build
 from mosaic.records import RunRecord
+from mosaic.system.stoppable import Stoppable
 from mosaic.workers.facts import EnvironmentFacts
 
 # What the menu says, and how fast time runs then.
@@ -41,6 +43,7 @@ class PlayPanel(QWidget):
         as_panel(self)
         self._services = services
         self._link: PlayLink | None = None
+        self._probing: Call | None = None
         self._turns = False
         self._scene: Scene | None = None
         self.run_id = ""
@@ -145,8 +148,15 @@ class PlayPanel(QWidget):
                 self.fps.setPlaceholderText(str(found["fps"]))
                 self.banner.say("info", "")
 
-        self._services.calls.run(
-            lambda: probe(env_id), show, lambda error: self.banner.say("warning", str(error))
+        # Typing a long name passes by shorter ones, whose options are of no use.
+        if self._probing is not None:
+            self._probing.cancel()
+        program = Stoppable()
+        self._probing = self._services.calls.run(
+            lambda: probe(env_id, program),
+            show,
+            lambda error: self.banner.say("warning", str(error)),
+            program.stop,
         )
 
     def _show_keys(self, keys: Mapping[str, str]) -> None:

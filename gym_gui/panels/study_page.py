@@ -153,8 +153,7 @@ class StudyPage(QWidget):
             self._drawing, self._drawn = False, wanted
             self.view.say(str(error))
 
-        rows = search.rows()
-        self._services.calls.run(lambda: draw_pictures("sweep", rows), take, failed)
+        draw_pictures(self._services.calls, "sweep", search.rows(), take, failed)
 
     # ------------------------------------------------------------ doing
 

@@ -1,5 +1,6 @@
 """The study that a script of its own wrote; the study of a sweep has a page for all its runs."""
 
+from gym_gui.background.calls import Call
 from gym_gui.background.run_reading import read_artifacts
 from gym_gui.background.study_pictures import draw_pictures
 from gym_gui.models.optuna_study import Study, read_study
@@ -21,6 +22,7 @@ class OptunaTab(RunTab):
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
+        self._drawing: Call | None = None
         self._headline = label("", "section")
         self.view = StudyView(services.themes)
         self.table = self.view.table
@@ -37,10 +39,18 @@ class OptunaTab(RunTab):
     def on_open(self) -> None:
         self.read()
 
+    def on_close(self) -> None:
+        self._stop_drawing()
+
     def on_other_run(self) -> None:
         self.view.hide()
         self.view.show_pictures([])
         self._empty.show()
+
+    def _stop_drawing(self) -> None:
+        if self._drawing is not None:
+            self._drawing.cancel()
+            self._drawing = None
 
     def read(self) -> None:
         """Read the study from its file."""
@@ -55,7 +65,7 @@ class OptunaTab(RunTab):
             return read_study(cache.fetch(client, run_id, path))
 
         def show(study: Study) -> None:
-            if run_id == self.run_id:
+            if run_id == self.run_id and self.active:
                 self._show(study)
 
         self.link.ask(fetch, show, lambda error: self._empty.say("No study yet", str(error)))
@@ -75,9 +85,12 @@ class OptunaTab(RunTab):
             for trial in study.trials
         ]
         self.view.show_trials(names, rows, study.maximise)
-        run_id = self.run_id
-        self.services.calls.run(
-            lambda: draw_pictures("study", study.rows()),
-            lambda pictures: self.view.show_pictures(pictures) if run_id == self.run_id else None,
+        # Pictures of the study as it was are of no use any more.
+        self._stop_drawing()
+        self._drawing = draw_pictures(
+            self.services.calls,
+            "study",
+            study.rows(),
+            self.view.show_pictures,
             lambda error: self.view.say(str(error)),
         )

@@ -5,7 +5,6 @@ disturb neither the window nor the other figures of a report.
 """
 
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from mosaic.errors import MosaicError
 from mosaic.reports.content import Figure
 from mosaic.reports.figures import as_csv
+from mosaic.system.stoppable import Stoppable
 
 PROGRAM = "study_drawing.py"
 Rows = Sequence[Mapping[str, object]]
@@ -36,21 +36,23 @@ _FIGURES = {
 }
 
 
-def draw_study(name: str, trials: Rows) -> tuple[Figure, ...]:
+def draw_study(name: str, trials: Rows, program: Stoppable | None = None) -> tuple[Figure, ...]:
     """Every figure that a study has enough completed trials for.
 
     Args:
         name: Of the study, for the files.
         trials: `Search.rows()`.
+        program: Runs the process, for those who may want to stop it.
 
     Raises:
         MosaicError: Optuna or scikit-learn is missing, or could not draw.
+        StoppedError: It was stopped.
     """
     if not _any_complete(trials):
         return ()
     with tempfile.TemporaryDirectory(prefix="mosaic-figures-") as folder:
         place = Path(folder)
-        data = _draw(trials, "all", place, place)
+        data = _draw(trials, "all", place, place, program or Stoppable())
         figures = [_figure(name, kind, data, place) for kind in _FIGURES]
     return tuple(one for one in figures if one is not None)
 
@@ -71,7 +73,7 @@ def importance_of(trials: Rows) -> dict[str, float]:
         return {}
     with tempfile.TemporaryDirectory(prefix="mosaic-importance-") as folder:
         target = Path(folder) / "importance.json"
-        _draw(trials, "importance", Path(folder), target)
+        _draw(trials, "importance", Path(folder), target, Stoppable())
         found: dict[str, float] = json.loads(target.read_text())
     return found
 
@@ -80,19 +82,13 @@ def _any_complete(trials: Rows) -> bool:
     return any(trial["state"] == "complete" for trial in trials)
 
 
-def _draw(trials: Rows, what: str, place: Path, target: Path) -> str:
+def _draw(trials: Rows, what: str, place: Path, target: Path, program: Stoppable) -> str:
     """Let the program do something with the trials; the data that it read."""
     data = as_csv(trials)
     file = place / "trials.csv"
     file.write_text(data, encoding="utf-8")
-    done = subprocess.run(
-        # `-P`: modules beside the program are not for it.
-        [sys.executable, "-P", str(_FILE), what, str(file), str(target)],
-        capture_output=True,
-        text=True,
-        timeout=_LIMIT_S,
-        check=False,
-    )
+    # `-P`: modules beside the program are not for it.
+    done = program.run([sys.executable, "-P", str(_FILE), what, str(file), str(target)], _LIMIT_S)
     if done.returncode:
         raise MosaicError(
             f"the sweep could not be drawn: {(done.stderr.splitlines() or ['no reason'])[-1]}; "

@@ -1,10 +1,13 @@
 """Play, replay and the trackers: what a run leaves behind, seen in the window."""
 
 import json
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
@@ -14,6 +17,7 @@ from support.trainer import Trainer
 from gym_gui.background.run_reading import read_wandb
 from gym_gui.models.optuna_study import read_study
 from mosaic.records import RunUpdated
+from mosaic.reports.study_figures import PROGRAM as STUDY_PROGRAM
 from mosaic.reports.study_figures import importance_of
 
 from .conftest import Driver, config_of
@@ -136,9 +140,10 @@ def test_a_run_that_wandb_tracks_shows_its_page_before_it_ends(
     assert ("entity", "me") in summary.facts
 
 
-@pytest.fixture
-def study(tmp_path: Path) -> Any:
-    """A real Optuna study in SQLite and in a journal, with the same trials."""
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A real Optuna study in SQLite and in a journal, with as many trials; only read."""
+    folder = tmp_path_factory.mktemp("study")
     optuna = pytest.importorskip("optuna")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     from optuna.storages import JournalStorage
@@ -148,7 +153,7 @@ def study(tmp_path: Path) -> Any:
         trial.suggest_categorical("kind", ["a", "b"])
         return float(trial.suggest_float("x", 0, 1))
 
-    paths = [tmp_path / "optuna.db", tmp_path / "journal.log"]
+    paths = [folder / "optuna.db", folder / "journal.log"]
     storages = [f"sqlite:///{paths[0]}", JournalStorage(JournalFileBackend(str(paths[1])))]
     for storage in storages:
         made = optuna.create_study(storage=storage, study_name="s", direction="maximize")
@@ -183,6 +188,42 @@ def test_optuna_tab_sorts_trials(
     tab.table.sortItems(2, Qt.SortOrder.AscendingOrder)
     values = [float(tab.table.item(row, 2).text()) for row in range(8)]
     assert values == sorted(values)
+
+
+def _drawing() -> psutil.Process | None:
+    """The process that draws the figures of a study for this window."""
+    for child in psutil.Process().children():
+        with suppress(psutil.Error):
+            if any(word.endswith(STUDY_PROGRAM) for word in child.cmdline()):
+                return child
+    return None
+
+
+def _ends_the_drawing(driver: Driver, act: Callable[[], object]) -> None:
+    drawing = driver.until(_drawing, "the figures are being drawn")
+    # Stopped, it cannot end by itself, however quick the machine is.
+    drawing.suspend()
+    try:
+        act()
+        driver.until(lambda: not drawing.is_running(), "the drawing has ended")
+    finally:
+        with suppress(psutil.NoSuchProcess):
+            drawing.kill()
+
+
+def test_a_drawing_ends_when_it_is_no_longer_wanted(
+    driver: Driver, trained: list[str], study: list[Path], extra_files: Path
+) -> None:
+    """Leaving the Optuna tab, or closing the window, ends the process that draws its figures."""
+    (extra_files / "optuna.db").write_bytes(study[0].read_bytes())
+    panel = driver.window.run_panel
+    driver.window.show_layout("watch")
+    driver.window.runs_panel.show_run(trained[1])
+    driver.until(lambda: "optuna" in panel.shown, "the tab")
+    panel.open_tab("optuna")
+    _ends_the_drawing(driver, lambda: panel.open_tab("overview"))
+    panel.open_tab("optuna")
+    _ends_the_drawing(driver, driver.window.close)
 
 
 def test_ten_thousand_runs_stay_quick(driver: Driver) -> None:

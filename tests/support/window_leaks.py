@@ -13,6 +13,7 @@ import PyQt6
 from qtpy.QtCore import QCoreApplication, QEvent, QThread, QTimer
 from qtpy.QtWidgets import QApplication
 
+from mosaic.reports.study_figures import PROGRAM as STUDY_PROGRAM
 from support.patience import PATIENCE_S
 
 # Fonts, libraries and the like, which the program opens once and keeps.
@@ -105,7 +106,9 @@ def _outlives_windows(words: list[str]) -> bool:
     """
     engine = any("QtWebEngineProcess" in word for word in words[:1])
     daemon = any("mosaic" in word or "_worker" in word for word in words[1:4])
-    return not words or engine or daemon
+    # A process of the window itself, though its file is among those of `mosaic`.
+    drawing = any(word.endswith(STUDY_PROGRAM) for word in words)
+    return not words or engine or (daemon and not drawing)
 
 
 def _files(before: Holdings) -> list[str]:
