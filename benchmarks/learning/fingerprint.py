@@ -128,6 +128,16 @@ class _OnlyWhatRuns(ast.NodeTransformer):
         self.generic_visit(node)
         return node.args[1] if _name(node.func) == "cast" else node
 
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        # As a list of its parts: versions of Python choose other quotes when they write one out.
+        self.generic_visit(node)
+        return ast.List(node.values, ast.Load())
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.AST:
+        self.generic_visit(node)
+        parts = [node.value, ast.Constant(node.conversion)]
+        return ast.Tuple([*parts, *filter(None, [node.format_spec])], ast.Load())
+
 
 class _WithoutUnused(ast.NodeTransformer):
     """Leaves out the imports of names that only types had used."""

@@ -56,3 +56,12 @@ def test_words_and_types_leave_a_record_current(tmp_path: Path) -> None:
 def test_anything_that_runs_makes_a_record_old(tmp_path: Path, before: str, after: str) -> None:
     """A record of another formula, default or constant is not passed off as today's."""
     assert _code(tmp_path, _BARE) != _code(tmp_path, _BARE.replace(before, after))
+
+
+def test_a_record_is_current_under_another_version_of_python(tmp_path: Path) -> None:
+    """A record that was made with Python 3.12 is not called old by 3.11.
+
+    The two write the quotes of such a text differently.
+    """
+    code = _code(tmp_path, """name = f"a {b['c']!r:>{width}}"\n""")
+    assert code == "name = ['a ', (b['c'], 114, ['>', (width, -1)])]"
