@@ -188,6 +188,14 @@ class VideoToolMissingError(MosaicError):
     """A package that writes videos is not installed."""
 
 
+class SessionError(MosaicError):
+    """A session with a trained policy refuses what it was asked for."""
+
+
+class SessionEndedError(SessionError):
+    """The process with the policy is gone."""
+
+
 class PlayConnectionError(MosaicError):
     """The connection to a game that a person plays was lost."""
 

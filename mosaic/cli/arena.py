@@ -13,7 +13,7 @@ from mosaic.cli import output
 from mosaic.cli.options import json_option
 from mosaic.client import TrainerClient
 from mosaic.client.arena import collect, start_all
-from mosaic.client.tables import collect_games, has_tables, start_round
+from mosaic.client.tables import has_tables, start_round, wait_for_games
 
 _COLUMNS = (*(name.upper() for name in words.COLUMNS), "RUN")
 
@@ -68,17 +68,16 @@ def _round_robin(match: Match, agents: Sequence[str], as_json: bool) -> int:
     """Every two agents at one table; ratings, or returns where all want the same."""
     with TrainerClient.connect() as trainer:
         runs = start_round(trainer, agents, match)
-        ended = {pair: trainer.wait(run.run_id) for pair, run in runs.items()}
-        games = collect_games(trainer, ended)
+        games = wait_for_games(trainer, runs)
     together = any(game.cooperative for game in games)
     rows = teammates(agents, games) if together else ratings(agents, games)
     if as_json:
-        ids = {" against ".join(pair): run.run_id for pair, run in ended.items()}
+        ids = {" against ".join(pair): run.run_id for pair, run in runs.items()}
         _print_json(match, [asdict(row) for row in rows], {"runs": ids})
         return 0
     columns = words.TEAM_COLUMNS if together else words.RATING_COLUMNS
     output.print_table([name.upper() for name in columns], [words.standing(row) for row in rows])
-    for pair, run in ended.items():
+    for pair, run in runs.items():
         output.say(f"{' against '.join(pair)}: {run.run_id}")
     return 0
 

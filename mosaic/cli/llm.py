@@ -11,13 +11,15 @@ from typing import TypedDict, cast
 
 import click
 
+from mosaic.arena.match import RUN
 from mosaic.cli import output
 from mosaic.cli.building import TrainOptions, fresh_config, own_flags
 from mosaic.cli.follow import follow
 from mosaic.cli.options import json_option, run_argument
 from mosaic.client import TrainerClient
+from mosaic.client.tables import find_policies
 from mosaic.config import build
-from mosaic.config.model import TrainRunConfig
+from mosaic.config.model import Parameters, TrainRunConfig
 from mosaic.errors import RunFileError
 from mosaic.records import RunRecord
 from mosaic.workers.algorithms import find_algorithm
@@ -111,7 +113,8 @@ def play(
     algorithm = find_algorithm(WORKER, WORKER)
     flags = own_flags(ctx.args, algorithm, WORKER)
     options = TrainOptions(env_id=env_id, seed=seed, name=name)
-    parameters = {**flags, "model": model, "episodes": episodes, **_key()}
+    named = [name.strip() for name in str(flags.get("players", "")).split(",")]
+    parameters = {**flags, "model": model, "episodes": episodes, **_key(), **_policies(named)}
     return _submit(fresh_config(algorithm, options, parameters), "", detach, as_json)
 
 
@@ -190,6 +193,14 @@ def make_model(
         for path in _recorded_steps(runs, Path(folder)):
             command += ["--recorded", str(path)]
         return subprocess.run(command, check=False).returncode
+
+
+def _policies(players: Sequence[str]) -> Parameters:
+    """Where the policies of the players `run:ID` are, if there are any."""
+    if not any(name.startswith(RUN) for name in players):
+        return {}
+    with TrainerClient.connect() as trainer:
+        return {"policies": dict(find_policies(trainer, players))}
 
 
 def _recorded_steps(runs: Sequence[str], folder: Path) -> list[Path]:

@@ -28,6 +28,7 @@ from mosaic.config.build_saved import (
     evaluate,
     resume,
     resume_file,
+    saved_by,
     take_over,
 )
 from mosaic.config.model import Mode, Parameters, TrainingPhase, TrainRunConfig
@@ -52,6 +53,7 @@ __all__ = [
     "resume",
     "resume_file",
     "retry",
+    "saved_by",
     "script",
     "take_over",
     "train",

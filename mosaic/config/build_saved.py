@@ -75,7 +75,7 @@ def resume(
     kept = {key: value for key, value in parameters_of(before).items() if key != "stop_at"}
     changes: Parameters = {
         "mode": "resume_training",
-        "checkpoint_path": checkpoint or _saved_by(base, "full"),
+        "checkpoint_path": checkpoint or saved_by(base, "full"),
         "algo_params": {**kept, **(parameters or {})},
     }
     if notes:
@@ -173,7 +173,7 @@ def evaluate(
     if base is not None and not policy:
         if base.newest_checkpoint("policy") is None:
             raise _refusal(NOTHING_SAVED, f"run {base.run_id} has saved no policy yet")
-        policy = _saved_by(base, "policy")
+        policy = saved_by(base, "policy")
     extras: Parameters = {
         "mode": "policy_eval",
         "policy_path": policy,
@@ -231,7 +231,7 @@ def take_over(
         raise _refusal(NOTHING_SAVED, f"run {base.run_id} has saved no policy yet")
     extras: Parameters = {
         "mode": "take_over",
-        "policy_path": policy or _saved_by(base, "policy"),
+        "policy_path": policy or saved_by(base, "policy"),
         "policy_worker": base.worker,
     }
     if script:
@@ -248,7 +248,7 @@ def take_over(
     return assembled(Worker(worker), fields, Wishes(name=name, tensorboard=False))
 
 
-def _saved_by(base: "RunRecord", kind: str) -> str:
+def saved_by(base: "RunRecord", kind: str) -> str:
     """Where a run keeps its checkpoints; given a folder, workers take the newest valid one.
 
     A script of several phases has a folder for each of them; the newest one counts.

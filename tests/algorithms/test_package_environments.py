@@ -14,10 +14,13 @@ from gymnasium.envs.phys2d.pendulum import PendulumFunctional
 from gymnasium.envs.tabular.blackjack import BlackjackFunctional
 from gymnasium.envs.tabular.cliffwalking import CliffWalkingFunctional
 
+from cleanrl_worker import get_worker_metadata
 from cleanrl_worker.kit.envs import make_env
 from cleanrl_worker.ondevice import registry
 from cleanrl_worker.ondevice.batch import DeviceEnvs
 from cleanrl_worker.ondevice.package_ids import PACKAGES, kinds_of, package_ids
+from mosaic.workers.facts import EnvironmentFacts
+from mosaic.workers.fitting import misfit
 
 # Compiling a physics engine takes minutes on a busy processor.
 pytestmark = pytest.mark.timeout(1800)
@@ -251,3 +254,17 @@ def test_ids_and_kinds_are_known_without_the_packages(monkeypatch: pytest.Monkey
     assert "nearest one is 'xminigrid/MiniGrid-Empty-8x8'" in registry.problem(
         "xminigrid/MiniGrid-Empty-8x9"
     )
+
+
+def test_the_daemon_accepts_runs_in_every_package() -> None:
+    """What the list offers is not refused when it is submitted: the worker has these families."""
+    worker = get_worker_metadata()
+    for env_id in package_ids():
+        actions, observations = kinds_of(env_id)
+        offered = EnvironmentFacts(
+            id=env_id,
+            family=env_id.partition("/")[0],
+            actions=actions,
+            observations=observations,
+        )
+        assert misfit(worker, offered) == ""

@@ -90,6 +90,7 @@ def test_an_episode_is_played_by_hand(session: Session) -> None:
         (b'{"cmd": "step", "action": 99}', "from 0 to 1"),
         (b'{"cmd": "step", "action": "left"}', "from 0 to 1"),
         (b'{"cmd": "step"}', "no policy"),
+        (b'{"cmd": "choose", "observation": [1, 2, 3, 4]}', "no policy"),
         (b'{"cmd": "reset", "seed": -1}', "whole number"),
         (b'{"cmd": "reset", "env_id": "CartPol-v1"}', "CartPole"),
         (b'{"cmd": "reset", "env_id": 5}', "env_id must be text, not 5"),
@@ -143,6 +144,15 @@ def test_a_policy_acts_when_no_action_is_given(session: Session, tmp_path: Path)
     session.ask("reset", seed=1)
     assert session.ask("step")["action"] in (0, 1)
     assert session.ask("step", action=1)["action"] == 1
+    # Asked about a moment of somewhere else: the best action, or the best of those allowed.
+    seen, other = [0.0, 1.0, 0.1, 1.0], [[0.0, 1.0], [0.1, 1.0]]
+    best = session.ask("choose", observation=seen, first=True)["action"]
+    for allowed in ([0], [1], [0, 1]):
+        answer = session.ask("choose", observation=other, allowed=allowed)
+        assert answer == {"type": "choice", "action": best if best in allowed else 1 - best}
+    assert "shape (4,), not (1,)" in session.ask("choose", observation=[1.0])["message"]
+    assert "from 0 to 1" in session.ask("choose", observation=seen, allowed=[2])["message"]
+    assert session.ask("step")["step"] == 3
 
 
 def test_stop_ends_the_session() -> None:

@@ -28,6 +28,13 @@ def get_worker_metadata() -> WorkerCapabilities:
             "minigrid",
             "babyai",
             "mosaic",
+            # Packages of environments in JAX: `ondevice.package_ids` lists what they have.
+            "xminigrid",
+            "pgx",
+            "jumanji",
+            "brax",
+            "phys2d",
+            "tabular",
         ),
         action_spaces=("discrete", "continuous"),
         observation_spaces=("vector", "image"),

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from human_worker.game import Game
 from human_worker.keys import POLICY, RESET, UnknownKeyError
 from human_worker.player_socket import PERSON, NoPlayerError, PlayerSocket
-from human_worker.policy_world import PolicyWorld, SessionEndedError
+from human_worker.policy_world import PolicyWorld
 from human_worker.world import World
+from mosaic.errors import SessionEndedError
 from mosaic.workers import WorkerProcess
 
 # Long enough to move a hand from the mouse to the keys.

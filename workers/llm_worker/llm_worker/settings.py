@@ -22,6 +22,16 @@ SEED = Annotated[
 M = TypeVar("M", bound=BaseModel)
 
 
+class PolicyFile(BaseModel):
+    """Where a trained policy is: who trained it, its file or folder, its environment."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    worker: str
+    path: str
+    env_id: str
+
+
 class Settings(BaseModel):
     """One run. The descriptions drive the form, the flags and the checks."""
 
@@ -44,10 +54,15 @@ class Settings(BaseModel):
     players: Annotated[
         str,
         Field(
-            description="board games: who plays, separated by commas: random, bot or llm:MODEL; "
-            "empty: the model against random. Each seed is played in every order of the seats"
+            description="board games: who plays, separated by commas: random, bot, llm:MODEL or "
+            "run:ID; empty: the model against random. Each seed is played in every order of the "
+            "seats"
         ),
     ] = ""
+    policies: Annotated[
+        dict[str, PolicyFile],
+        Field(description="where the policy of each player run:ID is; commands fill it in"),
+    ] = {}
     api_key: Annotated[str, Field(description="the server's key; kept in the secret store")] = ""
     proxy: Annotated[str, Field(description="HTTP proxy for the model server; empty: none")] = ""
     answer: Annotated[
@@ -183,12 +198,19 @@ def table_problems(settings: Settings) -> list[str]:
     players, seats = players_of(settings), TABLE_GAMES[settings.env_id]
     problems = [] if len(set(players)) == seats else [f"players: name {seats} different ones"]
     for name in players:
+        if name.startswith("run:"):
+            if name not in settings.policies:
+                problems.append(
+                    f"players: the policy of {name} is not given; name it in `mosaic arena` or "
+                    "`mosaic llm play`, which look for it"
+                )
+            continue
         try:
             find_model(name.removeprefix("llm:"), settings.price_in, settings.price_out)
         except ValueError as error:
             problems.append(f"players: {error}")
         if name not in SCRIPTED and not name.startswith("llm:"):
-            problems.append(f"players: {name!r} is none; write random, bot or llm:MODEL")
+            problems.append(f"players: {name!r} is none; write random, bot, llm:MODEL or run:ID")
     return problems
 
 

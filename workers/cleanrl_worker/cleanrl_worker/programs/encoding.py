@@ -78,3 +78,23 @@ def decode_action(space: Space, given: Json) -> int | Array:
     if not space.contains(action):
         raise UsageError(f"action {given!r} is outside {space}")
     return action
+
+
+def decode_observation(space: Space, given: Json) -> Array:
+    """An observation as a policy reads it, from nested lists of numbers.
+
+    Policies that read one row of numbers get observations of other shapes row by row, as
+    `kit.observations` prepares them in training.
+
+    Raises:
+        UsageError: It has another shape, or is no number.
+    """
+    try:
+        found = np.asarray(given, space.dtype)
+    except (TypeError, ValueError, OverflowError):
+        raise UsageError(f"observation must be numbers of shape {space.shape}") from None
+    if space.shape == (found.size,):
+        found = found.ravel()
+    if found.shape != space.shape:
+        raise UsageError(f"observation must have the shape {space.shape}, not {found.shape}")
+    return found

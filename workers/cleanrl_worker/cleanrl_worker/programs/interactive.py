@@ -5,6 +5,7 @@
 | `{"cmd": "init", "env_id": …, "policy_path": …, "frames": "png"}` | `init` |
 | `{"cmd": "reset", "seed": 1}` | `ready` |
 | `{"cmd": "step", "action": 0}`, without `action` the policy acts | `step` or `episode_done` |
+| `{"cmd": "choose", "observation": …, "allowed": [0, 2]}` | `choice`: what the policy would do |
 | `{"cmd": "ping"}` | `pong` |
 | `{"cmd": "stop"}` | `stopped`, and the session ends |
 
@@ -53,6 +54,7 @@ class Session:
             "init": self.init,
             "reset": self._reset,
             "step": self._take_step,
+            "choose": self._choose,
             "ping": lambda command: self._answer({"type": "pong"}),
         }
 
@@ -148,6 +150,21 @@ class Session:
             }
         )
 
+    def _choose(self, command: Line) -> None:
+        """Ask the policy about an observation from elsewhere; the environment is not touched."""
+        player = self._need_player()
+        if not player.has_policy:
+            raise CommandError("this session has no policy to ask: init a policy_path")
+        allowed = command.get("allowed")
+        if allowed is not None and (not isinstance(allowed, list) or not allowed):
+            raise CommandError(f"allowed must be a list of actions, not {allowed!r}")
+        action = player.advise(
+            command.get("observation"),
+            None if allowed is None else [_choice(player, one) for one in allowed],
+            first=bool(command.get("first")),
+        )
+        self._answer({"type": "choice", "action": encode_value(action)})
+
     def _place(self) -> Line:
         assert self._player is not None
         place: Line = {
@@ -169,6 +186,13 @@ class Session:
         if self._player is None:
             raise CommandError("there is no environment yet; send init or reset with env_id")
         return self._player
+
+
+def _choice(player: Player, given: object) -> int:
+    action = decode_action(player.action_space, given)
+    if not isinstance(action, int):
+        raise CommandError("allowed is for actions that are choices; leave it out")
+    return action
 
 
 def _text(command: Line, name: str) -> str | None:

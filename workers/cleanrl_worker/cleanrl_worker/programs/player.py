@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -12,7 +13,7 @@ from cleanrl_worker.kit import observations
 from cleanrl_worker.kit.envs import make_env
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.types import Array, Batch, Env, Environments, Space
-from cleanrl_worker.programs.encoding import encode_value
+from cleanrl_worker.programs.encoding import decode_observation, encode_value
 from mosaic.fastlane.cameras import photograph, prepare_rendering
 from mosaic.workers.keyboard import proposed_keys
 
@@ -83,6 +84,7 @@ class Player:
             "action_space": str(self.action_space),
             "has_policy": self.has_policy,
             "actions": _actions(self.action_space),
+            "reads": {"shape": list(self._reads.shape or ())},
             **_proposals(self._place.environment),
         }
 
@@ -100,6 +102,27 @@ class Player:
         """The policy's action."""
         assert self._act is not None
         return self._act(self._place.encoded, deterministic)
+
+    def advise(self, observation: object, allowed: Sequence[int] | None, *, first: bool) -> Action:
+        """The policy's best action for an observation that is not this environment's.
+
+        Args:
+            observation: Numbers in the shape that the policy reads.
+            allowed: The actions that are possible; None for all.
+            first: Whether an episode begins there.
+
+        Raises:
+            UsageError: The observation has another shape.
+        """
+        assert self._act is not None
+        if first:
+            self._act.forget()
+        return self._act.best(decode_observation(self._reads, observation), allowed)
+
+    @property
+    def _reads(self) -> Space:
+        """The observations as the policy gets them."""
+        return self._place.like_envs().single_observation_space
 
     def picture(self) -> Array:
         """What the environment looks like now."""
@@ -123,6 +146,23 @@ class _Actor:
         action: Array = self._policy(encoded[None], self._rng, deterministic)[0]
         chosen: Action = action.item() if np.ndim(action) == 0 else action
         return chosen
+
+    def best(self, encoded: Array, allowed: Sequence[int] | None) -> Action:
+        """The best action of those that are allowed.
+
+        Raises:
+            UsageError: The policy wants another one, and does not say how good these are.
+        """
+        action = self(encoded, True)
+        if allowed is None or action in allowed:
+            return action
+        from cleanrl_worker.kit.inference import thought_of
+
+        thought = thought_of(self._policy)
+        if thought is None or thought.kind == "mean":
+            raise UsageError(f"the policy chose {action}, which is not among {list(allowed)}")
+        scores = thought.scores[0]
+        return max(allowed, key=lambda one: float(scores[one]))
 
     def forget(self) -> None:
         """Let a policy with memory start an episode with none."""

@@ -28,6 +28,7 @@ class TableGame:
             that leave nothing to chance would play the same game on every seed.
         cooperative: Whether the players want the same.
         defaults: Arguments for the environment that a run can change.
+        trained_in: An environment for one agent with the same board and moves; empty: none.
     """
 
     module: str
@@ -38,6 +39,7 @@ class TableGame:
     cooperative: bool = False
     defaults: Mapping[str, JsonValue] = field(default_factory=dict)
     seats: int = 2
+    trained_in: str = ""
 
 
 def _rows(board: Board) -> list[str]:
@@ -113,6 +115,7 @@ GAMES: dict[str, TableGame] = {
         [f"column {number}" for number in range(1, 8)],
         connect_four,
         openings=2,
+        trained_in="pgx/connect_four",
     ),
     "tictactoe_v3": TableGame(
         "pettingzoo.classic.tictactoe_v3",
@@ -120,6 +123,7 @@ GAMES: dict[str, TableGame] = {
         [f"row {n % 3 + 1} column {n // 3 + 1}" for n in range(9)],
         tic_tac_toe,
         openings=1,
+        trained_in="pgx/tic_tac_toe",
     ),
     "pursuit_v5": TableGame(
         "pettingzoo.sisl.pursuit_v5",

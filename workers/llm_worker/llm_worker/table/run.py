@@ -19,7 +19,17 @@ from llm_worker.process import LlmProcess
 from llm_worker.reporting import Reporter
 from llm_worker.settings import Settings, players_of
 from llm_worker.table.match import GameResult, TableMatch
-from llm_worker.table.seats import BOT, MODEL, RANDOM, BotPlayer, ModelPlayer, Player, RandomPlayer
+from llm_worker.table.policies import policy_player
+from llm_worker.table.seats import (
+    BOT,
+    MODEL,
+    RANDOM,
+    RUN,
+    BotPlayer,
+    ModelPlayer,
+    Player,
+    RandomPlayer,
+)
 from llm_worker.table.world import TableWorld
 
 
@@ -89,10 +99,17 @@ def play_table(process: LlmProcess, settings: Settings) -> None:
 
 
 def preview_table(settings: Settings) -> str:
-    """What a run would do: the players, and what the first of them reads."""
+    """What a run would do: the players, and what the first of them reads.
+
+    Raises:
+        LlmError: A policy among them was trained for something else.
+    """
     world = _world(settings)
     try:
         world.begin(settings.seed)
+        for name, file in settings.policies.items():
+            with policy_player(name, file, lambda: False) as player:
+                player.begin(world, settings.seed, 0)
         return (
             f"{' against '.join(players_of(settings))}, {settings.episodes} games\n"
             f"{world.game.rules}\nfirst moment:\n{world.text()}\nmoves: {world.actions.listed()}"
@@ -110,15 +127,19 @@ def _world(settings: Settings) -> TableWorld:
 def _players(
     process: LlmProcess, settings: Settings, records: RunRecords, purse: Purse
 ) -> Iterator[dict[str, Player]]:
-    """Everyone at the table; the servers of embedded models live as long as the match."""
+    """Everyone at the table; servers and sessions live as long as the match."""
     simple: dict[str, Callable[[], Player]] = {RANDOM: RandomPlayer, BOT: BotPlayer}
+
+    def seated(name: str, stack: ExitStack) -> Player:
+        if name in simple:
+            return simple[name]()
+        if name.startswith(RUN):
+            file = settings.policies[name]
+            return stack.enter_context(policy_player(name, file, lambda: process.stopping))
+        return stack.enter_context(_model_player(name, process, settings, records, purse))
+
     with ExitStack() as stack:
-        yield {
-            name: simple[name]()
-            if name in simple
-            else stack.enter_context(_model_player(name, process, settings, records, purse))
-            for name in players_of(settings)
-        }
+        yield {name: seated(name, stack) for name in players_of(settings)}
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Who sits at a table: a language model, a bot, or chance."""
+"""Who sits at a table: a language model, a bot, or chance; `policies` has those that learned."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from llm_worker.play.thinking import Question, Thinker, Thought, free
 from llm_worker.table.bots import BoardBot, HuntBot, bot_for
 from llm_worker.table.world import TableWorld
 
-RANDOM, BOT, MODEL = "random", "bot", "llm:"
+RANDOM, BOT, MODEL, RUN = "random", "bot", "llm:", "run:"
 
 
 class Player(Protocol):
