@@ -18,6 +18,7 @@ from support.upstream import write_script
 
 from mosaic.fastlane import FrameReader
 from mosaic.runs.ids import new_run_id
+from mosaic.runs.metrics import MetricReader
 
 LONG = ("--algo", "ppo", "--env-id", "CartPole-v1", "--total-timesteps", "100000000")
 
@@ -69,6 +70,18 @@ def test_d06_kill_inside_a_save_leaves_the_newest_valid_one(tmp_path: Path) -> N
         assert harness.newest_state(run_dir)["step"] == 512
     harness.run(run_dir, "--resume", str(run_dir), "--total-timesteps", "1024")
     assert harness.newest_state(run_dir)["step"] == 1024
+
+
+def test_d06_numbers_are_on_disk_before_the_checkpoint_that_covers_them(tmp_path: Path) -> None:
+    """A run that is killed continues from a checkpoint; the curve until there has no hole."""
+    run_dir = tmp_path / "run"
+    short = ("--algo", "ppo", "--env-id", "CartPole-v1", "--total-timesteps", "512")
+    # In the first write of its only checkpoint, long before its numbers are a second old.
+    worker = harness.start(run_dir, *short, fault="kill_at_fsync:1")
+    assert worker.wait() == 128 + signal.SIGKILL
+    curves = MetricReader(run_dir)
+    assert list(curves.read("losses/value_loss")["step"]) == [512]
+    assert len(curves.read("charts/episodic_return")["step"]) > 5
 
 
 def test_d06_a_hundred_kills_at_random_moments_of_saving(tmp_path: Path) -> None:

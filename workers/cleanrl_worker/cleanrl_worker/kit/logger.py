@@ -235,6 +235,12 @@ class Logger:
             self._printed = now
             print(_progress_line(step, self._total, finite), flush=True)
 
+    def write(self) -> None:
+        """Write every number until here to its file; what the disk refuses waits as ever."""
+        self._events.flush()
+        if self._metrics is not None:
+            self._metrics.flush()
+
     def close(self, step: int) -> None:
         """Send and write what is left."""
         # The end of the stored curve is the number that the table shows.

@@ -316,7 +316,16 @@ class Run:
         self._logger.paused(time.monotonic() - began)
 
     def _save(self) -> str:
+        self._write_numbers()
         return self._checkpointer.try_save(self.step)
+
+    def _write_numbers(self) -> None:
+        """Put the numbers until here on the disk before a checkpoint of this step is there.
+
+        A run that is killed continues from the checkpoint, and would never log them again.
+        """
+        if self._logger is not None:
+            self._logger.write()
 
     def _return(self) -> float | None:
         """The mean return of the newest episodes, over all seeds; None before any has ended."""
@@ -355,6 +364,7 @@ class Run:
         Not `_save`: a run that reached its end without a policy to show for it has failed. So a
         full disk is waited for, unless the run is asked to stop.
         """
+        self._write_numbers()
         write = self._checkpointer.wait_for_room
         write(lambda: self._checkpointer.save(self.step), self._may_wait)
         if not self.args.save_model:
