@@ -179,6 +179,10 @@ def test_a_line_of_squeue_is_read_by_its_columns() -> None:
             Job("1", "", "PENDING", "Resources", "2020-02-03T14:10:00"),
             "SLURM job 1: waits for resources, about 03 Feb 14:10",
         ),
+        (
+            Job("1", "", "PENDING", "launch failed requeued held", "2020-02-03T14:10:00"),
+            "SLURM job 1: is held after its start failed; run: scontrol release 1",
+        ),
         (Job("1", "", "PREEMPTED"), "SLURM job 1 was preempted by other work"),
         (Job("1", "", "OUT_OF_MEMORY"), "SLURM job 1 ended (out of memory)"),
         (Job("1", "", "RUNNING", nodes="n1"), "SLURM job 1 runs on n1"),

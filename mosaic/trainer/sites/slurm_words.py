@@ -56,6 +56,7 @@ _REASONS = {
     "Cleaning": "waits until its last node has been cleaned up",
     "launch failed requeued held": "is held after its start failed; run: scontrol release {job}",
 }
+_UNTIL_SOMEONE_ACTS = ("is held", "cannot start")
 # The families of limits that accounts and users have: AssocGrpCpuLimit, QOSMaxJobsPerUserLimit, ….
 _LIMIT = re.compile(r"(Assoc|QOS)\w*\Z")
 
@@ -100,7 +101,9 @@ class Job:
 
     def _what(self) -> str:
         if self.word == QUEUED:
-            return f": {self._why_it_waits()}{self._when()}"
+            why = self._why_it_waits()
+            # SLURM names a moment for a held job too, at which nothing will happen.
+            return f": {why}" if why.startswith(_UNTIL_SOMEONE_ACTS) else f": {why}{self._when()}"
         if self.state in _TAKEN:
             return f" {_TAKEN[self.state]}"
         if self.state in _STOPPED:
