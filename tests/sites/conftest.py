@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.slurm import SlurmCluster, cluster, missing
+from support.slurm import SlurmCluster, needed, running
 from support.trainer import Trainer, trainers
 
 MakeTrainer = Callable[..., Trainer]
@@ -12,12 +12,8 @@ SETTINGS = {"site": "slurm:debug", "lost_after_s": "5", "site_poll_s": "0.5"}
 
 
 def _cluster(root: Path) -> Iterator[SlurmCluster]:
-    reason = missing()
-    if reason:
-        pytest.skip(reason)
-    with cluster(root) as made, pytest.MonkeyPatch.context() as patch:
-        # Daemons and commands of the tests find the cluster by it.
-        patch.setenv("SLURM_CONF", str(made.configuration))
+    needed()
+    with running(SlurmCluster(root)) as made:
         yield made
 
 

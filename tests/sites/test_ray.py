@@ -10,25 +10,29 @@ from pathlib import Path
 
 import pytest
 from support.box import MakeTrainer
-from support.ray_cluster import NODES, RayCluster, cluster, missing
+from support.equal_runs import assert_equal, ppo_config
+from support.ray_cluster import NODES, RayCluster, needed, running
 from support.sshd import command_of
 from support.trainer import Trainer, trainers, until
+from support.wire import Wire, certificate, wire
 
 from mosaic.records import Outcome
 from mosaic.system.processes import marked_processes
 
 # Ray needs twenty seconds to start on a busy machine, and notices a dead node after as many.
-pytestmark = [pytest.mark.prove, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.prove, pytest.mark.timeout(1200)]
 PATIENCE_S = 400.0
 SETTINGS = {"lost_after_s": "5"}
+# Saves often, so that there is something to continue from when its node is cut off.
+SAVES = {"extras": {"algo_params": {"checkpoint_interval_s": 0.5}}}
 
 
-def _cluster(root: Path, lab: Trainer) -> Iterator[RayCluster]:
-    if reason := missing():
-        pytest.skip(reason)
+def _nodes(root: Path, lab: Trainer, cable: Wire | None = None) -> RayCluster:
+    needed()
     own = {key: val for key, val in lab.environment().items() if key == "PYTHONPATH"}
-    with cluster(root / "ray", own) as made:
-        yield made
+    if cable is None:
+        return RayCluster(root / "ray", own)
+    return RayCluster(root / "ray", own, cpus=2, head_cpus=0, wire=cable)
 
 
 @pytest.fixture
@@ -40,7 +44,8 @@ def lab(make_trainer: MakeTrainer) -> Trainer:
 @pytest.fixture
 def ray(tmp_path: Path, lab: Trainer) -> Iterator[RayCluster]:
     """Two nodes for a test that breaks them."""
-    yield from _cluster(tmp_path, lab)
+    with running(_nodes(tmp_path, lab)) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +60,8 @@ def shared_ray(
     shared_lab: Trainer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RayCluster]:
     """Two nodes for them."""
-    yield from _cluster(tmp_path_factory.mktemp("cluster"), shared_lab)
+    with running(_nodes(tmp_path_factory.mktemp("cluster"), shared_lab)) as made:
+        yield made
 
 
 def _stepping(lab: Trainer, ray: RayCluster) -> str:
@@ -165,7 +171,8 @@ def big_lab(make_trainer: MakeTrainer) -> Trainer:
 @pytest.fixture
 def big_ray(tmp_path: Path, big_lab: Trainer) -> Iterator[RayCluster]:
     """Two nodes for it."""
-    yield from _cluster(tmp_path, big_lab)
+    with running(_nodes(tmp_path, big_lab)) as made:
+        yield made
 
 
 def test_c33_a_node_is_lost_with_all_that_ran_on_it(big_ray: RayCluster, big_lab: Trainer) -> None:
@@ -186,3 +193,63 @@ def test_c33_a_node_is_lost_with_all_that_ran_on_it(big_ray: RayCluster, big_lab
     assert (again.attempt, marked_processes(run_id)) == (2, [again.pid])
     lab.client.cancel(run_id)
     assert lab.ended(run_id).outcome is Outcome.CANCELLED
+
+
+# ------------------------------------------------------------ the network
+
+
+@pytest.fixture
+def cable() -> Iterator[Wire]:
+    """The network of the second node."""
+    needed()
+    with wire() as made:
+        yield made
+
+
+@pytest.fixture
+def far_lab(tmp_path: Path, cable: Wire, make_trainer: MakeTrainer) -> Trainer:
+    """A daemon that nodes beyond this machine reach, with TLS."""
+    return make_trainer(**SETTINGS).start(*certificate(tmp_path, cable.here))
+
+
+@pytest.fixture
+def far_ray(tmp_path: Path, far_lab: Trainer, cable: Wire) -> Iterator[RayCluster]:
+    """A head without CPUs, and a node with two behind the cable."""
+    with running(_nodes(tmp_path, far_lab, cable)) as made:
+        yield made
+
+
+def test_c34_a_node_loses_the_network(far_ray: RayCluster, far_lab: Trainer, cable: Wire) -> None:
+    """Its runs continue elsewhere; the first workers, alive all the time, are heard no more.
+
+    One has even come to its end unheard. Its records are not believed: the run is the one that
+    continued from the last checkpoint, to the same bits.
+    """
+    lab = far_lab
+    steady = _stepping(lab, far_ray)
+    learns = lab.client.submit(ppo_config(far_ray.site, **SAVES)).run_id
+    until(lambda: lab.client.get(learns).checkpoints, "it has saved", PATIENCE_S)
+    late = [lab.client.get(run_id).pid for run_id in (steady, learns)]
+    cable.cut()
+    far_ray.start_node("r3")
+    for run_id in (steady, learns):
+        until(lambda: lab.client.get(run_id).attempt == 2, "another attempt", PATIENCE_S)  # noqa: B023
+    until(lambda: lab.client.get(steady).state == "EXEC", "it begins", PATIENCE_S)
+    again = lab.client.get(steady).pid
+    assert sorted(marked_processes(steady)) == sorted([late[0], again]), "both are alive"
+    until(lambda: lab.client.get(learns).ended, "it ends", PATIENCE_S)
+    until(lambda: late[1] not in marked_processes(learns), "so does the first, unheard", PATIENCE_S)
+
+    cable.join()
+    until(lambda: marked_processes(steady) == [again], "the late worker is gone", PATIENCE_S)
+    before = lab.steps(steady)
+    until(lambda: lab.steps(steady) > before, "the other steps on")
+    lab.client.cancel(steady)
+    assert lab.ended(steady).outcome is Outcome.CANCELLED
+    ended = lab.client.get(learns)
+    assert (ended.outcome, ended.attempt) == (Outcome.COMPLETED, 2)
+    for run_id in (steady, learns):
+        assert lab.kinds(run_id).count("spawned") == 2
+        until(lambda: _clean(lab, far_ray, run_id), "nothing is left", PATIENCE_S)  # noqa: B023
+    local = lab.client.submit(ppo_config("local", **SAVES)).run_id
+    assert_equal(lab, ended, lab.ended(local))

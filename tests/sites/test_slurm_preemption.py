@@ -3,42 +3,26 @@
 from collections.abc import Callable
 
 import pytest
-from support import harness
+from support.equal_runs import assert_equal, ppo_config
 from support.slurm import SlurmCluster
 from support.trainer import Trainer, until
 
 from mosaic.records import Outcome
-from mosaic.runs.metrics import MetricReader
 
 MakeTrainer = Callable[..., Trainer]
 pytestmark = pytest.mark.prove
-STEPS = 60_000
-
-
-def _config(site: str) -> dict[str, object]:
-    fields = {"algo": "ppo", "env_id": "CartPole-v1", "seed": 3, "total_timesteps": STEPS}
-    worker = {"type": "cleanrl", "config": fields}
-    return {"artifacts": {}, "site": site, "metadata": {"worker": worker}}
 
 
 def test_a_preempted_run_equals_the_undisturbed_one(slurm: SlurmCluster, lab: Trainer) -> None:
     """Weights, optimizer, random states and curve agree to the last bit; the run has one id."""
-    run_id = lab.client.submit(_config("slurm:low")).run_id
+    run_id = lab.client.submit(ppo_config("slurm:low")).run_id
     until(lambda: lab.client.get(run_id).progress.step > 10_000, "it trains")
     slurm.command("sbatch", "-p", "high", "-c", "2", "--output=/dev/null", "--wrap=sleep 3")
     until(lambda: lab.client.get(run_id).attempt == 2, "its node was taken away")
     preempted = lab.ended(run_id)
     assert (preempted.outcome, preempted.attempt) == (Outcome.COMPLETED, 2)
-    whole = lab.ended(lab.client.submit(_config("local")).run_id)
-    states = [harness.newest_state(lab.directory(run.run_id).path) for run in (preempted, whole)]
-    for part in ("policy", "objects", "random"):
-        assert harness.equal(states[0][part], states[1][part]), part
-    curves = [
-        MetricReader(lab.directory(run.run_id).path).read("charts/episodic_return")
-        for run in (preempted, whole)
-    ]
-    for field in ("step", "value"):
-        assert list(curves[0][field]) == list(curves[1][field]), field
+    whole = lab.ended(lab.client.submit(ppo_config("local")).run_id)
+    assert_equal(lab, preempted, whole)
 
 
 def test_the_time_limit_of_a_job_is_announced(

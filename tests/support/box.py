@@ -11,6 +11,7 @@ from mosaic.system.processes import marked_processes
 
 from .sshd import Sshd, command_of, sshd_at
 from .trainer import Trainer
+from .wire import Wire
 
 MakeTrainer = Callable[..., Trainer]
 
@@ -47,18 +48,24 @@ class Box:
         return not self.agents(run_id) and not marked_processes(run_id) and not folder.exists()
 
 
-def box_at(root: Path, lab: Trainer, variables: Mapping[str, str] | None = None) -> Iterator[Box]:
+def box_at(
+    root: Path,
+    lab: Trainer,
+    variables: Mapping[str, str] | None = None,
+    wire: Wire | None = None,
+) -> Iterator[Box]:
     """The other machine, and a daemon that knows the way there.
 
     Args:
         root: Where its files are.
         lab: The daemon, which is started.
         variables: More of the environment of the sessions there.
+        wire: The network between the two; None for this machine's own.
     """
     folder = root / "sshd"
     folder.mkdir()
     own = {key: val for key, val in lab.environment().items() if key == "PYTHONPATH"}
-    with sshd_at(folder, {**own, **(variables or {})}) as server:
+    with sshd_at(folder, {**own, **(variables or {})}, wire) as server:
         box = Box(server, root / "other", lab)
         box.start()
         yield box

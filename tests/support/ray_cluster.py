@@ -1,5 +1,6 @@
-"""A real Ray cluster of two nodes on this machine, each with a home of its own for agents."""
+"""A real Ray cluster on this machine, each node with a home of its own for agents."""
 
+import importlib.util
 import os
 import random
 import shutil
@@ -8,31 +9,57 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import pytest
 
 from mosaic.agent.folder import FOLDER
 from mosaic.system.processes import process_state
 
 from .trainer import until
+from .wire import Wire
 
 NODES = ("r1", "r2")
 
 
-def missing() -> str:
-    """Why there can be no cluster here; empty when there can."""
-    import importlib.util
-
-    return "" if importlib.util.find_spec("ray") else "needs ray: make setup-ray"
+def needed() -> None:
+    """Skip the test where there can be no cluster."""
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("needs ray: make setup-ray")
 
 
 class RayCluster:
-    """A head with one CPU, and a second node with one CPU and the resource `big`."""
+    """A head and other nodes; the second also has the resource `big`.
 
-    def __init__(self, root: Path, variables: Mapping[str, str]) -> None:
-        self.homes = {name: root / name for name in NODES}
+    Args:
+        root: Where the homes of the nodes are.
+        variables: The environment of the nodes.
+        nodes: What they are called, the head first.
+        cpus: How many CPUs each of them says it has.
+        head_cpus: How many the head has; as many as the others when it is None.
+        wire: The network of the second node; None for this machine's own.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        variables: Mapping[str, str],
+        *,
+        nodes: Sequence[str] = NODES,
+        cpus: int = 1,
+        head_cpus: int | None = None,
+        wire: Wire | None = None,
+    ) -> None:
+        self.homes = {name: root / name for name in nodes}
+        self._root = root
         self._variables = variables
+        self._wire = wire
+        self._cpus = cpus
+        self._head_cpus = cpus if head_cpus is None else head_cpus
+        # One that all nodes can reach, also one behind a wire.
+        self._host = wire.here if wire else "127.0.0.1"
         # Ray's sockets need a short path.
         self._folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))
         self.port, self.client_port = _free_port(), _free_port()
@@ -40,35 +67,43 @@ class RayCluster:
 
     @property
     def site(self) -> str:
-        return f"ray://127.0.0.1:{self.client_port}"
+        return f"ray://{self._host}:{self.client_port}"
 
     def start(self) -> None:
-        """Start both nodes; done when both count."""
-        for home in self.homes.values():
-            home.mkdir(parents=True, exist_ok=True)
+        """Start all nodes; done when all count."""
         self.start_head()
         self.start_second()
-
-    def start_second(self) -> None:
-        """Start the node with the resource `big`, or start it again."""
-        self._ray(
-            "r2", "--address", f"127.0.0.1:{self.port}", "--num-cpus=1", '--resources={"big": 1}'
-        )
+        for name in list(self.homes)[2:]:
+            self.start_node(name)
 
     def start_head(self) -> None:
         """Start the first node with the cluster's memory and the door for clients."""
         self._ray(
-            "r1", "--head", f"--port={self.port}", "--num-cpus=1", "--include-dashboard=false",
+            "r1", "--head", f"--port={self.port}", f"--num-cpus={self._head_cpus}",
+            "--include-dashboard=false", f"--node-ip-address={self._host}",
             f"--ray-client-server-port={self.client_port}", f"--temp-dir={self._folder}",
         )  # fmt: skip
 
-    def _ray(self, node: str, *options: str) -> None:
+    def start_second(self) -> None:
+        """Start the node with the resource `big`, or start it again."""
+        own = (f"--node-ip-address={self._wire.there}",) if self._wire else ()
+        prefix = self._wire.prefix if self._wire else ()
+        self.start_node("r2", '--resources={"big": 1}', *own, prefix=prefix)
+
+    def start_node(self, name: str, *options: str, prefix: Sequence[str] = ()) -> None:
+        """Start one more node."""
+        address = f"{self._host}:{self.port}"
+        self._ray(name, f"--address={address}", f"--num-cpus={self._cpus}", *options, prefix=prefix)
+
+    def _ray(self, node: str, *options: str, prefix: Sequence[str] = ()) -> None:
+        home = self.homes.setdefault(node, self._root / node)
+        home.mkdir(parents=True, exist_ok=True)
         with self._log.open("ab") as log:
             subprocess.run(
-                [sys.executable, "-m", "ray.scripts.scripts", "start", "--disable-usage-stats",
-                 *options],
+                [*prefix, sys.executable, "-m", "ray.scripts.scripts", "start",
+                 "--disable-usage-stats", *options],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=True,
-                env={**os.environ, **self._variables, "MOSAIC_HOME": str(self.homes[node]),
+                env={**os.environ, **self._variables, "MOSAIC_HOME": str(home),
                      "RAY_TMPDIR": str(self._folder),
                      # Else a head asks for a token wherever its user has ever called `ray.init()`.
                      "RAY_AUTH_MODE": "disabled"},
@@ -152,15 +187,8 @@ def _free_port() -> int:
 
 
 @contextmanager
-def cluster(root: Path, variables: Mapping[str, str]) -> Iterator[RayCluster]:
-    """Two nodes until the end of the block.
-
-    Args:
-        root: Where the homes of the nodes are.
-        variables: The environment of the nodes.
-    """
-    root.mkdir(parents=True, exist_ok=True)
-    made = RayCluster(root, variables)
+def running(made: RayCluster) -> Iterator[RayCluster]:
+    """A cluster until the end of the block."""
     try:
         made.start()
         yield made

@@ -1,4 +1,4 @@
-"""A real SLURM cluster of two nodes on this machine: controller and node daemons of our own."""
+"""A real SLURM cluster on this machine: munge, controller and node daemons of our own."""
 
 import os
 import pwd
@@ -6,25 +6,29 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from support.trainer import until
+from support.wire import Wire
 
 NODES = ("n1", "n2")
-_PROGRAMS = ("slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol")
+_PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol")
 # A node of each kind of work. `low` is what `high` takes its nodes from.
 _CONFIGURATION = """
 ClusterName=mosaic
-SlurmctldHost={host}(127.0.0.1)
+SlurmctldHost={host}({address})
 SlurmctldPort={port}
 SlurmUser={user}
 SlurmdUser={user}
-AuthType=auth/none
-AuthInfo=cred_expire=5
-CredType=cred/none
+AuthType=auth/munge
+AuthInfo=cred_expire=5,socket={munge}
+CredType=cred/munge
 AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 ProctrackType=proctrack/linuxproc
@@ -50,38 +54,65 @@ SlurmdPidFile={root}/slurmd-%n.pid
 SlurmctldLogFile={root}/slurmctld.log
 SlurmdLogFile={root}/slurmd-%n.log
 {nodes}
-PartitionName=debug Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP PriorityTier=5
+PartitionName=debug Nodes={names} Default=YES MaxTime=INFINITE State=UP PriorityTier=5
 PartitionName=low Nodes=n1 MaxTime=INFINITE State=UP PriorityTier=1 OverSubscribe=NO
 PartitionName=high Nodes=n1 MaxTime=INFINITE State=UP PriorityTier=9 OverSubscribe=NO
 """
 
 
-def missing() -> str:
-    """Why there can be no cluster here; empty when there can."""
+def needed() -> None:
+    """Skip the test where there can be no cluster."""
     absent = [name for name in _PROGRAMS if shutil.which(name) is None]
-    if not absent:
-        return ""
-    return f"SLURM is not installed (no {absent[0]}); run: sh scripts/system-packages.sh slurm"
+    if absent:
+        pytest.skip(f"no {absent[0]}: sh scripts/system-packages.sh slurm")
 
 
 class SlurmCluster:
-    """One controller and two nodes, each of which can be killed and started again."""
+    """One controller and its nodes, each of which can be killed and started again.
 
-    def __init__(self, root: Path) -> None:
+    Args:
+        root: Where its files are.
+        nodes: What its nodes are called.
+        cpus: How many processors each node says it has.
+        wires: Nodes with a network of their own.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        nodes: Sequence[str] = NODES,
+        cpus: int = 2,
+        wires: Mapping[str, Wire] | None = None,
+    ) -> None:
         self.root = root
+        self.nodes = tuple(nodes)
+        self._wires = wires or {}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        for name in ("state", *(f"spool-{node}" for node in NODES)):
+        # The address of a socket has 108 letters at most, which a test's own folder may exceed.
+        self._munge = Path(tempfile.mkdtemp(prefix="munge-"))
+        for name in ("state", *(f"spool-{node}" for node in nodes)):
             (root / name).mkdir(parents=True)
-        ports = _free_ports(1 + len(NODES))
+        ports = _free_ports(1 + len(nodes))
         host = socket.gethostname().split(".")[0]
-        nodes = "\n".join(
-            f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=2"
-            " RealMemory=16000"
-            for node, port in zip(NODES, ports[1:], strict=True)
+        # One that all nodes can reach, also those behind a wire.
+        address = next((wire.here for wire in self._wires.values()), "127.0.0.1")
+        lines = "\n".join(
+            f"NodeName={node} NodeHostname={host} Port={port} CPUs={cpus} RealMemory=16000"
+            f" NodeAddr={self._wires[node].there if node in self._wires else address}"
+            for node, port in zip(nodes, ports[1:], strict=True)
         )
         self.configuration = root / "slurm.conf"
         self.configuration.write_text(
-            _CONFIGURATION.format(host=host, port=ports[0], user=_me(), root=root, nodes=nodes)
+            _CONFIGURATION.format(
+                host=host,
+                address=address,
+                port=ports[0],
+                user=_me(),
+                root=root,
+                nodes=lines,
+                names=",".join(nodes),
+                munge=self._munge / "socket",
+            )
         )
 
     @property
@@ -90,12 +121,26 @@ class SlurmCluster:
         return {"SLURM_CONF": str(self.configuration)}
 
     def start(self) -> "SlurmCluster":
-        """Start everything and wait until both nodes can take work."""
+        """Start everything and wait until all nodes can take work."""
+        self._start_munge()
         self.start_controller()
-        for node in NODES:
+        for node in self.nodes:
             self.start_node(node)
-        until(lambda: self.idle() == len(NODES), "both nodes are idle")
+        until(lambda: self.idle() == len(self.nodes), "all nodes are idle")
         return self
+
+    def _start_munge(self) -> None:
+        """Start what proves to SLURM's parts who speaks, with a key that is theirs alone."""
+        key = self._munge / "key"
+        key.touch(mode=0o600)
+        key.write_bytes(os.urandom(128))
+        # By force: the folders of the tests are closed to other users, as a real one must not be.
+        self._start(
+            "munged", "munged", "--foreground", "--force", f"--key-file={key}",
+            f"--socket={self._munge / 'socket'}", f"--pid-file={self._munge / 'pid'}",
+            f"--seed-file={self._munge / 'seed'}",
+        )  # fmt: skip
+        until((self._munge / "socket").exists, "munge answers")
 
     def idle(self) -> int:
         """How many nodes could take work now."""
@@ -105,7 +150,12 @@ class SlurmCluster:
         self._start("slurmctld", "slurmctld", "-D", "-f", str(self.configuration))
 
     def start_node(self, node: str) -> None:
-        self._start(node, "slurmd", "-D", "-N", node, "-f", str(self.configuration))
+        where = self._wires[node].prefix if node in self._wires else ()
+        self._start(node, *where, "slurmd", "-D", "-N", node, "-f", str(self.configuration))
+
+    def spool(self, node: str) -> Path:
+        """Where a node keeps what its jobs need: their scripts first of all."""
+        return self.root / f"spool-{node}"
 
     def kill(self, name: str) -> None:
         """kill -9 the controller (`slurmctld`) or a node's daemon."""
@@ -162,12 +212,15 @@ class SlurmCluster:
                 process.kill()
                 process.wait()
         self._processes.clear()
+        shutil.rmtree(self._munge)
 
     def _start(self, name: str, *command: str) -> None:
         with open(self.root / f"{name}.out", "ab") as output:
             self._processes[name] = subprocess.Popen(
                 command,
                 env={**os.environ, **self.environment},
+                # SLURM's own processes leave their core dumps here: some die of a full disk.
+                cwd=self.root,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -175,11 +228,12 @@ class SlurmCluster:
 
 
 @contextmanager
-def cluster(root: Path) -> Iterator[SlurmCluster]:
-    """A cluster that is gone afterwards."""
-    made = SlurmCluster(root)
+def running(made: SlurmCluster) -> Iterator[SlurmCluster]:
+    """A cluster that is gone afterwards; commands and daemons of the test find it meanwhile."""
     try:
-        yield made.start()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("SLURM_CONF", str(made.configuration))
+            yield made.start()
     finally:
         made.close()
 

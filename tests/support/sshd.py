@@ -20,6 +20,7 @@ from mosaic.system.processes import process_state
 
 from .leaks import MARK
 from .trainer import until
+from .wire import Wire
 
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 MOSAIC = str(Path(sys.executable).with_name("mosaic"))
@@ -28,10 +29,20 @@ _PRIVATE_FOLDER = Path("/run/sshd")
 
 
 class Sshd:
-    """A running sshd, and the ssh command that is let in."""
+    """A running sshd, and the ssh command that is let in.
 
-    def __init__(self, folder: Path, variables: Mapping[str, str]) -> None:
+    Args:
+        folder: Where its keys and settings are.
+        variables: The environment of the sessions.
+        wire: The network that it listens on; None for this machine's own.
+    """
+
+    def __init__(
+        self, folder: Path, variables: Mapping[str, str], wire: Wire | None = None
+    ) -> None:
         self._folder = folder
+        self._host = wire.there if wire else "127.0.0.1"
+        self._prefix = wire.prefix if wire else ()
         self._process: subprocess.Popen[bytes] | None = None
         for name in ("host", "key", "stranger"):
             subprocess.run(
@@ -41,12 +52,12 @@ class Sshd:
         (folder / "authorized").chmod(0o600)
         self.port = _free_port()
         host_key = (folder / "host.pub").read_text()
-        (folder / "known").write_text(f"[127.0.0.1]:{self.port} {host_key}")
+        (folder / "known").write_text(f"[{self._host}]:{self.port} {host_key}")
         (folder / "nobody").touch()
         given = {MARK: os.environ.get(MARK, ""), **variables}
         (folder / "sshd_config").write_text(
             f"""Port {self.port}
-ListenAddress 127.0.0.1
+ListenAddress {self._host}
 HostKey {folder}/host
 AuthorizedKeysFile {folder}/authorized
 PidFile none
@@ -74,7 +85,7 @@ GlobalKnownHostsFile none
 
     def address(self, home: Path, program: str = MOSAIC) -> str:
         """A home as `--connect` names it."""
-        return f"ssh://{getpass.getuser()}@127.0.0.1:{self.port}{home}?mosaic={program}"
+        return f"ssh://{getpass.getuser()}@{self._host}:{self.port}{home}?mosaic={program}"
 
     def start(self) -> "Sshd":
         """Begin to listen."""
@@ -83,7 +94,7 @@ GlobalKnownHostsFile none
         with (self._folder / "sshd.log").open("ab") as log:
             self._process = subprocess.Popen(
                 # In the foreground, its words into our file.
-                [sshd, "-D", "-e", "-f", self._folder / "sshd_config"],
+                [*self._prefix, sshd, "-D", "-e", "-f", self._folder / "sshd_config"],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
         until(self._listens, "sshd listens")
@@ -93,7 +104,7 @@ GlobalKnownHostsFile none
         """Why this account cannot log in here at all, such as a locked one; empty if it can."""
         done = subprocess.run(
             [*self.command().split(), "-o", "BatchMode=yes", "-p", str(self.port),
-             f"{getpass.getuser()}@127.0.0.1", "true"],
+             f"{getpass.getuser()}@{self._host}", "true"],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         )  # fmt: skip
         return done.stderr.strip() if done.returncode else ""
@@ -116,7 +127,7 @@ GlobalKnownHostsFile none
         assert self._process is not None
         assert self._process.poll() is None, (self._folder / "sshd.log").read_text()
         with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+            return probe.connect_ex((self._host, self.port)) == 0
 
 
 def _free_port() -> int:
@@ -137,19 +148,20 @@ def command_of(pid: int) -> list[str]:
 
 
 @contextmanager
-def sshd_at(folder: Path, variables: Mapping[str, str]) -> Iterator[Sshd]:
+def sshd_at(folder: Path, variables: Mapping[str, str], wire: Wire | None = None) -> Iterator[Sshd]:
     """A sshd until the end of the block; skips the test where none is installed.
 
     Args:
         folder: Where its keys and settings are.
         variables: The environment of the sessions, as an account's own start files would set it.
+        wire: The network that it listens on; None for this machine's own.
     """
     for program in ("sshd", "ssh", "ssh-keygen"):
         if shutil.which(program, path=_PATH) is None:
             pytest.skip(f"needs {program}: apt-get install openssh-server openssh-client")
     if os.geteuid() == 0:
         _PRIVATE_FOLDER.mkdir(mode=0o755, exist_ok=True)
-    server = Sshd(folder, variables).start()
+    server = Sshd(folder, variables, wire).start()
     try:
         if problem := server.refusal():
             pytest.skip(f"this account cannot log in by ssh: {problem}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import psutil
 import pytest
 from support import harness
+from support.tiny_disk import TinyDisk, tiny_disk
 from support.trainer import Trainer, until
 
 from mosaic.errors import StorageError
@@ -25,42 +25,11 @@ from mosaic.workers.lifecycle import LifecycleEmitter, LifecycleLine, Quarantine
 RUN_ID = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
 
-class TinyDisk:
-    """A file system of a few megabytes that can be filled and emptied."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._ballast = path / "ballast"
-
-    def fill(self) -> None:
-        """Leave not a byte."""
-        with open(self._ballast, "ab", buffering=0) as file:
-            for size in (1 << 16, 1 << 12, 1 << 8, 1):
-                while True:
-                    try:
-                        whole = file.write(b"x" * size) == size
-                    except OSError:
-                        break
-                    if not whole:
-                        break
-
-    def empty(self) -> None:
-        """Give the space back."""
-        self._ballast.unlink()
-
-
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[TinyDisk]:
     """A disk of 64 MB; making one takes the rights of root."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(folder)]
-    if os.geteuid() or subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a small file system is not allowed here")
-    try:
-        yield TinyDisk(folder)
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    with tiny_disk(tmp_path / "disk") as made:
+        yield made
 
 
 def test_d01_a_full_disk_does_not_end_training(
