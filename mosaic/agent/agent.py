@@ -145,7 +145,8 @@ class Agent:
         keys = [key for key in process_keys(self._run) if processes.is_alive(key)]
         if keys:
             processes.signal_group(keys[0].pid, signal.SIGKILL)
-        processes.kill_marked(self._order["run_id"])
+        # Not by the run alone: its next attempt may be here too, as the run of another node.
+        processes.kill_marked(self._order["run_id"], run_dir=self._run.path)
         # The supervisor reaps what is left and ends by itself, once its record is written.
         deadline = time.monotonic() + 10.0
         while any(processes.is_alive(key) for key in keys) and time.monotonic() < deadline:

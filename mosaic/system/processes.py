@@ -9,6 +9,7 @@ from pathlib import Path
 
 BOOT_ID_VARIABLE = "MOSAIC_BOOT_ID_FILE"
 MARKER = "MOSAIC_RUN_ID"
+_RUN_DIR = b"MOSAIC_RUN_DIR"
 # 52 numbers and a name of at most 64 bytes.
 _LONGEST_STAT = 4096
 
@@ -85,21 +86,31 @@ def is_alive(key: ProcessKey) -> bool:
     return key.boot_id == boot_id() and start_time(key.pid) == key.start_time
 
 
-def has_marker(pid: int, run_id: str) -> bool:
-    """Whether a process carries the run's marker in its environment."""
+def has_marker(pid: int, run_id: str, run_dir: Path | None = None) -> bool:
+    """Whether a process carries the run's marker, and that of its directory, where one is given."""
     try:
-        environment = Path(f"/proc/{pid}/environ").read_bytes()
+        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return False
-    return f"{MARKER}={run_id}".encode() in environment.split(b"\0")
+    here = run_dir is None or b"=".join((_RUN_DIR, os.fsencode(run_dir))) in environment
+    return here and f"{MARKER}={run_id}".encode() in environment
 
 
-def marked_processes(run_id: str, besides: frozenset[int] = frozenset()) -> list[int]:
-    """Every live process that carries the run's marker, whatever group it moved to."""
+def marked_processes(
+    run_id: str, besides: frozenset[int] = frozenset(), run_dir: Path | None = None
+) -> list[int]:
+    """Every live process that carries the run's marker, whatever group it moved to.
+
+    Args:
+        run_id: The run.
+        besides: Processes that do not count.
+        run_dir: Only those with this directory. A later attempt of the run may be at work on the
+            same machine, for another node that shares it.
+    """
     return [
         pid
         for pid in _all_pids()
-        if pid not in besides and has_marker(pid, run_id) and start_time(pid) is not None
+        if pid not in besides and has_marker(pid, run_id, run_dir) and start_time(pid) is not None
     ]
 
 
@@ -145,9 +156,11 @@ def signal_group(group: int, number: int) -> bool:
     return True
 
 
-def kill_marked(run_id: str, besides: frozenset[int] = frozenset()) -> int:
-    """SIGKILL every process with the run's marker; how many there were."""
-    victims = marked_processes(run_id, besides)
+def kill_marked(
+    run_id: str, besides: frozenset[int] = frozenset(), run_dir: Path | None = None
+) -> int:
+    """SIGKILL every process that `marked_processes` finds; how many there were."""
+    victims = marked_processes(run_id, besides, run_dir)
     kill_all(victims)
     return len(victims)
 
