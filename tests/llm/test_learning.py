@@ -138,12 +138,35 @@ def test_an_episode_counts_once_however_long_it_is(corpus: Path) -> None:
     from llm_worker.learn.playing import Episode, Moment
     from llm_worker.model.corpus import read_tokenizer
 
-    settings = GrpoSettings(env_id=ENV, epochs=1)
+    settings = GrpoSettings(env_id=ENV, epochs=1, minibatches=1)
     learning = GroupLearning(settings, _imitation(corpus, 1).model, read_tokenizer(corpus))
     said = Moment(learning.writer.asked("red"), learning.writer.asked("x"))
     good, bad = Episode(1, moments=[said]), Episode(1, moments=[said] * 9)
     # Before the first update both are as likely as they were, so the loss is minus their worth.
     assert learning.learn([good, bad], [1.0, -1.0])["losses/policy"] == pytest.approx(0, abs=1e-5)
+
+
+def test_memory_decides_nothing_about_what_is_learned(
+    corpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An update that is computed in parts is the update that is computed at once."""
+    from llm_worker.learn import grpo
+    from llm_worker.learn.playing import Episode, Moment
+    from llm_worker.model.corpus import read_tokenizer
+
+    def learned(at_once: int) -> Any:
+        monkeypatch.setattr(grpo, "_AT_ONCE", at_once)
+        settings = GrpoSettings(env_id=ENV, minibatches=2)
+        model = _imitation(corpus, 1).model
+        learning = grpo.GroupLearning(settings, model, read_tokenizer(corpus))
+        episodes = [
+            Episode(1, moments=[Moment(learning.writer.asked(word), learning.writer.asked("x"))])
+            for word in ("red", "blue", "green", "ball", "box", "key")
+        ]
+        learning.learn(episodes, [1.0, -1.0, 0.5, -0.5, 2.0, -2.0])
+        return torch.cat([weights.flatten() for weights in model.parameters()])
+
+    assert torch.allclose(learned(256), learned(2), atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,9 @@ the same world: what is hard about a world is hard for all of them, and no criti
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,9 +22,21 @@ from llm_worker.model.examples import FIRST_TRAINING_SEED
 from llm_worker.model.tokenizer import Tokenizer
 from llm_worker.model.train import LearnerState, Llama, adam, improve
 
-# Moments that are learned from at once; more would not fit beside the rest of a small machine.
-_MINIBATCH = 256
+# Moments that are computed at once; more would not fit beside the rest of a small machine.
+_AT_ONCE = 256
 _SMALLEST_SPREAD = 1e-4
+# What was asked, what was written, how good the episode was, and the weight of each token.
+_Judged = tuple[list[int], list[int], float, float]
+
+
+class _Part(NamedTuple):
+    """Texts of one length, with the weight of each token and its chances before learning."""
+
+    tokens: Tensor
+    counted: Tensor
+    worth: Tensor
+    before: Tensor
+    first: Tensor
 
 
 class GroupLearning:
@@ -79,7 +93,7 @@ class GroupLearning:
 
     def learn(self, episodes: Sequence[Episode], judged: Sequence[float]) -> dict[str, float]:
         """Make the replies of better episodes likelier, those of worse ones less likely."""
-        moments = []
+        moments: list[_Judged] = []
         for episode, worth in zip(episodes, judged, strict=True):
             # Where all episodes of a world ended alike there is nothing to learn.
             if worth:
@@ -90,40 +104,51 @@ class GroupLearning:
         total = {"losses/policy": 0.0, "losses/kl": 0.0}
         if not moments:
             return total
-        device = next(self.model.parameters()).device
-        batches = []
         order = torch.randperm(len(moments), generator=self._chance).tolist()
-        for start in range(0, len(order), _MINIBATCH):
-            chosen = [moments[at] for at in order[start : start + _MINIBATCH]]
+        size = math.ceil(len(moments) / self._settings.minibatches)
+        starts = range(0, len(order), size)
+        # All minibatches are divided by the same number: what an episode counts for must not
+        # depend on which moments it was shuffled together with.
+        episodes_each = sum(1 for worth in judged if worth) / len(starts)
+        minibatches = [
+            self._minibatch([moments[at] for at in order[start : start + size]], episodes_each)
+            for start in starts
+        ]
+        for _ in range(self._settings.epochs):
+            for minibatch in minibatches:
+                improve(self.model, self._optimizer, self._losses(minibatch, total))
+        updates = self._settings.epochs * len(minibatches)
+        return {name: value / updates for name, value in total.items()}
+
+    def _minibatch(self, moments: Sequence[_Judged], episodes: float) -> list[_Part]:
+        """What one update learns from, in parts that fit into memory."""
+        device = next(self.model.parameters()).device
+        parts = []
+        for start in range(0, len(moments), _AT_ONCE):
+            chosen = moments[start : start + _AT_ONCE]
             tokens, counted = _padded([(asked, wrote) for asked, wrote, *_ in chosen], device)
             worths = torch.tensor([one[2] for one in chosen], device=device)
-            counted *= torch.tensor([one[3] for one in chosen], device=device)[:, None]
+            counted *= torch.tensor([one[3] / episodes for one in chosen], device=device)[:, None]
             with torch.no_grad():
                 before = log_chances(self.model, tokens)
                 first = log_chances(self._first, tokens)
-            batches.append((tokens, counted, worths, before, first))
-        for _ in range(self._settings.epochs):
-            for batch in batches:
-                policy, apart = self._loss(*batch)
-                improve(self.model, self._optimizer, policy + self._settings.kl * apart)
-                total["losses/policy"] += policy.item()
-                total["losses/kl"] += apart.item()
-        updates = self._settings.epochs * len(batches)
-        return {name: value / updates for name, value in total.items()}
+            parts.append(_Part(tokens, counted, worths[:, None], before, first))
+        return parts
 
-    def _loss(
-        self, tokens: Tensor, counted: Tensor, worth: Tensor, before: Tensor, first: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        now = log_chances(self.model, tokens)
-        ratio = (now - before).exp()
+    def _losses(self, minibatch: Sequence[_Part], total: dict[str, float]) -> Iterator[Tensor]:
+        """The loss of each part; their sum is that of the minibatch, and is added to `total`."""
         clip = self._settings.clip
-        gain = torch.minimum(
-            ratio * worth[:, None], ratio.clamp(1 - clip, 1 + clip) * worth[:, None]
-        )
-        # How far the model is from the one it began with, never negative (Schulman's k3).
-        apart = (first - now).exp() - (first - now) - 1
-        number = counted.sum()
-        return -(gain * counted).sum() / number, (apart * counted).sum() / number
+        for part in minibatch:
+            now = log_chances(self.model, part.tokens)
+            ratio = (now - part.before).exp()
+            clipped = ratio.clamp(1 - clip, 1 + clip)
+            gain = torch.minimum(ratio * part.worth, clipped * part.worth)
+            # How far the model is from the one it began with, never negative (Schulman's k3).
+            apart = (part.first - now).exp() - (part.first - now) - 1
+            policy, kl = -(gain * part.counted).sum(), (apart * part.counted).sum()
+            total["losses/policy"] += policy.item()
+            total["losses/kl"] += kl.item()
+            yield policy + self._settings.kl * kl
 
 
 def advantages(episodes: Sequence[Episode], size: int) -> list[float]:

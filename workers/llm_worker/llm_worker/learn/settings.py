@@ -82,6 +82,11 @@ class GrpoSettings(LearnSettings):
     ] = 1.0
     learning_rate: Annotated[float, Field(gt=0, le=1, description="step size")] = 1e-4
     epochs: Annotated[int, Field(ge=1, le=32, description="times a round is learned from")] = 2
+    # By number and not by size: noise moves the weights as far in a small update as in a large
+    # one, so a larger round must make its updates better and not more.
+    minibatches: Annotated[
+        int, Field(ge=1, le=1024, description="updates in each pass over a round")
+    ] = 4
     clip: Annotated[float, Field(gt=0, le=1, description="how far one round may change it")] = 0.2
     kl: Annotated[
         float, Field(ge=0, le=10, description="price of leaving the model it began with")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, NotRequired, TypedDict
@@ -249,7 +249,7 @@ class Imitation:
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             logits = self.model(inputs)
         loss = functional.cross_entropy(logits.float().flatten(0, 1), targets.flatten())
-        improve(self.model, self._optimizer, loss)
+        improve(self.model, self._optimizer, [loss])
         self.step += 1
         return Update(loss, logits, targets)
 
@@ -278,10 +278,18 @@ def adam(model: Llama, rate: float) -> torch.optim.AdamW:
     )
 
 
-def improve(model: Llama, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
-    """One step down the gradient, which may not be long."""
+def improve(model: Llama, optimizer: torch.optim.Optimizer, losses: Iterable[Tensor]) -> None:
+    """One step down the gradient of a sum, which may not be long.
+
+    Args:
+        model: What learns.
+        optimizer: Takes the step.
+        losses: The parts of the sum; each is computed when the one before it is done with, so
+            that the memory of one part is enough for all.
+    """
     optimizer.zero_grad(set_to_none=True)
-    loss.backward()
+    for loss in losses:
+        loss.backward()
     nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
 
