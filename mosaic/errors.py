@@ -196,6 +196,10 @@ class SessionEndedError(SessionError):
     """The process with the policy is gone."""
 
 
+class NoPlayerError(MosaicError):
+    """No player has come to a game that a person is to play."""
+
+
 class PlayConnectionError(MosaicError):
     """The connection to a game that a person plays was lost."""
 

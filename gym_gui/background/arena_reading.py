@@ -2,13 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from mosaic.arena.elo import Rating, TableGame, Teammate, ratings, teammates
 from mosaic.arena.match import HUMAN, Match
 from mosaic.arena.table import Played, PlayedEpisode, Row, compare
 from mosaic.client import TrainerClient
 from mosaic.client.arena import so_far, start_all
-from mosaic.client.tables import games_so_far, has_tables, start_round
+from mosaic.client.tables import (
+    games_of_people,
+    games_so_far,
+    has_tables,
+    seated,
+    start_round,
+)
 
 AGAINST = " against "
 
@@ -19,7 +26,7 @@ class Standing:
 
     Attributes:
         runs: The run of each agent; empty for `human`, whose games are looked for. Where several
-            players sit at a table: the run of every two of them.
+            players sit at a table: the run of every two of them, empty for a person's.
         rated: The agents by their rating, where they met at a table.
     """
 
@@ -38,8 +45,11 @@ class Standing:
 def begin(client: TrainerClient, agents: Sequence[str], match: Match) -> Standing:
     """Start every agent; a person plays when a person likes to."""
     if has_tables(match.env_id):
-        pairs = start_round(client, agents, match)
-        return Standing(match, {AGAINST.join(pair): run.run_id for pair, run in pairs.items()})
+        names = seated(client, agents)
+        pairs = start_round(client, names, match)
+        runs = {AGAINST.join(pair): run.run_id for pair, run in pairs.items()}
+        by_hand = [pair for pair in combinations(names, 2) if HUMAN in pair]
+        return Standing(match, {**runs, **{AGAINST.join(pair): "" for pair in by_hand}})
     started = start_all(client, [agent for agent in agents if agent != HUMAN], match)
     runs = {agent: started[agent].run_id if agent in started else "" for agent in agents}
     return Standing(match, runs)
@@ -58,9 +68,28 @@ def read(client: TrainerClient, before: Standing, agents: Sequence[str]) -> Stan
     return Standing(before.match, before.runs, played, rows)
 
 
+def missing(standing: Standing) -> tuple[str, int] | None:
+    """What a person has not played yet: with whom, empty in games for one, and the first seed."""
+    done: dict[str, set[int | None]] = {}
+    for played in standing.played:
+        done[played.agent] = {episode.seed for episode in played.episodes}
+    for name in standing.runs:
+        if HUMAN not in (pair := name.split(AGAINST)):
+            continue
+        # At a table a seed is done when it was played in both orders of the seats.
+        ways = [name, AGAINST.join(reversed(pair))]
+        for seed in standing.match.seeds:
+            if any(seed not in done.get(way, ()) for way in ways):
+                return next((one for one in pair if one != HUMAN), ""), seed
+    return None
+
+
 def _read_tables(client: TrainerClient, before: Standing) -> Standing:
-    games = [game for run_id in before.runs.values() for game in games_so_far(client, run_id)]
+    ids = [run_id for run_id in before.runs.values() if run_id]
+    games = [game for run_id in ids for game in games_so_far(client, run_id)]
     agents = list(dict.fromkeys(name for pair in before.runs for name in pair.split(AGAINST)))
+    for played in games_of_people(client, agents, before.match).values():
+        games += played
     together = any(game.cooperative for game in games)
     rated = teammates(agents, games) if together else ratings(agents, games)
     return Standing(before.match, before.runs, _by_seats(games), (), tuple(rated if games else ()))

@@ -1,6 +1,7 @@
 """The arena dock: agents of all kinds on the same seeds, in a table that fills as they play."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from qtpy.QtCore import QTimer, Signal
 from qtpy.QtGui import QShowEvent
@@ -56,11 +57,12 @@ class ArenaPanel(QWidget):
 
     Signals:
         replay_wanted: An episode to be seen again.
-        play_wanted: A person wants to play: the environment and the first seed.
+        play_wanted: A person wants to play: a `Match` from the first missing seed on, and with
+            whom, empty in games for one.
     """
 
     replay_wanted = Signal(object)
-    play_wanted = Signal(str, int)
+    play_wanted = Signal(object, str)
 
     def __init__(self, services: Services) -> None:
         super().__init__()
@@ -233,8 +235,8 @@ class ArenaPanel(QWidget):
         if self.standing is None:
             return
         news = {agent for agent, run_id in self.standing.runs.items() if run_id in ids}
-        if HUMAN in self.standing.runs and self._is_human_news(ids):
-            news.add(HUMAN)
+        if self._is_human_news(ids):
+            news |= {agent for agent, run_id in self.standing.runs.items() if not run_id}
         self._changed |= news
         # What is not looked at is read when it is looked at again.
         if news and self.isVisible() and not self._later.isActive():
@@ -243,7 +245,10 @@ class ArenaPanel(QWidget):
     def _is_human_news(self, ids: set[str]) -> bool:
         env_id = self.standing.match.env_id if self.standing else ""
         runs = [self._services.store.get(run_id) for run_id in ids]
-        return any(run and (run.worker, run.env_id) == (HUMAN, env_id) for run in runs)
+        return any(
+            run and run.env_id == env_id and (run.worker == HUMAN or HUMAN in run.tags)
+            for run in runs
+        )
 
     def _read(self) -> None:
         standing = self.standing
@@ -280,7 +285,7 @@ class ArenaPanel(QWidget):
             return
         match = standing.match
         self._title.setText(f"{match.env_id}, seeds {match.seed} to {match.seeds[-1]}")
-        self.play.setVisible(HUMAN in standing.runs and self._missing() is not None)
+        self.play.setVisible(arena_reading.missing(standing) is not None)
         self._how.setText(_RATED if standing.at_tables else _HOW)
         if standing.at_tables:
             self._fill_ratings(standing)
@@ -331,18 +336,13 @@ class ArenaPanel(QWidget):
         heights = sum(self.table.rowHeight(place) for place in range(len(rows)))
         self.table.setFixedHeight(heights + header.sizeHint().height() + 24)
 
-    def _missing(self) -> int | None:
-        """The first seed that no person has played."""
-        if self.standing is None:
-            return None
-        human = [played for played in self.standing.played if played.agent == HUMAN]
-        done = {episode.seed for played in human for episode in played.episodes}
-        return next((seed for seed in self.standing.match.seeds if seed not in done), None)
-
     def _play(self) -> None:
-        seed = self._missing()
-        if self.standing is not None and seed is not None:
-            self.play_wanted.emit(self.standing.match.env_id, seed)
+        if self.standing is None or (found := arena_reading.missing(self.standing)) is None:
+            return
+        against, seed = found
+        match = self.standing.match
+        left = replace(match, seed=seed, episodes=match.seeds[-1] - seed + 1)
+        self.play_wanted.emit(left, against)
 
     # ------------------------------------------------------------ kept between two openings
 

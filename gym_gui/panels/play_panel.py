@@ -1,6 +1,6 @@
 """The play dock: any environment from the keyboard, recorded for replay."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from qtpy.QtGui import QImage
 from qtpy.QtWidgets import QComboBox, QGridLayout, QWidget
@@ -22,7 +22,10 @@ from gym_gui.widgets.messages import Banner
 from gym_gui.widgets.picker import Picker
 from gym_gui.widgets.qt_types import sure
 from gym_gui.widgets.wrapping import FoldingSplitter
+from mosaic.arena.match import Match
+from mosaic.client import TrainerClient
 from mosaic.client.play import Greeting, Scene
+from mosaic.client.tables import invite
 from mosaic.config import build
 from mosaic.records import RunRecord
 from mosaic.system.stoppable import Stoppable
@@ -194,14 +197,18 @@ class PlayPanel(QWidget):
             fps=self.fps.value(),
             env_kwargs=self.options.values(),
         )
+        self._submit(lambda client: client.submit(config))
+
+    def begin_table(self, match: Match, against: str) -> None:
+        """Sit down at a table for two; who sits opposite is an agent of the arena."""
+        if not self.playing:
+            self._submit(lambda client: invite(client, against, match))
+
+    def _submit(self, begin: Callable[[TrainerClient], RunRecord]) -> None:
         self.start.setEnabled(False)
         self.game.view.clear("Starting the environment …")
         link = self._services.link
-        link.ask(
-            lambda client: client.submit(config),
-            lambda run: self._on_run(run, link),
-            self._on_refused,
-        )
+        link.ask(begin, lambda run: self._on_run(run, link), self._on_refused)
 
     def end(self) -> None:
         """End the game; what was played stays recorded."""
@@ -240,7 +247,9 @@ class PlayPanel(QWidget):
     def _on_scene(self, image: QImage, scene: Scene) -> None:
         self.game.view.show_image(image)
         self._scene = scene
-        self._score.setText(f"{scene.caption}{'   over' if scene.over else ''}")
+        over = "   over" if scene.over else ""
+        problem = f"   {scene.problem}" if scene.problem else ""
+        self._score.setText(f"{scene.caption}{over}{problem}")
         self._say_time()
 
     def _say_time(self) -> None:

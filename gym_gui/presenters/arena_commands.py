@@ -9,6 +9,7 @@ from gym_gui.panels.runs_panel import RunsPanel
 from gym_gui.presenters.tab_registry import EVALUATION, REPLAY
 from gym_gui.tabs.evaluation_tab import EvaluationTab
 from gym_gui.tabs.replay_tab import ReplayTab
+from mosaic.arena.match import Match
 from mosaic.arena.table import PlayedEpisode
 
 
@@ -50,9 +51,12 @@ class ArenaCommands:
         elif isinstance(tab, EvaluationTab) and episode.seed is not None:
             tab.open_seed(episode.seed)
 
-    def play(self, env_id: str, seed: int) -> None:
-        """Begin a game; each of its next episodes has the next seed."""
+    def play(self, match: Match, against: str) -> None:
+        """Begin a game; each of its next episodes has the next seed, at a table every second."""
         self._show_layout("play")
-        self._play.env.set_text(env_id)
-        self._play.seed.set_value(seed)
+        self._play.seed.set_value(match.seed)
+        if against:
+            self._play.begin_table(match, against)
+            return
+        self._play.env.set_text(match.env_id)
         self._play.begin()

@@ -6,14 +6,22 @@ from dataclasses import asdict
 import click
 
 from mosaic.arena import words
-from mosaic.arena.elo import ratings, teammates
+from mosaic.arena.elo import TableGame, ratings, teammates
 from mosaic.arena.match import Match, read_agents
 from mosaic.arena.table import Row, compare
 from mosaic.cli import output
 from mosaic.cli.options import json_option
 from mosaic.client import TrainerClient
 from mosaic.client.arena import collect, start_all
-from mosaic.client.tables import has_tables, start_round, wait_for_games
+from mosaic.client.tables import (
+    Pair,
+    check_people_have_played,
+    has_tables,
+    seated,
+    start_round,
+    wait_for_games,
+)
+from mosaic.records import RunRecord
 
 _COLUMNS = (*(name.upper() for name in words.COLUMNS), "RUN")
 
@@ -67,19 +75,31 @@ def arena(
 def _round_robin(match: Match, agents: Sequence[str], as_json: bool) -> int:
     """Every two agents at one table; ratings, or returns where all want the same."""
     with TrainerClient.connect() as trainer:
+        agents = seated(trainer, agents)
+        # Before anyone plays: without a person's games the round is not the one asked for.
+        by_hand = check_people_have_played(trainer, agents, match)
         runs = start_round(trainer, agents, match)
         games = wait_for_games(trainer, runs)
+    games += [game for played in by_hand.values() for game in played]
     together = any(game.cooperative for game in games)
     rows = teammates(agents, games) if together else ratings(agents, games)
     if as_json:
-        ids = {" against ".join(pair): run.run_id for pair, run in runs.items()}
-        _print_json(match, [asdict(row) for row in rows], {"runs": ids})
+        _print_json(match, [asdict(row) for row in rows], {"runs": _run_ids(runs, by_hand)})
         return 0
     columns = words.TEAM_COLUMNS if together else words.RATING_COLUMNS
     output.print_table([name.upper() for name in columns], [words.standing(row) for row in rows])
-    for pair, run in runs.items():
-        output.say(f"{' against '.join(pair)}: {run.run_id}")
+    for pair, ids in _run_ids(runs, by_hand).items():
+        output.say(f"{pair}: {ids}")
     return 0
+
+
+def _run_ids(
+    runs: Mapping[Pair, RunRecord], by_hand: Mapping[Pair, Sequence[TableGame]]
+) -> dict[str, str]:
+    """Where the games of every two agents can be seen again; a person's may be in several runs."""
+    found = {pair: [run.run_id] for pair, run in runs.items()}
+    found |= {pair: [game.run_id for game in games] for pair, games in by_hand.items()}
+    return {" against ".join(pair): ", ".join(dict.fromkeys(ids)) for pair, ids in found.items()}
 
 
 def _print_json(

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _ESCAPES = {b"\x1b[A": "up", b"\x1b[B": "down", b"\x1b[C": "right", b"\x1b[D": "left"}
 _NAMES = {b"\r": "enter", b"\n": "enter", b" ": "space", b"\t": "tab"}
 _VIDEO_ENDINGS = (".mp4", ".mkv", ".mov", ".avi")
+# At a table, one leaves by a key; so many seeds do not end before that.
+_MOST_SEEDS = 1000
 _LEAVE = (b"\x1b", b"q", b"\x03")
 
 
@@ -42,6 +44,11 @@ _LEAVE = (b"\x1b", b"q", b"\x03")
     "policy_of",
     metavar="RUN",
     help="Let the newest policy of RUN play; Tab takes over and hands back.",
+)
+@click.option(
+    "--against",
+    metavar="AGENT",
+    help="In games for two: who sits opposite, bot, random, llm:MODEL or run:ID.",
 )
 @click.option("--step", "by_steps", is_flag=True, help="Let time wait for each key.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
@@ -56,6 +63,7 @@ _LEAVE = (b"\x1b", b"q", b"\x03")
 def play(
     env_id: str | None,
     policy_of: str | None,
+    against: str | None,
     by_steps: bool,
     seed: int,
     fps: float | None,
@@ -65,8 +73,11 @@ def play(
 ) -> int:
     """Play ENV_ID in this terminal, or watch a policy and take over from it.
 
-    Every episode is recorded and can be replayed with `mosaic replay`.
+    Every episode is recorded and can be replayed with `mosaic replay`. In a game for two each seed
+    is played twice, once in each order of the seats.
     """
+    from mosaic.arena.match import Match
+    from mosaic.client.tables import has_tables, invite
     from mosaic.client.taking_over import play_with
     from mosaic.config import build
     from mosaic.workers.algorithms import worker_for
@@ -76,6 +87,10 @@ def play(
             "give an environment, such as CartPole-v1, or --policy RUN for the policy of a run"
         )
     text = _read_keys(script) if script else ""
+    if against and (policy_of or script):
+        raise click.UsageError(
+            "--against is for a person at the keys: leave out --policy, --script"
+        )
     if not script and not sys.stdin.isatty():
         raise MosaicError("there is no keyboard here; give a file of keys: --script FILE")
     with TrainerClient.connect() as trainer:
@@ -84,11 +99,17 @@ def play(
                 record = play_with(
                     trainer, policy_of, worker=worker, seed=seed, script=text, fps=fps
                 )
+            elif against:
+                record = invite(trainer, against, Match(env_id or "", seed, _MOST_SEEDS))
             else:
                 player = worker_for("play", worker).worker_type
                 config = build.play(player, env_id or "", seed=seed, script=text, fps=fps)
                 record = trainer.submit(config)
         except InvalidConfigError as error:
+            if env_id and not against and has_tables(env_id):
+                raise InvalidArgumentError(
+                    f"{env_id} has seats for two; say who sits opposite, such as --against bot"
+                ) from None
             raise in_flags(error.problems, {"--env-id": "ENV_ID"}) from None
         if script:
             return follow(trainer, record.run_id, as_json=as_json)

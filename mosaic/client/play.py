@@ -46,6 +46,7 @@ class Scene:
         control: Who acts now: `person`, or `policy` where one plays too.
         waits: Nothing happens until a key is pressed.
         starts_in: Seconds of countdown before time runs.
+        note: What the player should know at this moment, such as the side that is theirs.
     """
 
     episode: int
@@ -57,12 +58,14 @@ class Scene:
     control: str = PERSON
     waits: bool = False
     starts_in: int = 0
+    note: str = ""
 
     @property
     def caption(self) -> str:
         """A line for below the picture; episodes are counted as replays count them."""
         total = formatting.number(self.total)
-        return f"episode {self.episode}   step {self.step}   return {total}"
+        note = f"   {self.note}" if self.note else ""
+        return f"episode {self.episode}   step {self.step}   return {total}{note}"
 
 
 class PlayClient:
@@ -226,6 +229,7 @@ def read_scene(said: Mapping[str, object]) -> Scene:
         control=str(said.get("control") or PERSON),
         waits=bool(said.get("waits")),
         starts_in=int(_number(said, "starts_in")),
+        note=str(said.get("note") or ""),
     )
 
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 
+import pytest
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 from support.trainer import Trainer
@@ -106,6 +107,46 @@ def test_players_at_one_table_are_rated(
     arena.grid.table.cellClicked.emit(1, 2)
     replay = driver.window.run_panel.tab("replay")
     driver.until(lambda: replay.player.length > 0 and replay.list.currentRow() == 5, "the game")
+
+
+@pytest.mark.prove
+def test_a_person_sits_down_at_a_table(
+    trainer: Trainer, open_window: Callable[..., Driver]
+) -> None:
+    """The page asks for the missing games, the person plays them, and the ratings have them."""
+    driver = open_window(trainer.home)
+    driver.connected()
+    arena, play = driver.window.arena, driver.window.play
+    driver.window.show_layout("arena")
+    driver.until(lambda: "tictactoe_v3" in arena.env.names, "environments")
+    arena.env.set_text("tictactoe_v3")
+    arena.seeds.set_value(1)
+    arena.agents.set_agents({"random": True, "human": True})
+    arena.start.click()
+    driver.until(lambda: arena.play.isVisible(), "what is missing")
+    arena.play.click()
+    driver.until(lambda: play.game.view.image is not None and play.stop.isEnabled(), "the table")
+    for number in range(2):
+        driver.until(lambda number=number: f"episode {number}" in play.score, "the game")
+        assert "you are the" in play.score
+        _fill_the_board(driver)
+        QTest.keyClick(play.game, Qt.Key.Key_1)
+    driver.reaches(play.run_id, "TERM")
+    driver.window.show_layout("arena")
+    driver.until(lambda: _cell(arena, "human", 3) == "2", "two rated games")
+    driver.until(lambda: not arena.play.isVisible(), "nothing is missing")
+
+
+def _fill_the_board(driver: Driver) -> None:
+    play = driver.window.play
+    keys = [getattr(Qt.Key, f"Key_{number}") for number in range(1, 10)]
+    while " over" not in play.score and play.playing:
+        for key in keys:
+            seen = play.score
+            QTest.keyClick(play.game, key)
+            driver.until(lambda seen=seen: play.score != seen or not play.playing, "an answer")
+            if " over" in play.score or not play.playing:
+                return
 
 
 def _stored(trainer: Trainer) -> object:

@@ -16,12 +16,12 @@ from support.trainer import Trainer, until
 
 from human_worker.keys import KeyScriptError, UnknownKeyError, key_map, parse_script
 from human_worker.live import COUNTDOWN_S
-from human_worker.player_socket import PlayerSocket
 from mosaic.client.play import PlayClient, read_line, read_scene
 from mosaic.config import build
 from mosaic.errors import InvalidConfigError, MosaicError, NotRecordedError, PlayConnectionError
 from mosaic.telemetry.replay import fetch_episode, read_episode
 from mosaic.telemetry.video import write_video
+from mosaic.workers.player_socket import PlayerSocket
 
 KEYS = Path(__file__).parents[1] / "data" / "keys.txt"
 

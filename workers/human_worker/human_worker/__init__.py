@@ -1,9 +1,9 @@
 """Human play as a run: a worker that holds the environment while a person presses the keys.
 
 `keys` maps keys to actions and reads scripts, `world` is what a game is played in: `environment`,
-or `policy_world` with a trained policy that plays too. `player_socket` is the way to the player's
-window or terminal, `game` plays and records. This module is what discovery loads: it does not
-import Gymnasium. The player's end is `mosaic.client.play`.
+or `policy_world` with a trained policy that plays too. `mosaic.workers.player_socket` is the way to
+the player's window or terminal, `game` plays and records. This module is what discovery loads: it
+does not import Gymnasium. The player's end is `mosaic.client.play`.
 """
 
 import json

@@ -8,14 +8,15 @@ from a client over a private local socket (`human_worker.live`).
 
 import time
 
-from human_worker.keys import POLICY, RESET, parse_script
-from human_worker.player_socket import PERSON
+from human_worker.keys import POLICY, parse_script
 from human_worker.policy_world import PolicyWorld
 from human_worker.world import Moved, World
 from mosaic.curves.episodes import NewestEpisodes
+from mosaic.presenting.actor import PERSON
 from mosaic.telemetry.emitter import TelemetryEmitter, to_json
 from mosaic.telemetry.records import MAX_TEXT_BYTES
 from mosaic.workers import WorkerProcess
+from mosaic.workers.player_socket import RESET
 
 
 class Game:

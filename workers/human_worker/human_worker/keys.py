@@ -12,7 +12,6 @@ from mosaic.workers import did_you_mean
 Action: TypeAlias = int | list[float]
 
 IDLE = "idle"
-RESET = "reset"
 # In a script for a world with a policy in it: the policy takes this step.
 POLICY = "policy"
 MAX_REPEAT = 100_000

@@ -10,12 +10,13 @@ import time
 from collections.abc import Callable
 
 from human_worker.game import Game
-from human_worker.keys import POLICY, RESET, UnknownKeyError
-from human_worker.player_socket import PERSON, NoPlayerError, PlayerSocket
+from human_worker.keys import POLICY, UnknownKeyError
 from human_worker.policy_world import PolicyWorld
 from human_worker.world import World
-from mosaic.errors import SessionEndedError
+from mosaic.errors import NoPlayerError, SessionEndedError
+from mosaic.presenting.actor import PERSON
 from mosaic.workers import WorkerProcess
+from mosaic.workers.player_socket import RESET, PlayerSocket
 
 # Long enough to move a hand from the mouse to the keys.
 COUNTDOWN_S = 3.0

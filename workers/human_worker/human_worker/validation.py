@@ -4,10 +4,11 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from human_worker.keys import POLICY, RESET, KeyScriptError, UnknownKeyError, parse_script
+from human_worker.keys import POLICY, KeyScriptError, UnknownKeyError, parse_script
 from mosaic.errors import InvalidConfigError, MosaicError
 from mosaic.workers import Problem, did_you_mean
 from mosaic.workers.algorithms import worker_for
+from mosaic.workers.player_socket import RESET
 
 if TYPE_CHECKING:
     from mosaic.config.model import TrainRunConfig

@@ -54,9 +54,9 @@ class Settings(BaseModel):
     players: Annotated[
         str,
         Field(
-            description="board games: who plays, separated by commas: random, bot, llm:MODEL or "
-            "run:ID; empty: the model against random. Each seed is played in every order of the "
-            "seats"
+            description="board games: who plays, separated by commas: random, bot, llm:MODEL, "
+            "run:ID or human; empty: the model against random. Each seed is played in every order "
+            "of the seats"
         ),
     ] = ""
     policies: Annotated[
@@ -198,6 +198,8 @@ def table_problems(settings: Settings) -> list[str]:
     players, seats = players_of(settings), TABLE_GAMES[settings.env_id]
     problems = [] if len(set(players)) == seats else [f"players: name {seats} different ones"]
     for name in players:
+        if name == "human":
+            continue
         if name.startswith("run:"):
             if name not in settings.policies:
                 problems.append(
@@ -210,7 +212,9 @@ def table_problems(settings: Settings) -> list[str]:
         except ValueError as error:
             problems.append(f"players: {error}")
         if name not in SCRIPTED and not name.startswith("llm:"):
-            problems.append(f"players: {name!r} is none; write random, bot, llm:MODEL or run:ID")
+            problems.append(
+                f"players: {name!r} is none; write random, bot, llm:MODEL, run:ID or human"
+            )
     return problems
 
 

@@ -29,17 +29,21 @@ class TableGame:
         cooperative: Whether the players want the same.
         defaults: Arguments for the environment that a run can change.
         trained_in: An environment for one agent with the same board and moves; empty: none.
+        keys: What a person presses for each action.
+        sides: What the pieces of each seat look like in pictures; empty where they look alike.
     """
 
     module: str
     rules: str
     names: Sequence[str]
+    keys: Sequence[str]
     describe: Describe
     openings: int = 0
     cooperative: bool = False
     defaults: Mapping[str, JsonValue] = field(default_factory=dict)
     seats: int = 2
     trained_in: str = ""
+    sides: Sequence[str] = ()
 
 
 def _rows(board: Board) -> list[str]:
@@ -113,22 +117,28 @@ GAMES: dict[str, TableGame] = {
         "Drop stones into columns; four of your own in a line, across, down or diagonal, win. "
         "X are your stones, O the other player's.",
         [f"column {number}" for number in range(1, 8)],
+        [str(number) for number in range(1, 8)],
         connect_four,
         openings=2,
         trained_in="pgx/connect_four",
+        sides=("red", "black"),
     ),
     "tictactoe_v3": TableGame(
         "pettingzoo.classic.tictactoe_v3",
         "Three of your own marks in a line win. X are your marks, O the other player's.",
         [f"row {n % 3 + 1} column {n // 3 + 1}" for n in range(9)],
+        # Counted as one reads: 1 to 3 is the first row.
+        [str(n % 3 * 3 + n // 3 + 1) for n in range(9)],
         tic_tac_toe,
         openings=1,
         trained_in="pgx/tic_tac_toe",
+        sides=("the crosses", "the circles"),
     ),
     "pursuit_v5": TableGame(
         "pettingzoo.sisl.pursuit_v5",
         "You and your partner hunt together. Prey is caught when both of you stand where it is.",
         ["left", "right", "down", "up", "stay"],
+        ["left", "right", "down", "up", "space"],
         pursuit,
         cooperative=True,
         defaults={

@@ -47,7 +47,7 @@ class GameResult:
 class Spectator(Protocol):
     """Receives what happens: the daemon's telemetry, or a test."""
 
-    def stepped(self, record: StepRecord, picture: bytes) -> None: ...
+    def stepped(self, record: StepRecord, picture: bytes, scores: Sequence[float]) -> None: ...
     def played(self, game: GameResult) -> None: ...
     def goes_on(self) -> bool:
         """Whether the match continues; waits while it is paused."""
@@ -74,7 +74,11 @@ class TableMatch:
         for episode in range(self.settings.episodes):
             result = self._game(episode, recorded.get(episode, []))
             results.append(result)
-            self.spectator.played(result)
+            try:
+                self.spectator.played(result)
+            except StoppedError:
+                # A person left after this game; it counts.
+                break
             if not result.whole:
                 break
         return results
@@ -107,7 +111,7 @@ class TableMatch:
                 break
             steps.append(record)
             scores = [total + one for total, one in zip(scores, moved.rewards, strict=True)]
-            self.spectator.stepped(record, self.world.picture())
+            self.spectator.stepped(record, self.world.picture(), scores)
             if moved.ended:
                 outcome = self._verdict(seats, scores)
         return _result(episode, seed, seats, scores, steps, outcome)

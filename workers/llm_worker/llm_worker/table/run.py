@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from pydantic import JsonValue
@@ -19,9 +19,11 @@ from llm_worker.process import LlmProcess
 from llm_worker.reporting import Reporter
 from llm_worker.settings import Settings, players_of
 from llm_worker.table.match import GameResult, TableMatch
+from llm_worker.table.people import HumanPlayer, human_player
 from llm_worker.table.policies import policy_player
 from llm_worker.table.seats import (
     BOT,
+    HUMAN,
     MODEL,
     RANDOM,
     RUN,
@@ -34,23 +36,37 @@ from llm_worker.table.world import TableWorld
 
 
 class TableReporter:
-    """Tells the daemon about each move and each game."""
+    """Tells the daemon, and people at the table, about each move and each game."""
 
-    def __init__(self, reporter: Reporter, settings: Settings, cooperative: bool) -> None:
+    def __init__(
+        self,
+        reporter: Reporter,
+        settings: Settings,
+        cooperative: bool,
+        people: Sequence[HumanPlayer],
+    ) -> None:
         self._reporter = reporter
         self._first = players_of(settings)[0]
+        self._games = settings.episodes
         self._cooperative = cooperative
+        self._people = people
 
-    def stepped(self, record: StepRecord, picture: bytes) -> None:
+    def stepped(self, record: StepRecord, picture: bytes, scores: Sequence[float]) -> None:
         """A move was made."""
         self._reporter.stepped(record, picture)
+        for person in self._people:
+            person.saw(record, picture, scores)
 
     def goes_on(self) -> bool:
         """Whether to make another move; waits while paused."""
         return self._reporter.goes_on()
 
     def played(self, game: GameResult) -> None:
-        """A game is over; its return is that of the player who was named first."""
+        """A game is over; its return is that of the player who was named first.
+
+        Raises:
+            StoppedError: A person leaves, or the run is stopped.
+        """
         won = None if self._cooperative or not game.whole else game.outcome == "won"
         episode = EpisodeResult(
             episode=game.episode,
@@ -69,6 +85,10 @@ class TableReporter:
             "cooperative": self._cooperative,
         }
         self._reporter.ended(episode, more)
+        if game.whole:
+            # After it is reported: however long a person looks at the end, the game counts.
+            for person in self._people:
+                person.finished(another=game.episode + 1 < self._games)
 
 
 def play_table(process: LlmProcess, settings: Settings) -> None:
@@ -84,8 +104,9 @@ def play_table(process: LlmProcess, settings: Settings) -> None:
     reporter.begin()
     purse = Purse(limits_of(settings))
     try:
-        with _players(process, settings, records, purse) as players:
-            told = TableReporter(reporter, settings, world.game.cooperative)
+        with _players(process, settings, records, purse, reporter) as players:
+            people = [one for one in players.values() if isinstance(one, HumanPlayer)]
+            told = TableReporter(reporter, settings, world.game.cooperative, people)
             match = TableMatch(settings, world, players, records, told, purse)
             results = match.play()
         summary = summarise(results, purse.spent, match.budget_reason)
@@ -119,13 +140,17 @@ def preview_table(settings: Settings) -> str:
 
 
 def _world(settings: Settings) -> TableWorld:
-    drawn = settings.frames or settings.pictures
+    drawn = settings.frames or settings.pictures or HUMAN in players_of(settings)
     return TableWorld(settings.env_id, settings.max_steps, dict(settings.env_kwargs), drawn)
 
 
 @contextmanager
 def _players(
-    process: LlmProcess, settings: Settings, records: RunRecords, purse: Purse
+    process: LlmProcess,
+    settings: Settings,
+    records: RunRecords,
+    purse: Purse,
+    reporter: Reporter,
 ) -> Iterator[dict[str, Player]]:
     """Everyone at the table; servers and sessions live as long as the match."""
     simple: dict[str, Callable[[], Player]] = {RANDOM: RandomPlayer, BOT: BotPlayer}
@@ -138,8 +163,13 @@ def _players(
             return stack.enter_context(policy_player(name, file, lambda: process.stopping))
         return stack.enter_context(_model_player(name, process, settings, records, purse))
 
+    named = players_of(settings)
     with ExitStack() as stack:
-        yield {name: seated(name, stack) for name in players_of(settings)}
+        found: dict[str, Player] = {}
+        if HUMAN in named:
+            # First: the person's window connects while the others still load what they need.
+            found[HUMAN] = stack.enter_context(human_player(process.run_dir, reporter.goes_on))
+        yield {name: found.get(name) or seated(name, stack) for name in named}
 
 
 @contextmanager

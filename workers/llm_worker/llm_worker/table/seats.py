@@ -1,4 +1,7 @@
-"""Who sits at a table: a language model, a bot, or chance; `policies` has those that learned."""
+"""Who sits at a table: a language model, a bot, or chance.
+
+`policies` has those that learned, `people` those who press keys.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from llm_worker.play.thinking import Question, Thinker, Thought, free
 from llm_worker.table.bots import BoardBot, HuntBot, bot_for
 from llm_worker.table.world import TableWorld
 
-RANDOM, BOT, MODEL, RUN = "random", "bot", "llm:", "run:"
+RANDOM, BOT, HUMAN, MODEL, RUN = "random", "bot", "human", "llm:", "run:"
 
 
 class Player(Protocol):

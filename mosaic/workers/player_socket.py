@@ -1,4 +1,4 @@
-"""The private socket between a play worker and the window or terminal that presses its keys.
+"""The private socket between a worker and the window or terminal of the person who plays its game.
 
 JSON lines both ways. Client: {"keys": ["left"]}, {"keys": []}, {"keys": ["reset"]}, {"quit": true},
 {"hold": true} to make time stand still, {"pace": 0.25} for slow motion ({"pace": 0}: time waits for
@@ -18,12 +18,13 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from human_worker.keys import POLICY, RESET
-from mosaic.errors import MosaicError
+from mosaic.errors import NoPlayerError
+from mosaic.presenting.actor import PERSON, POLICY
 from mosaic.runs.directory import RunDirectory
 from mosaic.system import atomic
 
-PERSON = "person"
+# A key that begins the next episode; clients have a button for it.
+RESET = "reset"
 # Long enough to restart a window that has crashed, short enough to free the slot soon.
 WAIT_FOR_PLAYER_S = 60.0
 MAX_LINE = 64 * 1024
@@ -31,10 +32,6 @@ MAX_LINE = 64 * 1024
 FASTEST = 8.0
 # The system allows 107 bytes for the name of a socket.
 MAX_ADDRESS = 100
-
-
-class NoPlayerError(MosaicError):
-    """No player has come."""
 
 
 def _private_address(run_dir: Path) -> Path:
