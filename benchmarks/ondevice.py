@@ -112,10 +112,12 @@ CONTENDERS = [
     Contender("PQN", "pqn", _ours("pqn"), 10_240, 81_920),
     _our("continuous PPO", "ppo_continuous_ondevice", 20_480, 122_880, _SWING),
     _our("continuous PPO", "ppo_continuous_action", 4_096, 24_576, _SWING),
-    _our("SAC", "sac_ondevice", 1_000, 2_500, _REPLAY),
-    _our("SAC", "sac_continuous_action", 1_000, 2_500, _REPLAY),
-    _our("TD3", "td3_ondevice", 1_000, 2_500, _REPLAY),
-    _our("TD3", "td3_continuous_action", 1_000, 2_500, _REPLAY),
+    _our("MiniGrid", "ppo_ondevice", 20_480, 204_800, ("--env-id", "xminigrid/MiniGrid-Empty-8x8")),
+    _our("MiniGrid", "ppo", 2_048, 12_288, ("--env-id", "MiniGrid-Empty-8x8-v0")),
+    _our("SAC", "sac_ondevice", 1_000, 4_000, _REPLAY),
+    _our("SAC", "sac_continuous_action", 1_000, 4_000, _REPLAY),
+    _our("TD3", "td3_ondevice", 1_000, 6_000, _REPLAY),
+    _our("TD3", "td3_continuous_action", 1_000, 6_000, _REPLAY),
 ]  # fmt: skip
 
 
@@ -143,7 +145,7 @@ def main() -> None:
             print(one.work, one.name, round(rates[one][-1]), file=sys.stderr, flush=True)
     record = {
         "command": f"python -m benchmarks.ondevice --rounds {options.rounds}",
-        "env_id": "CartPole-v1; Pendulum-v1 for continuous PPO, SAC and TD3",
+        "env_id": "CartPole-v1; Pendulum-v1 for continuous PPO, SAC and TD3; the empty MiniGrid",
         "unit": "environment steps a processor second, one thread, all seeds together",
         "machine": {"processor": platform.machine(), "cores": os.cpu_count()},
         "load_at_the_end": round(os.getloadavg()[0], 1),

@@ -19,6 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypedDict
 
@@ -35,6 +37,22 @@ class Start(TypedDict):
 
     to_first_point_s: float
     processor_s: float
+
+
+@contextmanager
+def under_a_daemon() -> Iterator[TrainerClient]:
+    """A daemon on a home of its own, and a connection to it."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = Home.locate(Path(folder) / "home")
+        command = [sys.executable, "-m", "mosaic.trainer.daemon", "--port", "0"]
+        process = subprocess.Popen([*command, "--home", str(home.root)])
+        client = _connect(home)
+        try:
+            yield client
+        finally:
+            client.shutdown("stop")
+            client.close()
+            process.wait()
 
 
 def _connect(home: Home) -> TrainerClient:
@@ -68,17 +86,8 @@ def main() -> None:
     parser.add_argument("--starts", type=int, default=6)
     parser.add_argument("--algorithm", default="ppo_ondevice")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        home = Home.locate(Path(folder) / "home")
-        command = [sys.executable, "-m", "mosaic.trainer.daemon", "--port", "0"]
-        process = subprocess.Popen([*command, "--home", str(home.root)])
-        client = _connect(home)
-        try:
-            starts = [measure(client, options.algorithm, seed) for seed in range(options.starts)]
-        finally:
-            client.shutdown("stop")
-            client.close()
-            process.wait()
+    with under_a_daemon() as client:
+        starts = [measure(client, options.algorithm, seed) for seed in range(options.starts)]
     for start in starts:
         print(start)
     later = starts[1:]
