@@ -13,6 +13,8 @@ MANIFEST = "analytics.json"
 WANDB_ADDRESS = "wandb/address.json"
 _EVENTS = "events.out.tfevents."
 _WANDB_RUNS = ("wandb/run-", "wandb/offline-run-")
+# Where the event files of most runs are. A script's are there too, made of those of its phases.
+_USUAL = "tensorboard"
 # Folders that every run has, some with many files, and that never hold TensorBoard's.
 _WITHOUT_EVENTS = frozenset({"checkpoints", "logs", "metrics", "telemetry", "videos", "wandb"})
 
@@ -99,7 +101,7 @@ def event_folders(manifest: Manifest, top: Iterable[RunFile]) -> tuple[str, ...]
     """The folders in which event files may be.
 
     The manifest comes at the end of a run. Until then any folder may be the one that its
-    configuration, or an upstream script, has chosen.
+    configuration, or an upstream script, has chosen, unless the usual one is there.
 
     Args:
         manifest: What the manifest says.
@@ -107,7 +109,9 @@ def event_folders(manifest: Manifest, top: Iterable[RunFile]) -> tuple[str, ...]
     """
     if manifest.tensorboard:
         return (manifest.tensorboard,)
-    folders = (file.path for file in top if file.kind == "folder")
+    folders = [file.path for file in top if file.kind == "folder"]
+    if _USUAL in folders:
+        return (_USUAL,)
     return tuple(path for path in folders if path not in _WITHOUT_EVENTS)
 
 

@@ -141,7 +141,7 @@ def tensorboard(runs: Sequence[str], port: int, dry_run: bool) -> int:
         records = unique_runs(trainer, runs)
     folders = [
         # A comma or a colon would be read as the next folder.
-        f"{_label(record)}:{_readable(record)}"
+        f"{_label(record)}:{_events_of(_readable(record))}"
         for record in records
     ]
     command = [sys.executable, "-P", "-m", "tensorboard.main", "--logdir_spec", ",".join(folders)]
@@ -159,6 +159,12 @@ def _label(record: RunRecord) -> str:
     name = record.run_name or record.algo
     plain = "".join(letter if letter not in ",:" else "-" for letter in name)
     return f"{plain} {output.short_id(record.run_id)}"
+
+
+def _events_of(run_dir: Path) -> Path:
+    """Where the event files are; a script's phases have others of their own beside it."""
+    usual = run_dir / "tensorboard"
+    return usual if usual.is_dir() else run_dir
 
 
 def _readable(record: RunRecord) -> Path:

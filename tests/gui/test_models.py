@@ -296,6 +296,8 @@ def test_event_files_are_found_wherever_a_run_writes_them() -> None:
     below = _listed("tb/events.out.tfevents.1", "main/tensorboard/events.out.tfevents.2")
     copies = _listed("wandb/run-1/files/events.out.tfevents.1")
     assert event_folders(Manifest(), top) == ("tb", "main")
+    usual = RunFile("tensorboard", "folder", 0, 1.0)
+    assert event_folders(Manifest(), [*top, usual]) == ("tensorboard",), "not those of phases"
     found = find_artifacts(Manifest(), [*top, *below, *copies])
     assert found.events == ("main/tensorboard/events.out.tfevents.2", "tb/events.out.tfevents.1")
     for folder, events in ((".", found.events), ("tb", ("tb/events.out.tfevents.1",))):

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from support import harness
 
-from cleanrl_worker.phase_curves import SCRIPT_DIR, PhaseCurves, Shift, curves_folder
+from cleanrl_worker.kit.tensorboard import NoEvents
+from cleanrl_worker.phase_curves import PhaseCurves, Shift
+from cleanrl_worker.script_folders import SCRIPT_DIR, curves_folder, event_folder
 from mosaic.curves.names import BEST_STEP, EPISODES, RETURN, TAGS
 from mosaic.runs.metric_writer import MetricWriter
 from mosaic.runs.metrics import MetricReader
@@ -33,7 +35,7 @@ def _stored(folder: Path, **curves: Points) -> Path:
 
 def test_a_phase_follows_those_before_it(tmp_path: Path) -> None:
     """Steps, the number of episodes and values that are steps; every point once, as it was."""
-    curves = PhaseCurves(tmp_path)
+    curves = PhaseCurves(tmp_path, NoEvents)
     first = _stored(tmp_path / "1", **{CURVE: [(10, 1.0), (90, 2.0)], COUNT: [(90, 4.0)]})
     curves.begin(first, Shift())
     curves.catch_up()
@@ -62,6 +64,18 @@ def test_every_phase_has_a_folder_of_its_own(
     assert curves_folder(tmp_path) == tmp_path
     monkeypatch.setenv(SCRIPT_DIR, str(tmp_path))
     assert len({curves_folder(tmp_path) for _ in range(3)}) == 3
+
+
+def test_the_event_files_of_a_phase_are_not_among_those_of_its_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a phase shares the run directory: its steps begin at 0, the script's do not."""
+    monkeypatch.delenv(SCRIPT_DIR, raising=False)
+    whole = event_folder(tmp_path, "tensorboard")
+    assert whole == tmp_path / "tensorboard"
+    monkeypatch.setenv(SCRIPT_DIR, str(tmp_path))
+    assert event_folder(tmp_path / "main", "tensorboard") == tmp_path / "main" / "tensorboard"
+    assert not event_folder(tmp_path, "tensorboard").is_relative_to(whole)
 
 
 # One phase as the worker would say it: what it stores, and the lines about it.

@@ -12,6 +12,7 @@ import numpy as np
 import psutil
 import pytest
 from support import harness
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from mosaic.curves.names import EPISODES, LENGTH, RETURN, TAGS
 from mosaic.runs.metrics import MetricReader
@@ -50,6 +51,7 @@ python -m cleanrl_worker.cli --resume "$MOSAIC_RUN_DIR/warm-up" --total-timestep
     last = worker.events("metrics")[-1]
     assert (last["step"], last["total"]) == (768, 768)
     _curves_are_those_of_the_phases(tmp_path / "run", last["values"])
+    _tensorboard_shows_the_same(tmp_path / "run")
     saved = {event["path"] for event in worker.events("checkpoint_saved")}
     assert "warm-up/checkpoints/step-512.state" in saved
     assert all((tmp_path / "run" / path).exists() for path in saved)
@@ -69,6 +71,22 @@ def _curves_are_those_of_the_phases(run_dir: Path, told: dict[str, float]) -> No
         assert points[0]["step"][-1] <= 512 < points[1]["step"][0] <= points[1]["step"][-1] <= 768
     for name in (RETURN, LENGTH, EPISODES):
         assert whole.read(TAGS[name])["value"][-1] == told[name]
+
+
+def _tensorboard_shows_the_same(run_dir: Path) -> None:
+    """One run in TensorBoard, with every point of the run's curves and no others."""
+    manifest = json.loads((run_dir / "analytics.json").read_text())
+    assert manifest["artifacts"]["tensorboard"] == {"dir": "tensorboard", "enabled": True}
+    shown = EventAccumulator(str(run_dir / "tensorboard"), {"scalars": 0}).Reload()
+    whole = MetricReader(run_dir)
+    assert set(shown.Tags()["scalars"]) == set(whole.tags())
+    for tag in whole.tags():
+        points = whole.read(tag)
+        scalars = shown.Scalars(tag)
+        assert [point.step for point in scalars] == points["step"].tolist()
+        np.testing.assert_array_equal(
+            np.float32([point.value for point in scalars]), points["value"].astype(np.float32)
+        )
 
 
 def test_settings_are_never_part_of_a_command_line(tmp_path: Path) -> None:

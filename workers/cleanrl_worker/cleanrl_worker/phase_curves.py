@@ -1,18 +1,18 @@
 """The curves of a script: those of its phases, one after the other.
 
 A phase is a training process of its own and stores its full curves by step, as any training does,
-in a folder of its own. Here they are put together into the run's curves. When that happens plays
-no part: the same script with the same seed has the same curves, however busy the machine was.
+in a folder of its own. Here they are put together into the run's curves, and into one event file,
+so that TensorBoard shows the same. When that happens plays no part: the same script with the same
+seed has the same curves, however busy the machine was.
 """
 
 from __future__ import annotations
 
-import itertools
-import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from mosaic.curves.members import split_member
 from mosaic.curves.names import BEST_STEP, DIVERGED, EPISODES, is_evaluation, tag_of
@@ -20,32 +20,20 @@ from mosaic.curves.pace import Marks
 from mosaic.runs.metric_tail import MetricTail
 from mosaic.runs.metric_writer import MetricWriter
 
-# Where the script of a run keeps its files; only inside a script.
-SCRIPT_DIR = "MOSAIC_SCRIPT_DIR"
-_PHASES = "phases"
 # Who watches would not notice more; how often has no effect on what is stored.
 _LOOK_EVERY_S = 1.0
 # The values of these curves are steps themselves.
 _STEPS = frozenset({BEST_STEP, DIVERGED})
 
 
-def curves_folder(run_dir: Path) -> Path:
-    """Where the training of this process writes its curves: in a script, in a new folder.
+class Events(Protocol):
+    """An event file for TensorBoard."""
 
-    A new one, also where phases share a run directory or a script is run a second time after its
-    machine was taken away: so a folder has the points of one training and no others.
-    """
-    script = os.environ.get(SCRIPT_DIR)
-    if not script:
-        return run_dir
-    for number in itertools.count(1):
-        folder = Path(script, _PHASES, str(number))
-        try:
-            folder.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        return folder
-    raise AssertionError("counting never ends")
+    def add_scalar(self, tag: str, value: float, step: int, wall_time: float) -> None: ...
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -82,9 +70,13 @@ class PhaseCurves:
         judged: The same of evaluations, in episodes.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, open_events: Callable[[], Events]) -> None:
         # At once, before any line of the worker: the daemon keeps no curve beside this one.
         self._writer = MetricWriter(folder)
+        # With the first point: a script that tells us nothing may write event files of its own,
+        # and an empty one would be shown in their place.
+        self._open_events = open_events
+        self._events: Events | None = None
         self._phase: MetricTail | None = None
         self._shift = Shift()
         self._looked = 0.0
@@ -116,7 +108,7 @@ class PhaseCurves:
             tag = tag_of(name)
             if self._marks.due(tag, step, total):
                 self._marks.store(tag, step)
-                self._writer.add(tag, step, value)
+                self._add(tag, step, value, time.time())
 
     def catch_up(self) -> None:
         """Take over every point that the phase has written so far."""
@@ -125,9 +117,17 @@ class PhaseCurves:
             for tag, points in self._phase.new_points():
                 for step, value, wall in points:
                     at = self._shift.step(tag, step)
-                    self._writer.add(tag, at, self._shift.value(tag, value), wall)
+                    self._add(tag, at, self._shift.value(tag, value), wall)
                     self._note_end(tag, at)
         self._writer.flush()
+        if self._events is not None:
+            self._events.flush()
+
+    def _add(self, tag: str, step: int, value: float, wall: float) -> None:
+        self._writer.add(tag, step, value, wall)
+        if self._events is None:
+            self._events = self._open_events()
+        self._events.add_scalar(tag, value, step, wall)
 
     def _note_end(self, tag: str, at: int) -> None:
         if is_evaluation(tag):
@@ -139,3 +139,5 @@ class PhaseCurves:
         """Take over the rest."""
         self.catch_up()
         self._writer.close()
+        if self._events is not None:
+            self._events.close()

@@ -14,14 +14,16 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import psutil
 
 from cleanrl_worker.kit.bridge import CURVES_DIR
 from cleanrl_worker.modes.plan import Plan
-from cleanrl_worker.phase_curves import SCRIPT_DIR, PhaseCurves, Shift
+from cleanrl_worker.phase_curves import Events, PhaseCurves, Shift
 from cleanrl_worker.relay import Event
+from cleanrl_worker.script_folders import SCRIPT_DIR
 from mosaic.config.pipeline import PipelineHeader, read_header
 from mosaic.curves.names import EPISODES, tag_of
 from mosaic.system import atomic
@@ -54,7 +56,7 @@ class PipelineProcess:
         if plan.pipeline_text:
             atomic.write_text(plan.pipeline, plan.pipeline_text)
         run_dir = Path(environment["MOSAIC_RUN_DIR"])
-        curves = PhaseCurves(Path(environment[CURVES_DIR]))
+        curves = PhaseCurves(Path(environment[CURVES_DIR]), partial(_events, plan, environment))
         # Each phase has curves of its own; these here are made of them.
         variables = {**os.environ, **environment, SCRIPT_DIR: str(run_dir)}
         del variables[CURVES_DIR]
@@ -142,6 +144,17 @@ class PipelineProcess:
                 events += found
         sys.stdout.buffer.flush()
         return events
+
+
+def _events(plan: Plan, environment: Mapping[str, str]) -> Events:
+    """The event file of the whole run, unless it wants none."""
+    # Here: the worker of a run that is no pipeline starts without it.
+    from cleanrl_worker.kit.tensorboard import SWITCH, EventWriter, NoEvents
+
+    assert plan.events is not None
+    # W's own environment counts where this pipeline is a phase of another one.
+    wanted = "off" not in (environment.get(SWITCH), os.environ.get(SWITCH))
+    return EventWriter(plan.events) if wanted else NoEvents()
 
 
 class _Phases:

@@ -21,10 +21,10 @@ from cleanrl_worker.analytics import upstreams_policies, write_manifest
 from cleanrl_worker.config import CleanRLWorkerConfig
 from cleanrl_worker.kit.bridge import CURVES_DIR
 from cleanrl_worker.modes import Plan, mode_of
-from cleanrl_worker.phase_curves import SCRIPT_DIR, curves_folder
 from cleanrl_worker.pipeline_process import PipelineProcess
 from cleanrl_worker.relay import Event, Relay
 from cleanrl_worker.resolution import DEFAULT_ALGO_REGISTRY, UPSTREAM_PREFIX
+from cleanrl_worker.script_folders import SCRIPT_DIR, curves_folder
 from cleanrl_worker.summaries import open_summaries
 from cleanrl_worker.training_process import TrainingProcess
 from mosaic.config.json_types import object_at

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from cleanrl_worker.config import CleanRLWorkerConfig, problem
 from cleanrl_worker.modes.plan import Plan
+from cleanrl_worker.script_folders import event_folder
 from mosaic.config.json_types import JsonValue
 from mosaic.config.model import TrainingPhase
 from mosaic.config.phases import WARM_START, header_of, phase_problem, script_text
@@ -92,6 +93,7 @@ def plan(config: CleanRLWorkerConfig, run_dir: Path) -> Plan:
     return Plan(
         pipeline=path,
         pipeline_text=script_text(phases, _MODULE) if phases else "",
+        events=event_folder(run_dir, config.extras.tensorboard_dir),
         environment=_variables(config),
         obeys=False,
         folder=run_dir,

@@ -26,6 +26,7 @@ class Plan:
         spells_truth: Whether its switches take a word, as those of `argparse` scripts do.
         pipeline: A shell script that bash runs instead; it has no bridge.
         pipeline_text: What to write there first; empty for a script that exists.
+        events: Where the event file of a whole pipeline goes.
         environment: Variables beside those of the worker process.
         obeys: Whether it pauses on request; any other is stopped by signal.
         saves: Whether it writes a checkpoint on request.
@@ -40,6 +41,7 @@ class Plan:
     spells_truth: bool = False
     pipeline: Path | None = None
     pipeline_text: str = ""
+    events: Path | None = None
     environment: dict[str, str] = field(default_factory=dict)
     obeys: bool = True
     saves: bool = False

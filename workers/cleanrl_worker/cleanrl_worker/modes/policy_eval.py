@@ -11,6 +11,7 @@ from cleanrl_worker.kit.checkpoint_files import POLICY_SUFFIX, CheckpointInfo, d
 from cleanrl_worker.kit.errors import CheckpointError
 from cleanrl_worker.modes.plan import Plan
 from cleanrl_worker.resolution import UPSTREAM_PREFIX
+from cleanrl_worker.script_folders import event_folder
 from cleanrl_worker.wrappers.curriculum import compare_spaces
 from mosaic.config.json_types import JsonValue
 from mosaic.workers import Problem
@@ -92,7 +93,7 @@ def plan(config: CleanRLWorkerConfig, run_dir: Path) -> Plan:
         "gamma": extras.gamma,
         "max_steps": extras.eval_max_steps or None,
         "run_dir": str(run_dir),
-        "tensorboard_dir": str(run_dir / extras.tensorboard_dir),
+        "tensorboard_dir": str(event_folder(run_dir, extras.tensorboard_dir)),
         "video": extras.capture_video or None,
         "repeat": extras.repeat or None,
         "sample": extras.eval_sample or None,

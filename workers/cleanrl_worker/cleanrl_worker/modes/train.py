@@ -10,6 +10,7 @@ from cleanrl_worker import bundles, wandb_environment
 from cleanrl_worker.config import CleanRLWorkerConfig, problem
 from cleanrl_worker.modes.plan import Plan
 from cleanrl_worker.resolution import Script, UnknownAlgorithmError, resolve
+from cleanrl_worker.script_folders import event_folder
 from cleanrl_worker.wrappers import curriculum
 from mosaic.config.json_types import JsonValue
 from mosaic.workers import Problem
@@ -84,7 +85,7 @@ def arguments(config: CleanRLWorkerConfig, script: Script, run_dir: Path) -> dic
         "wandb_entity": extras.wandb_entity,
         "capture_video": extras.capture_video or None,
         "run_dir": str(run_dir),
-        "tensorboard_dir": str(run_dir / extras.tensorboard_dir),
+        "tensorboard_dir": str(event_folder(run_dir, extras.tensorboard_dir)),
         "keep_checkpoints": None
         if extras.keep_checkpoints is None
         else str(extras.keep_checkpoints),
