@@ -1,6 +1,7 @@
 """The pages: each asks the board or the SDK, and hands plain values to a template."""
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -222,12 +223,19 @@ class Pages:
             found=found,
             lines=lines,
             reason=reason,
-            names={run_id: self._name(run_id) for run_id in run_ids},
+            names=_names(run_ids, self._board.runs),
         )
 
-    def _name(self, run_id: str) -> str:
-        run = self._board.runs.get(run_id)
-        return run_status.title_of(run) if run else run_id
+
+def _names(run_ids: Sequence[str], runs: Mapping[str, RunRecord]) -> dict[str, str]:
+    """What to call each run; those that share a title are told apart by their seed."""
+    titles = {one: run_status.title_of(runs[one]) if one in runs else one for one in run_ids}
+    shared = Counter(titles.values())
+    return {
+        # Runs that are not known are called by their id, which no two share.
+        one: title if shared[title] == 1 else f"{title}, seed {runs[one].seed}"
+        for one, title in titles.items()
+    }
 
 
 def _curves(client: "TrainerClient", found: "Comparison") -> "dict[str, list[Curve]]":

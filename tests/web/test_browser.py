@@ -115,6 +115,8 @@ def test_an_experiment_is_compared_with_its_interval(chromium: Any, web: Served)
         formatting.number(end) for end in (found.mean_interval.low, found.mean_interval.high)
     )
     assert cells[5] == f"{low} to {high}"
+    links = page.locator("main a[href^='/runs/']").all_inner_texts()
+    assert len(set(links)) == 4, "runs of one title are told apart"
     assert page.said == []
     page.close()
 

@@ -79,11 +79,12 @@ function listPage() {
 
 // ------------------------------------------------------------ charts
 
-function compact(value) {
+// With `thousands` from 1,000 on, as the ticks of one axis share their unit.
+function compact(value, thousands = 1e4) {
   const size = Math.abs(value);
   if (size >= 1e9) return `${+(value / 1e9).toPrecision(3)}G`;
   if (size >= 1e6) return `${+(value / 1e6).toPrecision(3)}M`;
-  if (size >= 1e4) return `${+(value / 1e3).toPrecision(3)}k`;
+  if (size >= thousands) return `${+(value / 1e3).toPrecision(3)}k`;
   if (size > 0 && size < 1e-3) return value.toExponential().length > 7 ? value.toExponential(2) : value.toExponential();
   return `${+value.toPrecision(4)}`;
 }
@@ -99,7 +100,10 @@ function makeChart(holder, title, series, data, bands) {
     stroke: look.text,
     grid: { stroke: look.grid, width: 1 },
     ticks: { stroke: look.grid, width: 1 },
-    values: (_chart, values) => values.map((value) => (value === null ? "" : compact(value))),
+    values: (_chart, values) => {
+      const thousands = Math.max(...values.map(Math.abs)) >= 1e4 ? 1e3 : 1e4;
+      return values.map((value) => (value === null ? "" : compact(value, thousands)));
+    },
   };
   const size = () => ({ width: Math.max(200, holder.clientWidth), height: 220 });
   const chart = new uPlot(
