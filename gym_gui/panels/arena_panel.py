@@ -122,7 +122,6 @@ class ArenaPanel(QWidget):
         host = QWidget()
         host.setLayout(column(scrolled(inner), row(self.stop, 1, self.start), spacing=8))
         sure(host.layout()).setContentsMargins(0, 0, 10, 0)
-        host.setMinimumWidth(280)
         return host
 
     def _right(self) -> QWidget:

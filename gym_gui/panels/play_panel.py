@@ -108,7 +108,6 @@ class PlayPanel(QWidget):
             column(scrolled(inner), row(self.stop, self.again, 1, self.start), spacing=8)
         )
         sure(host.layout()).setContentsMargins(0, 0, 10, 0)
-        host.setMinimumWidth(290)
         return host
 
     def _right(self) -> QWidget:

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Mapping
 
-from qtpy.QtCore import QSize, Qt
+from qtpy.QtCore import QEvent, QObject, QSize, Qt
 from qtpy.QtWidgets import (
     QBoxLayout,
     QFrame,
@@ -84,10 +84,19 @@ class VerticalScroll(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setWidget(content)
 
+    def eventFilter(self, watched: QObject | None, event: QEvent | None) -> bool:  # noqa: N802
+        # Qt watches the content for its own part, but tells no one around it that this area now
+        # needs more width, or less: what was put into a form later would be cut at its right edge.
+        if event is not None and event.type() == QEvent.Type.LayoutRequest:
+            self.updateGeometry()
+        return bool(super().eventFilter(watched, event))
+
     def minimumSizeHint(self) -> QSize:  # noqa: N802
         hint = super().minimumSizeHint()
         bar = sure(self.verticalScrollBar()).sizeHint().width()
-        return QSize(sure(self.widget()).minimumSizeHint().width() + bar, hint.height())
+        content = sure(self.widget())
+        needed = content.minimumSizeHint().expandedTo(content.minimumSize())
+        return QSize(needed.width() + bar, hint.height())
 
 
 def scrolled(content: QWidget) -> QScrollArea:

@@ -8,6 +8,8 @@ from qtpy.QtCore import QSize
 from qtpy.QtWidgets import QApplication, QLabel, QToolButton, QWidget
 
 from gym_gui.models.dock_layouts import LAYOUTS
+from gym_gui.widgets.layouts import column, scrolled
+from gym_gui.widgets.qt_types import sure
 from gym_gui.widgets.wrapping import FoldingSplitter, WrappingRow
 
 from .conftest import Driver
@@ -84,5 +86,30 @@ def test_parts_that_were_folded_get_their_widths_back(qapp: object) -> None:
         split.resize(width, 500)
         QApplication.processEvents()
     assert split.sizes() == before
+    split.close()
+    split.deleteLater()
+
+
+def test_a_form_that_gets_wider_fields_later_is_not_cut(qapp: object) -> None:
+    """What an environment or an algorithm adds to a form moves its edge; nothing is behind it."""
+    fields = column(QLabel("short"))
+    inner = QWidget()
+    inner.setLayout(fields)
+    area, host = scrolled(inner), QWidget()
+    host.setLayout(column(area))
+    split = FoldingSplitter()
+    for part in (host, QWidget()):
+        split.addWidget(part)
+    split.resize(1000, 500)
+    split.show()
+    split.setSizes([100, 900])
+    QApplication.processEvents()
+    wide = QWidget()
+    wide.setMinimumWidth(400)
+    fields.addWidget(wide)
+    # A layout asks the one around it, in an event of its own, and so on outwards.
+    for _ in range(10):
+        QApplication.processEvents()
+    assert sure(area.viewport()).width() >= inner.minimumSizeHint().width() >= 400
     split.close()
     split.deleteLater()
