@@ -8,35 +8,29 @@ from qtpy.QtWidgets import (
     QCheckBox,
     QColorDialog,
     QComboBox,
-    QHeaderView,
     QListWidgetItem,
-    QTableWidget,
-    QTableWidgetItem,
     QTabWidget,
     QWidget,
 )
 
 from gym_gui.background.joined_feeds import JoinedFeeds
-from gym_gui.models.config_diff import diff
 from gym_gui.models.facets import facet_keys, facet_of, facet_tag
 from gym_gui.models.series import by_chart
+from gym_gui.panels.diff_page import DiffPage
 from gym_gui.panels.results_page import ResultsPage
 from gym_gui.panels.study_page import StudyPage
 from gym_gui.resources import icons
 from gym_gui.services import Services
 from gym_gui.widgets.chart_grid import ChartGrid
 from gym_gui.widgets.chart_lines import Line, drawn_line, member_key, member_line
-from gym_gui.widgets.controls import button, plain_table
+from gym_gui.widgets.controls import button
 from gym_gui.widgets.labels import label
-from gym_gui.widgets.layouts import as_panel, column, row
+from gym_gui.widgets.layouts import as_panel, column
 from gym_gui.widgets.legend_list import LegendList
-from gym_gui.widgets.messages import EmptyState
-from gym_gui.widgets.qt_types import sure
 from gym_gui.widgets.wrapping import FoldingSplitter
-from mosaic.client import TrainerClient
 from mosaic.config.flat import judged_settings
 from mosaic.curves.names import is_end
-from mosaic.presenting.run_status import is_real, title_of
+from mosaic.presenting.run_status import title_with_seed
 from mosaic.records import RunRecord
 from mosaic.statistics.grouping import Asked, group_names
 
@@ -107,7 +101,7 @@ class ComparePanel(QWidget):
         split.setStretchFactor(0, 5)
         split.setStretchFactor(1, 1)
         split.setSizes([650, 265])
-        self.diff_page = _DiffPage(services)
+        self.diff_page = DiffPage(services)
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
         self.results = ResultsPage(services)
@@ -209,7 +203,7 @@ class ComparePanel(QWidget):
             run = self._services.store.get(run_id)
             if run is None or run_id in self._hidden:
                 continue
-            name = _name(run)
+            name = title_with_seed(run)
             colour = colours.get(group) or self._colour(run_id)
             strong = run_id == self._baseline
             facet = facet_of(asked[run_id], key) if (key := self.facet.currentData()) else ""
@@ -280,10 +274,10 @@ class ComparePanel(QWidget):
             run = self._services.store.get(run_id)
             if run is None:
                 continue
-            item = QListWidgetItem(_name(run))
+            item = QListWidgetItem(title_with_seed(run))
             item.setIcon(_swatch(self._colour(run_id)))
             item.setData(_ID_ROLE, run_id)
-            item.setToolTip(f"{_name(run)}\n{run_id}")
+            item.setToolTip(f"{title_with_seed(run)}\n{run_id}")
             shown = Qt.CheckState.Unchecked if run_id in self._hidden else Qt.CheckState.Checked
             item.setCheckState(shown)
             self.legend.add_name(item)
@@ -319,83 +313,6 @@ class ComparePanel(QWidget):
             self.results.show_runs(self._all)
         elif self.tabs.currentWidget() is self.study:
             self.study.show_runs(self._all)
-
-
-class _DiffPage(QWidget):
-    """A table of settings, those that differ first."""
-
-    def __init__(self, services: Services) -> None:
-        super().__init__()
-        self._services = services
-        self._shown: tuple[str, ...] = ()
-        self.only = QCheckBox("Only differences")
-        self.only.setChecked(True)
-        self.only.toggled.connect(lambda _on: self._fill())
-        self.table = QTableWidget()
-        plain_table(self.table)
-        self.table.setAlternatingRowColors(True)
-        self.table.setAccessibleName("Configs side by side")
-        self._empty = EmptyState("Nothing to compare", "Select two or more runs in the table.")
-        self._documents: list[Document] = []
-        self._names: list[str] = []
-        self.setLayout(column(row(self.only, 1), self.table, self._empty, margin=8))
-        self.table.hide()
-        services.themes.changed.connect(self._fill)
-
-    def show_runs(self, ids: tuple[str, ...]) -> None:
-        """Read the configs of runs and compare them."""
-        if ids == self._shown:
-            return
-        self._shown = ids
-        known = map(self._services.store.get, ids)
-        runs = [run for run in known if run is not None and is_real(run)]
-        names = [_name(run) for run in runs]
-
-        def take(documents: dict[str, Document]) -> None:
-            if self._shown == ids:
-                self._documents, self._names = list(documents.values()), names
-                self._fill()
-
-        self._services.daemons.ask_each(
-            [run.run_id for run in runs], TrainerClient.config, take, self._failed
-        )
-
-    def _failed(self, error: Exception) -> None:
-        self._services.notices.error("A config could not be read", error)
-
-    def _fill(self) -> None:
-        rows = diff(self._documents)
-        if self.only.isChecked():
-            rows = [one for one in rows if one.differs]
-        enough = len(self._documents) >= 2
-        self.table.setVisible(bool(rows) and enough)
-        self._empty.setVisible(not rows or not enough)
-        if enough and not rows:
-            self._empty.say("No differences", "These configs are the same in every setting.")
-        elif not enough:
-            self._empty.say("Nothing to compare", "Select two or more runs in the table.")
-        self.table.setColumnCount(1 + len(self._names))
-        self.table.setHorizontalHeaderLabels(["Setting", *self._names])
-        for at, name in enumerate(self._names, start=1):
-            sure(self.table.horizontalHeaderItem(at)).setToolTip(name)
-        self.table.setRowCount(len(rows))
-        accent = self._services.themes.colour("accent")
-        for place, one in enumerate(rows):
-            for at, text in enumerate((one.key, *one.values)):
-                item = QTableWidgetItem(text)
-                item.setToolTip(text)
-                if one.differs and at:
-                    item.setForeground(accent)
-                self.table.setItem(place, at, item)
-        header = sure(self.table.horizontalHeader())
-        # Names of runs begin alike and end with their seed.
-        header.setTextElideMode(Qt.TextElideMode.ElideMiddle)
-        header.setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
-
-
-def _name(run: RunRecord) -> str:
-    seed = f" · seed {run.seed}" if run.seed is not None else ""
-    return f"{title_of(run)}{seed}"
 
 
 def _swatch(colour: str) -> QIcon:

@@ -139,3 +139,10 @@ def title_of(run: RunRecord) -> str:
         return run.run_name
     parts = [run.algo or run.worker, run.env_id]
     return " · ".join(part for part in parts if part) or run.run_id
+
+
+def title_with_seed(run: RunRecord) -> str:
+    """The name people see, with its seed: runs of one experiment may differ in nothing else."""
+    title, seed = title_of(run), f"seed {run.seed}"
+    # Runs that were started together have the seed in their names.
+    return title if run.seed is None or title.endswith(seed) else f"{title} · {seed}"

@@ -1,7 +1,6 @@
 """The pages: each asks the board or the SDK, and hands plain values to a template."""
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -223,19 +222,11 @@ class Pages:
             found=found,
             lines=lines,
             reason=reason,
-            names=_names(run_ids, self._board.runs),
+            names={
+                run_id: run_status.title_with_seed(run) if run else run_id
+                for run_id, run in ((one, self._board.runs.get(one)) for one in run_ids)
+            },
         )
-
-
-def _names(run_ids: Sequence[str], runs: Mapping[str, RunRecord]) -> dict[str, str]:
-    """What to call each run; those that share a title are told apart by their seed."""
-    titles = {one: run_status.title_of(runs[one]) if one in runs else one for one in run_ids}
-    shared = Counter(titles.values())
-    return {
-        # Runs that are not known are called by their id, which no two share.
-        one: title if shared[title] == 1 else f"{title}, seed {runs[one].seed}"
-        for one, title in titles.items()
-    }
 
 
 def _curves(client: "TrainerClient", found: "Comparison") -> "dict[str, list[Curve]]":
