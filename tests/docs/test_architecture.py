@@ -47,6 +47,19 @@ def test_every_package_is_named(package: str) -> None:
             assert any(name in PAGE for name in names), f"{package}/{path.name} is not named"
 
 
+def test_the_next_line_has_a_place() -> None:
+    """Who adds a feature finds every file that the table sends them to, and the place in it."""
+    table = PAGE.split("## Where the next line goes")[1].split("\n## ")[0]
+    files = [word for word in _CODE.findall(table) if re.fullmatch(r"[\w./-]+/[\w.-]*", word)]
+    assert len(files) > 30
+    # `kit/` and `modes/` are folders of the worker that the row is about.
+    roots = (ROOT, _folder("workers/cleanrl_worker"))
+    assert [word for word in files if not any((root / word).exists() for root in roots)] == []
+    for file, name in re.findall(r"`([\w/.]+\.py)` \(`(\w+)`\)", table):
+        place = rf"^\s*(async )?(def|class) {name}\b|^{name}\b"
+        assert re.search(place, (ROOT / file).read_text(), re.MULTILINE), f"{file}: {name}"
+
+
 def test_every_name_of_the_code_can_be_imported() -> None:
     """`mosaic.a.b`, and `module.function` of the daemon, are real."""
     words = [word.split("(")[0] for word in _CODE.findall(PAGE)]
