@@ -1,4 +1,4 @@
-"""Questions to the outside that may take a while; never asked on the GUI thread."""
+"""Whether W&B's server can be reached; may take seconds, so never asked on the GUI thread."""
 
 import time
 

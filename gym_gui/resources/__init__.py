@@ -1,1 +1,1 @@
-"""Icons and where they lie."""
+"""Icons, and where to find them."""

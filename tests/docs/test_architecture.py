@@ -47,6 +47,14 @@ def test_every_package_is_named(package: str) -> None:
             assert any(name in PAGE for name in names), f"{package}/{path.name} is not named"
 
 
+@pytest.mark.parametrize("folder", ["background", "models", "widgets"])
+def test_the_large_folders_of_the_window_have_an_index(folder: str) -> None:
+    """Every module of a folder with dozens of them is in its list, and nothing else is."""
+    path = ROOT / "gym_gui" / folder
+    named = _CODE.findall((path / "__init__.py").read_text())
+    assert sorted(named) == sorted(module.stem for module in path.glob("[!_]*.py"))
+
+
 def test_the_next_line_has_a_place() -> None:
     """Who adds a feature finds every file that the table sends them to, and the place in it."""
     table = PAGE.split("## Where the next line goes")[1].split("\n## ")[0]
