@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from support import leaks
 from support.trainer import Trainer, install_rogue, trainers
 
@@ -15,13 +16,16 @@ _MOST_FILES_KEPT = 150
 
 
 def pytest_configure() -> None:
-    """Obey Ctrl+C, and let what the tests start obey it.
-
-    A shell starts its background jobs with SIGINT ignored. Every process that the tests start would
-    inherit that, and the ones that interrupt a command would wait for ever.
-    """
+    """Make the tests mean the same on a busy machine, and below a shell that ignores Ctrl+C."""
+    # A shell starts its background jobs with SIGINT ignored. Every process that the tests start
+    # would inherit that, and the ones that interrupt a command would wait for ever.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    # How long an example takes, or its making, says how busy the machine is and nothing else.
+    settings.register_profile(
+        "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.trainer import Trainer
 
@@ -183,7 +183,6 @@ def test_placeholders_are_substituted_everywhere() -> None:
 
 
 # A busy machine is slow, not wrong.
-@settings(deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),

@@ -305,7 +305,7 @@ def test_d05_event_log_cut_at_every_byte(tmp_path: Path, event_log: list[LogLine
         assert [line.seq for line in eventlog.read(tmp_path)] == list(range(1, len(whole) + 2))
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(position=st.integers(0, 500), noise=st.binary(min_size=1, max_size=20))
 # An empty line behind the last event, which hid everything that was recorded after it.
 @example(position=500, noise=b"\n")

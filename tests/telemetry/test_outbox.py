@@ -93,7 +93,7 @@ class UnreliableHub(RuleBasedStateMachine):
 
 
 TestUnreliableHub = UnreliableHub.TestCase
-TestUnreliableHub.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestUnreliableHub.settings = settings(max_examples=40, stateful_step_count=30)
 
 
 def test_sampling_keeps_the_ends_of_episodes_and_one_step_in_ten(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.trainer import Trainer
 
@@ -82,7 +82,6 @@ def _lines(happened: list[tuple[str, dict[str, Any]]]) -> list[LogLine]:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=[kind.kind for kind in KINDS])
-@settings(deadline=None)
 @given(data=st.data())
 def test_every_event_survives_the_log(kind: Any, data: st.DataObject) -> None:
     """Written as JSON and read back, an event is the same event."""

@@ -350,4 +350,4 @@ class Trainer(RuleBasedStateMachine):
 
 
 TestTrainer = Trainer.TestCase
-TestTrainer.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
+TestTrainer.settings = settings(max_examples=300, stateful_step_count=40)
