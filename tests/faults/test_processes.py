@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.patience import TIME_TO_SAVE
 from support.trainer import Trainer, until
 
 from mosaic.system.processes import (
@@ -320,7 +321,7 @@ def test_p12_cancel_races_with_the_natural_end(trainer: Trainer) -> None:
 
 def test_p13_grace_for_a_long_save(make_trainer: MakeTrainer) -> None:
     """A worker busy saving gets its grace period, and what it saved is listed."""
-    trainer = make_trainer(grace_s="20").start()
+    trainer = make_trainer(grace_s=TIME_TO_SAVE).start()
     run = trainer.stepping("slow_save", extras={"seconds": 3.0})
     trainer.client.cancel(run.run_id)
     end = trainer.ended(run.run_id)

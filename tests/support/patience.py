@@ -5,3 +5,7 @@ things. What happens at once costs a test nothing.
 """
 
 PATIENCE_S = 150.0
+
+# The grace of a run that is to save before it ends: the default of tests ends it unsaved where the
+# machine is busy. A run that does save never waits for so long.
+TIME_TO_SAVE = str(PATIENCE_S)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from cli.conftest import MOSAIC, Command
+from support.patience import TIME_TO_SAVE
 from support.trainer import Trainer, until
 
 from gym_gui.models.optuna_study import read_study
@@ -21,7 +22,7 @@ RATES = ("--param", "learning-rate=log:1e-4..1e-2")
 @pytest.fixture
 def warm(make_trainer: Callable[..., Trainer]) -> Trainer:
     """A home whose runs begin at once."""
-    return make_trainer(warm_start="true", grace_s="10").start()
+    return make_trainer(warm_start="true", grace_s=TIME_TO_SAVE).start()
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 from support import harness
+from support.patience import TIME_TO_SAVE
 from support.trainer import Trainer, until
 
 FAULTS = Path(__file__).parent / "faults"
@@ -46,7 +47,7 @@ def test_a_checkpoint_on_request_arrives_and_continues(
     make_trainer: Callable[..., Trainer],
 ) -> None:
     """`checkpoint` saves a live run, also a paused one, and a later run continues from it."""
-    trainer = make_trainer(warm_start="true", grace_s="20").start()
+    trainer = make_trainer(warm_start="true", grace_s=TIME_TO_SAVE).start()
     extras = {"minimal_telemetry": True, "checkpoint_interval_s": 0}
     run_id = _submit(trainer, extras=extras)
     reached = _progress(trainer, run_id)
@@ -87,7 +88,7 @@ def _save(trainer: Trainer, run_id: str) -> None:
 
 def test_pause_continue_cancel_resume_evaluate(make_trainer: Callable[..., Trainer]) -> None:
     """One life of a run: each stop saves, nothing is repeated, the policy can be judged."""
-    trainer = make_trainer(warm_start="true", grace_s="20").start()
+    trainer = make_trainer(warm_start="true", grace_s=TIME_TO_SAVE).start()
     first = _submit(trainer, extras={"minimal_telemetry": True})
     saved_at_pause = _pause_and_continue(trainer, first)
     cancelled_at = _cancel(trainer, first, saved_at_pause)
@@ -165,7 +166,7 @@ def test_p13_grace_is_honoured_while_a_checkpoint_is_being_saved(
     make_trainer: Callable[..., Trainer],
 ) -> None:
     """A cancel in the middle of a slow save waits for it, and the checkpoint is valid."""
-    trainer = make_trainer(grace_s="30")
+    trainer = make_trainer(grace_s=TIME_TO_SAVE)
     path = os.pathsep.join([str(FAULTS), trainer.environment()["PYTHONPATH"]])
     trainer.start(PYTHONPATH=path, WORKER_TEST_SLOW_SAVE_S="2")
     run_id = _submit(trainer)
@@ -191,7 +192,7 @@ def test_a_script_is_paused_and_cancelled_as_a_whole(
         "python -m cleanrl_worker.cli --algo ppo --env-id CartPole-v1 "
         f'--total-timesteps {ENDLESS} --run-dir "$MOSAIC_RUN_DIR/one"\n'
     )
-    trainer = make_trainer(grace_s="20").start()
+    trainer = make_trainer(grace_s=TIME_TO_SAVE).start()
     extras = {"mode": "script", "script_path": str(script)}
     run_id = _submit(trainer, algo="", env_id="", total_timesteps=None, extras=extras)
     _progress(trainer, run_id)
@@ -225,7 +226,7 @@ def _judge_of(trainer: Trainer, run_id: str) -> psutil.Process:
 def test_pausing_a_run_holds_its_evaluation_too(make_trainer: Callable[..., Trainer]) -> None:
     """A paused run uses no processor at all, a resumed one is judged again, a cancelled one
     leaves no evaluation behind."""
-    trainer = make_trainer(warm_start="true", grace_s="20").start()
+    trainer = make_trainer(warm_start="true", grace_s=TIME_TO_SAVE).start()
     # So many episodes that the first evaluation lasts as long as the test.
     judged = {"eval_every": 2048, "eval_episodes": 100_000, "eval_videos": False}
     run_id = _submit(trainer, extras={"minimal_telemetry": True, "algo_params": judged})

@@ -10,6 +10,7 @@ from typing import Any
 import psutil
 import pytest
 from support import harness
+from support.patience import TIME_TO_SAVE
 from support.tiny_disk import TinyDisk, tiny_disk
 from support.trainer import Trainer, until
 
@@ -36,7 +37,7 @@ def test_d01_a_full_disk_does_not_end_training(
     disk: TinyDisk, make_trainer: Callable[..., Trainer]
 ) -> None:
     """Daemon and worker live through it; new runs are refused; the last checkpoint stays good."""
-    trainer = make_trainer("disk/home", min_free_disk_mb="4", grace_s="20").start()
+    trainer = make_trainer("disk/home", min_free_disk_mb="4", grace_s=TIME_TO_SAVE).start()
     run_id = _submit(trainer)
     saved = until(lambda: trainer.client.get(run_id).checkpoints, "the first checkpoint")
     disk.fill()

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support import harness
+from support.patience import TIME_TO_SAVE
 from support.trainer import Trainer, until
 from support.upstream import OLDER_SCRIPT, OLDEST_SCRIPT, write_script
 
@@ -132,7 +133,7 @@ def test_through_the_daemon_it_shows_metrics_and_frames(
 
     The checkout is named by the setting, given as a variable of the daemon.
     """
-    trainer = make_trainer(grace_s="10", worker_environment=f"CLEANRL_HOME={home}").start()
+    trainer = make_trainer(grace_s=TIME_TO_SAVE, worker_environment=f"CLEANRL_HOME={home}").start()
     worker = {
         "type": "cleanrl",
         "config": {
