@@ -1,9 +1,9 @@
 """Pictures of the window, a page and the board on a home behind ssh, for docs/guides/remote.md.
 
-    python scripts/remote_pictures.py ssh://you@server/~/lab
+    python scripts/remote_pictures.py ssh://you@server/~/lab [ssh://you@login.cluster …]
 
-The account needs a key that is accepted without a question. A run is trained there for the pictures
-and stopped afterwards.
+The accounts need a key that is accepted without a question. Runs are trained there for the pictures
+and stopped afterwards. The window and the page show the first; the board shows all of them.
 """
 
 import argparse
@@ -12,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from mosaic.client import TrainerClient
@@ -29,22 +30,32 @@ _LEARNING_S = 25.0
 def main() -> int:
     """Train there, look at it from here, take the pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("address")
+    parser.add_argument("addresses", nargs="+")
     parser.add_argument("--out", type=Path, default=Path("docs/screenshots"))
     options = parser.parse_args()
     out: Path = options.out.absolute()
+    first, *others = options.addresses
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    from gym_gui.app import make_application
+
+    # Kept: windows need it for as long as they are open.
+    application = make_application()
     with (
         tempfile.TemporaryDirectory() as own,
-        TrainerClient.connect(options.address, start=True) as trainer,
+        TrainerClient.connect(first, start=True) as trainer,
     ):
         os.environ["MOSAIC_HOME"] = own
         run = _train(trainer)
         try:
-            _picture_of_window(options.address, run.run_id, out / "remote_window.png")
-            _picture_of_page(options.address, run.run_id, out / "remote_web.png")
-            _picture_of_board(options.address, out / "machines.png")
+            _picture_of_window(first, run.run_id, out / "remote_window.png")
+            _picture_of_page(first, run.run_id, out / "remote_web.png")
+            with ExitStack() as busy:
+                for address in others:
+                    busy.enter_context(_at_work(address))
+                _picture_of_board(options.addresses, out / "machines.png")
         finally:
             trainer.cancel(run.run_id, grace_s=5.0)
+    application.quit()
     return 0
 
 
@@ -59,12 +70,25 @@ def _train(trainer: TrainerClient) -> RunRecord:
     return run
 
 
+@contextmanager
+def _at_work(address: str) -> Iterator[None]:
+    """A daemon with more runs than it has room for, until the end of the block."""
+    with TrainerClient.connect(address, start=True) as trainer:
+        runs = [
+            trainer.train("ppo", total_timesteps=50_000_000, seed=seed, name=f"Baseline {seed}")
+            for seed in (1, 2, 3)
+        ]
+        try:
+            yield
+        finally:
+            for run in reversed(runs):
+                trainer.cancel(run.run_id, grace_s=1.0)
+
+
 def _picture_of_window(address: str, run_id: str, path: Path) -> None:
-    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
-    from gym_gui.app import make_application, open_window
+    from gym_gui.app import open_window
     from mosaic.config.paths import Home
 
-    make_application()
     window = open_window(Home.locate(), addresses=[address])
     window.resize(*_SIZE)
     _until(lambda: run_id in window.services.store.runs)
@@ -88,8 +112,8 @@ def _until(condition: Callable[[], object], patience_s: float = _PATIENCE_S) -> 
         time.sleep(0.01)
 
 
-def _picture_of_board(address: str, path: Path) -> None:
-    """A daemon here and the one there, in one window."""
+def _picture_of_board(addresses: Sequence[str], path: Path) -> None:
+    """A daemon here and those elsewhere, in one window."""
     from gym_gui.app import open_window
     from mosaic.config.paths import Home
 
@@ -99,11 +123,12 @@ def _picture_of_board(address: str, path: Path) -> None:
             here.train("ppo", total_timesteps=50_000_000, seed=seed, name=f"Try {seed}")
             for seed in (1, 2, 3, 4)
         ]
-        window = open_window(home, addresses=["local", address])
+        window = open_window(home, addresses=["local", *addresses])
         window.resize(*_SIZE)
         window.show_layout("machines")
         try:
-            _until(lambda: "running, " in window.machines.cards[window.services.link].words)
+            for card in window.machines.cards.values():
+                _until(lambda card=card: "running, " in card.words)
             _until(lambda: here.get(runs[0].run_id).metrics)
             _until(lambda: False, 8.0)
             window.grab().save(str(path))

@@ -1,9 +1,10 @@
 """The daemons that the window is connected to, and which of them a run is on."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path, PurePosixPath
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from qtpy.QtCore import QObject, Signal
 
@@ -121,7 +122,7 @@ class Daemons(QObject):
         """List one more daemon, and connect to it if the others are."""
         # Its threads emit signals: it must not be collected with a window, on whatever thread.
         link.setParent(self)
-        link.name = _unique(link, [one.name for one in self.links])
+        link.name = unique_name(link.name, link.address, [one.name for one in self.links])
         self.links.append(link)
         self._store.set_order([one.name for one in self.links])
         link.changes.connect(lambda batch: self._store.apply(batch, link.name))
@@ -218,9 +219,18 @@ def remembered(home: Home) -> list[str]:
     return list(dict.fromkeys(text for text in addresses if isinstance(text, str)))
 
 
-def _unique(link: DaemonLink, taken: Sequence[str]) -> str:
-    """The daemon's name; where another has it, with a number."""
-    name, number = link.name, 2
-    while name in taken:
-        name, number = f"{link.name} ({number})", number + 1
-    return name
+def unique_name(name: str, address: str, taken: Collection[str]) -> str:
+    """What a window calls a daemon.
+
+    Args:
+        name: What it is called by itself, such as its host.
+        address: Of which the home's folder tells two homes of one host apart.
+        taken: The names of the other daemons.
+    """
+    folder = PurePosixPath(urlsplit(address).path).name if address.startswith(SCHEME) else ""
+    if name in taken and folder:
+        name = f"{name}/{folder}"
+    found, number = name, 2
+    while found in taken:
+        found, number = f"{name} ({number})", number + 1
+    return found

@@ -10,7 +10,7 @@ from qtpy.QtWidgets import QInputDialog
 from support.trainer import Trainer
 
 from gym_gui.background.daemon_link import DaemonLink
-from gym_gui.background.daemons import LOCAL, remembered
+from gym_gui.background.daemons import LOCAL, remembered, unique_name
 from gym_gui.models.run_store import RunStore
 from mosaic.connect.invitation import Invitation
 from mosaic.errors import InvalidArgumentError
@@ -94,6 +94,16 @@ def test_runs_of_two_daemons_are_in_one_table_and_each_command_finds_its_own(
     two.window.runs_panel.show_daemon(here.name)
     two.until(lambda: two.window.runs_panel.model.row_of(trained[0]) < 0, "the filter")
     assert two.window.runs_panel.model.row_of(own) >= 0
+
+
+def test_homes_of_one_host_are_told_apart_by_their_folders() -> None:
+    """Two homes on a server have names that say which is which; numbers are the last resort."""
+    cluster = "ssh://you@server/~/cluster"
+    assert unique_name("server", cluster, ["this machine"]) == "server"
+    assert unique_name("server", cluster, ["server"]) == "server/cluster"
+    assert unique_name("server", cluster, ["server", "server/cluster"]) == "server/cluster (2)"
+    assert unique_name("server", "ssh://you@server", ["server"]) == "server (2)"
+    assert unique_name("lab", "/home/you/lab.json", ["lab"]) == "lab (2)"
 
 
 def test_board_shows_every_daemon_with_its_slots_and_what_its_runs_wait_for(two: Driver) -> None:
