@@ -19,7 +19,8 @@ from support.wire import Wire
 
 NODES = ("n1", "n2")
 _PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol")
-# A node of each kind of work. `low` is what `high` takes its nodes from.
+# A node of each kind of work. `low` is what `high` takes its nodes from. A machine that is busy
+# answers late: a start that SLURM takes for failed, or asks for twice, ends with a held job.
 _CONFIGURATION = """
 ClusterName=mosaic
 SlurmctldHost={host}({address})
@@ -42,7 +43,8 @@ ReturnToService=2
 KillWait=4
 SlurmdTimeout=10
 SlurmctldTimeout=10
-MessageTimeout=5
+MessageTimeout=20
+BatchStartTimeout=120
 SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1,sched_min_interval=0
 SchedulerType=sched/backfill
 PreemptType=preempt/partition_prio
