@@ -220,22 +220,19 @@ class SlurmSite:
             except OSError as error:
                 log.warning("%s could not be removed: %s", path, error)
         self._offered.pop(run.run_id, None)
-        if run.job and self._job_outlives(run):
-            self._queue.cancel(run.job, job_name(run))
+        if run.job:
+            self._end_job(run)
         self._queue.forget(job_name(run))
         self._watching.forget(run.run_id)
 
-    def _job_outlives(self, run: Run) -> bool:
-        """Whether a job is left that would wait or run for no one.
-
-        A supervisor that ends ends its job. But SLURM may have begun the job a second time,
-        because it took a node for dead that was not.
-        """
+    def _end_job(self, run: Run) -> None:
+        """See to it that no job waits or runs for no one; a supervisor that ends ends its own."""
         opinion = self._queue.opinion(run.job, job_name(run), time.monotonic())
-        directory = RunDirectory(self._home.run_dir(run.run_id), run.attempt)
-        again = opinion.job is not None and _begun_again(directory, opinion.job)
-        left = opinion.word in (QUEUED, RUNNING, SILENT) and run.outcome in _NOT_DONE
-        return left or again or opinion.word == QUEUED
+        if run.outcome in _NOT_DONE and opinion.word in (QUEUED, RUNNING, SILENT):
+            self._queue.cancel(run.job, job_name(run))
+        else:
+            directory = RunDirectory(self._home.run_dir(run.run_id), run.attempt)
+            self._queue.see_off(run.job, job_name(run), _begun(directory))
 
     def reap(self) -> None:
         self._queue.turn()
@@ -270,8 +267,13 @@ def _taken(watch: "Watch", job: Job | None) -> bool:
 def _begun_again(directory: RunDirectory, job: Job) -> bool:
     """Whether SLURM has begun a job again since this attempt was started by it."""
     record = read_document(directory.supervisor) or {}
-    begun = record.get("restart", 0)
-    return isinstance(begun, int) and record.get("job") == job.number and job.restarts > begun
+    return record.get("job") == job.number and job.restarts > _begun(directory)
+
+
+def _begun(directory: RunDirectory) -> int:
+    """How often SLURM had begun the job of this attempt again when it started."""
+    begun = (read_document(directory.supervisor) or {}).get("restart", 0)
+    return begun if isinstance(begun, int) else 0
 
 
 def _described(run: Run, watch: "Watch", opinion: Opinion, now: Now) -> str:

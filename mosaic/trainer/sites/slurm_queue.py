@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field
 
 from mosaic.errors import EngineSilentError, MosaicError, SlurmRefusedError
-from mosaic.trainer.core.evidence import QUEUED, SILENT, UNKNOWN
+from mosaic.trainer.core.evidence import ENDED, QUEUED, SILENT, UNKNOWN
 from mosaic.trainer.sites import slurm_commands
 from mosaic.trainer.sites.slurm_words import Job
 
@@ -53,6 +53,7 @@ class SlurmQueue:
     _wanted: float = 0.0
     _since: dict[str, tuple[str, float]] = field(default_factory=dict)
     _to_cancel: set[tuple[str, str]] = field(default_factory=set)
+    _leaving: dict[tuple[str, str], int] = field(default_factory=dict)
     _task: "asyncio.Task[None] | None" = None
 
     def opinion(self, number: str, name: str, mono: float) -> Opinion:
@@ -92,6 +93,19 @@ class SlurmQueue:
         self._to_cancel.add((number, name))
         self._pause = _FIRST_PAUSE_S
 
+    def see_off(self, number: str, name: str, begun: int) -> None:
+        """Its run is over, and so will be the job; should SLURM begin it again, end it.
+
+        A node that cannot tell the controller how its job ended is given up later, and the job is
+        begun elsewhere, for a run that no one will start any more.
+
+        Args:
+            number: The job.
+            name: What it is called.
+            begun: How often SLURM had begun it again before.
+        """
+        self._leaving[number, name] = begun
+
     def forget(self, name: str) -> None:
         """No one will ask about the jobs of this name again."""
         self._since.pop(name, None)
@@ -100,7 +114,7 @@ class SlurmQueue:
         """Ask again if it is time; called at every turn of the loop."""
         now = time.monotonic()
         # Without runs that ask, the controller is left alone.
-        needed = self._to_cancel or now - self._wanted < 2 * self.poll_s
+        needed = self._to_cancel or self._leaving or now - self._wanted < 2 * self.poll_s
         busy = self._task is not None and not self._task.done()
         if needed and not busy and now - self._asked >= self._pause:
             self._asked = now
@@ -128,6 +142,16 @@ class SlurmQueue:
         self._jobs = {job.number: job for job in jobs}
         self._heard = time.monotonic()
         self._changes_known = changes
+        self._watch_those_that_leave()
+
+    def _watch_those_that_leave(self) -> None:
+        for (number, name), begun in tuple(self._leaving.items()):
+            job = self._jobs.get(number)
+            if job is not None and job.name == name and job.word != ENDED:
+                if job.word != QUEUED and job.restarts <= begun:
+                    continue  # on its way out, or on a node that is not heard
+                self._to_cancel.add((number, name))
+            del self._leaving[number, name]
 
     def _cancel(self, number: str, name: str) -> None:
         try:
