@@ -22,10 +22,10 @@ from mosaic.cli.options import (
     site_option,
 )
 from mosaic.client import TrainerClient
-from mosaic.client.training import file_config, with_run_directories
+from mosaic.client.training import file_config, names_a_run, with_run_directories
 from mosaic.config import build
 from mosaic.config.model import Parameters, TrainRunConfig
-from mosaic.errors import InvalidConfigError, Problem
+from mosaic.errors import DaemonNotRunningError, InvalidConfigError, Problem
 from mosaic.records import RunRecord
 from mosaic.workers import hooks
 from mosaic.workers.acceptance import NO_SUCH_MODE
@@ -141,9 +141,9 @@ def train(
                 "with a file, give --total-timesteps"
             )
         flags, problems = judged_flags(ctx.args, algorithm, algo)
-        # Only continuing a run asks a daemon, about that run.
+        # Only runs that are named are asked for: a dry run needs no daemon otherwise.
         if dry_run and (file or not parent):
-            config = _begun(algorithm, options, flags, file)
+            config = _begun(algorithm, options, _with_runs_found(algorithm, flags), file)
             return _dry_run(algorithm.worker, config, problems, as_json)
         done: int | None = None
         with connected(start) as trainer:
@@ -174,6 +174,18 @@ def train(
             return answer(trainer, records, detach, as_json)
     except InvalidConfigError as error:
         raise in_flags(error.problems) from None
+
+
+def _with_runs_found(algorithm: Algorithm, flags: Parameters) -> Parameters:
+    """Flags in which `last`, or a run's id, has become the run's directory."""
+    if not names_a_run(algorithm, flags):
+        return flags
+    try:
+        with TrainerClient.connect() as trainer:
+            return with_run_directories(algorithm, flags, trainer.get)
+    except DaemonNotRunningError:
+        # Then the name stays, and the worker says what it misses.
+        return flags
 
 
 def _refuse_games(worker: WorkerCapabilities) -> None:

@@ -176,6 +176,21 @@ def _bad_curriculum(text: str) -> InvalidConfigError:
     return InvalidConfigError([Problem("--curriculum", NOT_JSON, text)])
 
 
+def names_a_run(algorithm: Algorithm, given: Mapping[str, JsonValue]) -> bool:
+    """Whether an argument may name a run, which only a daemon can find."""
+    return bool(_runs_named(algorithm, given))
+
+
+def _runs_named(algorithm: Algorithm, given: Mapping[str, JsonValue]) -> dict[str, str]:
+    """The arguments that may name a run, with what they say; a file or folder is no such name."""
+    found = {}
+    for item in algorithm.arguments or ():
+        value = given.get(item["name"])
+        if item.get("run") and isinstance(value, str) and not Path(value).expanduser().exists():
+            found[item["name"]] = value
+    return found
+
+
 def with_run_directories(
     algorithm: Algorithm, given: Mapping[str, JsonValue], find: Callable[[str], RunRecord]
 ) -> Parameters:
@@ -187,12 +202,10 @@ def with_run_directories(
         find: The run of an id, a unique prefix or `last`.
     """
     made = dict(given)
-    for item in algorithm.arguments or ():
-        value = given.get(item["name"])
-        if item.get("run") and isinstance(value, str) and not Path(value).expanduser().exists():
-            # What is neither a file nor a run is refused by the worker, which knows what it wants.
-            with suppress(RunNotFoundError, InvalidRunIdError):
-                made[item["name"]] = find(value).run_dir
+    for name, value in _runs_named(algorithm, given).items():
+        # What is neither a file nor a run is refused by the worker, which knows what it wants.
+        with suppress(RunNotFoundError, InvalidRunIdError):
+            made[name] = find(value).run_dir
     return made
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from llm_worker.embedded.server import EmbeddedServer
 from llm_worker.errors import RecordError
+from llm_worker.model.corpus import read_tokenizer, write_corpus
 from llm_worker.model.examples import Example
 from llm_worker.model.recorded import from_recorded
 from llm_worker.model.tokenizer import Tokenizer
@@ -29,6 +30,15 @@ def test_texts_are_cut_into_words_and_nothing_is_lost() -> None:
     for text in (*texts, "Grüße, 你好\n\t<|end|>"):
         tokens = [tokenizer.tokens[number] for number in tokenizer.encode(text)]
         assert _decoded("".join(tokens)) == text
+
+
+def test_a_single_short_episode_is_enough_to_imitate(tmp_path: Path) -> None:
+    """A person's one game names one colour; the others have tokens all the same."""
+    found = [Example("Goal: go to the red ball", '{"reasoning": "", "action": "go forward"}')]
+    tokenizer = write_corpus(found, tmp_path / "examples.npz")
+    for word in (" red", " blue", " key"):
+        assert len(tokenizer.encode(word)) == 1
+    assert read_tokenizer(tmp_path / "examples.npz").merges == tokenizer.merges
 
 
 def _decoded(characters: str) -> str:

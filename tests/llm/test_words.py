@@ -1,12 +1,16 @@
 """Games in words: text comes out, a move as text goes in."""
 
+import json
+
 import pytest
+from support.trainer import Trainer
 
 from llm_worker.errors import WorldError
 from llm_worker.play.actions import Words
 from llm_worker.play.answers import Decision, Invalid, read_answer
 from llm_worker.play.scripted import RandomPlayer
 from llm_worker.play.world import World
+from mosaic.config import build
 
 
 def test_a_move_is_read_from_any_answer() -> None:
@@ -55,3 +59,28 @@ def test_a_game_that_cannot_be_played_says_why(name: str) -> None:
     pytest.importorskip("textarena")
     with pytest.raises(WorldError, match="textarena:"):
         World(f"textarena:{name}").begin(1)
+
+
+@pytest.mark.prove
+def test_a_model_plays_a_game_of_textarena(trainer: Trainer) -> None:
+    """The shipped model, its real server and a real game: offered moves, records, a summary.
+
+    The model does not know the game; that each answer is a move of it is the server's schema. One
+    step each: the text grows with the game, beyond what this model reads.
+    """
+    pytest.importorskip("textarena")
+    worker = build.Worker("llm", "llm_worker.cli")
+    parameters = {"model": "embedded", "episodes": 2, "max_steps": 1}
+    config = build.train(
+        worker, "llm", env_id="textarena:FrozenLake-v0", seed=3, parameters=parameters
+    )
+    run = trainer.ended(trainer.client.submit(config).run_id)
+    assert run.completed, run.reason
+    lines = trainer.client.read_file(run.run_id, "llm/steps.jsonl").data.splitlines()
+    steps = [json.loads(line) for line in lines]
+    moves = [f"[{word}]" for word in ["up", "down", "left", "right", "w", "a", "s", "d"]]
+    assert {step["action"] for step in steps} <= set(moves)
+    assert all(step["valid"] and step["tokens_out"] and step["requests"] for step in steps)
+    assert "P" in steps[0]["text"], "the board is in what the model read"
+    episodes = [one for batch in trainer.client.episodes(run.run_id) for one in batch.episodes]
+    assert [one.seed for one in episodes if one.outcome != "summary"] == [3, 4]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -89,6 +90,8 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("both.mosaic.tar.gz", "FILE", "laptop.json", "cert.pem", "cert.key", "key.pem"):
         (folder / name).write_bytes(b"")
     (folder / "runs" / "dqn-1").mkdir()
+    # Where a page says RUN, the reader has one.
+    shutil.copytree(folder / "runs" / "ppo-1", folder / "RUN")
     (folder / "expert.npz").write_bytes(b"")
     return folder
 

@@ -80,6 +80,9 @@ class TextArenaEnv(gymnasium.Env[str, str]):
         facts = {"is_success": reward >= 1, "reason": about.get("reason", "")}
         return str(about.get("reason", "")), reward, True, False, facts
 
+    def render(self) -> None:
+        """No picture: words are all that such a game has."""
+
     def _look(self) -> str:
         _, seen = self._game.get_observation()
         text = str(seen).strip()

@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 
 from llm_worker.embedded.server import default_model
-from llm_worker.errors import ModelError
+from llm_worker.errors import ModelError, RecordError
 from llm_worker.learn import checkpoints
 from llm_worker.learn.grpo import GroupLearning
 from llm_worker.learn.playing import Playground
@@ -37,6 +37,7 @@ CORPUS, START, RESULT, SUMMARY = (
 )
 # Seeds of the measurements: below those of all training, and none that people name first.
 FIRST_MEASURED = 500_000
+_FIND_A_RUN = "`mosaic runs` lists the runs"
 
 
 class Training(Protocol):
@@ -105,8 +106,14 @@ def learn(process: LlmProcess, settings: Settings) -> None:
 
 
 def preview(settings: Settings) -> str:
-    """What a training would do."""
+    """What a training would do.
+
+    Raises:
+        LlmError: What it is to begin with, or to imitate, is not there.
+    """
     if isinstance(settings, BcSettings):
+        if settings.recorded and not Path(settings.recorded).is_dir():
+            raise RecordError(f"recorded: there is no run {settings.recorded}", _FIND_A_RUN)
         return (
             f"{settings.updates} updates with {settings.batch} examples each on "
             f"{_device(settings.device)}; from {settings.bot_episodes} episodes of the bot"
@@ -243,5 +250,8 @@ def _start_file(name: str) -> Path:
     path = Path(name)
     file = path / RESULT if path.is_dir() else path
     if not file.exists():
-        raise ModelError(f"start_from: {name} has no model", "name a run of llm_bc or a FILE.gguf")
+        raise ModelError(
+            f"start_from: {name} has no model",
+            f"name a run of llm_bc or llm_grpo that has ended, or a FILE.gguf; {_FIND_A_RUN}",
+        )
     return file

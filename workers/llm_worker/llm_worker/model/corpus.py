@@ -22,7 +22,7 @@ def write_corpus(found: Sequence[Example], path: Path) -> Tokenizer:
 
     The file has all examples in one row, the length of each, and where its reply begins.
     """
-    tokenizer = Tokenizer.train((text for pair in found for text in pair), MOST_PAIRS)
+    tokenizer = _tokenizer(found)
     user, assistant, end = (tokenizer.number(token) for token in (USER, ASSISTANT, END))
     tokens: list[int] = []
     lengths, replies = [], []
@@ -43,6 +43,17 @@ def write_corpus(found: Sequence[Example], path: Path) -> Tokenizer:
         merges=json.dumps(list(tokenizer.merges)),
     )
     return tokenizer
+
+
+def _tokenizer(found: Sequence[Example]) -> Tokenizer:
+    """The tokens of the examples, among them each word that may take another one's place."""
+    texts = [text for pair in found for text in pair]
+    exchanged = [f" {name}" for name in (*COLORS, *EXCHANGEABLE_KINDS)]
+    tokenizer = Tokenizer.train(texts, MOST_PAIRS)
+    if all(tokenizer.has(word) for word in exchanged):
+        return tokenizer
+    # A few episodes, such as a person's, do not name every colour.
+    return Tokenizer.train([*texts, *exchanged], MOST_PAIRS)
 
 
 def read_tokenizer(path: Path) -> Tokenizer:

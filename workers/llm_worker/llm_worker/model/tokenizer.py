@@ -77,6 +77,10 @@ class Tokenizer:
         text = token if token in SPECIAL else "".join(_characters(token))
         return self._numbers[text]
 
+    def has(self, word: str) -> bool:
+        """Whether a word is one token."""
+        return "".join(_characters(word)) in self._numbers
+
     def encode(self, text: str) -> list[int]:
         """The numbers of a text without special tokens."""
         numbers: list[int] = []
