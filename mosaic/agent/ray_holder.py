@@ -18,13 +18,18 @@ from mosaic.config.paths import Home
 
 _REACH_S = 10.0
 _LOOK_S = 1.0
+# Ray passes a call on in less than a second. An actor that was given a node after the daemon which
+# wanted it had died would hold its CPUs for nothing.
+_BEGIN_S = 60.0
 
 
 class Holder:
-    """The actor of one run."""
+    """The actor of one run; ends by itself when no run begins."""
 
     def __init__(self) -> None:
         self._watching = False
+        self._begun = threading.Event()
+        threading.Thread(target=self._end_unless_begun, daemon=True).start()
 
     def begin(self, order: Order) -> str:
         """Make sure that the run has an agent on this node; the node's name.
@@ -32,6 +37,7 @@ class Holder:
         Raises:
             RuntimeError: This node cannot reach the daemon, or start an agent.
         """
+        self._begun.set()
         _check_the_way(order["target"])
         # Its own process starts the agent and ends, so that the agent is no child of this actor.
         done = subprocess.run(
@@ -53,6 +59,10 @@ class Holder:
     def ping(self) -> bool:
         """Answer."""
         return True
+
+    def _end_unless_begun(self) -> None:
+        if not self._begun.wait(_BEGIN_S):
+            os._exit(0)
 
     def _end_with_the_run(self, run_id: str) -> None:
         """Free what is held when the agent has delivered everything, also without a daemon."""

@@ -182,19 +182,44 @@ def test_refused_with_a_sentence(flags: str, words: list[str], tmp_path: Path) -
     assert [word for word in words if word not in text] == []
 
 
-def test_chunks_grow_to_a_span_of_time_and_shrink_at_once() -> None:
+def _calls(pace: Pace, stride: int, costs: list[tuple[int, float]], last: int) -> list[float]:
+    """The seconds of each call, where an update costs so much from a step on.
+
+    Each is waited for when the next one has been made, as the learner does.
+    """
+    step, waited_for, spans = 0, 0.0, []
+    while step < last:
+        updates = pace.updates(step, stride)
+        marks = range(step, step + updates * stride, stride)
+        taken = sum(next(cost for first, cost in costs[::-1] if mark >= first) for mark in marks)
+        pace.took(updates, waited_for)
+        waited_for, step = taken, step + updates * stride
+        spans.append(taken)
+    return spans
+
+
+@pytest.mark.parametrize("cost", [0.0005, 0.004, 0.1, 2.0])
+def test_chunks_grow_to_a_span_of_time(cost: float) -> None:
     """A chunk takes 0.1 to 0.25 seconds on a processor, whatever an update costs; no growth is
     sudden, and a call returns no more rows than it has room for."""
-    for cost in (0.0005, 0.004, 0.1, 2.0):
-        pace = Pace(cpu=True)
-        for _ in range(12):
-            before = pace.updates
-            pace.took(before, before * cost)
-            assert pace.updates <= 4 * before
-        spent = pace.updates * cost
-        assert pace.updates in (1, MOST_UPDATES) or 0.1 <= spent <= 0.25
-    pace = Pace(cpu=True)
-    for _ in range(12):
-        pace.took(pace.updates, pace.updates * 0.001)
-    pace.took(pace.updates, pace.updates * 0.05)
-    assert pace.updates * 0.05 <= 0.25
+    spans = _calls(Pace(cpu=True), 1, [(0, cost)], 20 * MOST_UPDATES)
+    counts = [round(span / cost) for span in spans]
+    # A call is made before the one ahead of it was measured, so growth is by that one's size.
+    assert all(
+        after <= 4 * max(before)
+        for *before, after in zip(counts, counts[1:], counts[2:], strict=False)
+    )
+    assert max(counts) <= MOST_UPDATES
+    assert counts[-2] in (1, MOST_UPDATES) or 0.1 <= spans[-2] <= 0.25
+
+
+def test_a_run_obeys_soon_after_learning_starts() -> None:
+    """Steps without learning are a thousand times as quick; what fits them would take a minute."""
+    costs = [(0, 0.001), (5000, 0.9)]
+    assert max(_calls(Pace(cpu=True, changes_at=5000), 100, costs, 9000)) <= 0.9
+
+
+def test_chunks_shrink_when_updates_become_slower() -> None:
+    """Three calls that are too long are all it takes: the second is made before the first ends."""
+    spans = _calls(Pace(cpu=True), 1, [(0, 0.001), (1000, 0.05)], 3000)
+    assert sum(span > 0.25 for span in spans) <= 3

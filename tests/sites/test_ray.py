@@ -71,6 +71,10 @@ def _stepping(lab: Trainer, ray: RayCluster) -> str:
     return run_id
 
 
+def _waits(lab: Trainer, run_id: str) -> bool:
+    return "waits for" in (lab.client.get(run_id).wait_reason or "")
+
+
 def _agents(lab: Trainer, run_id: str) -> list[int]:
     return [pid for pid in lab.processes() if command_of(pid)[-2:] == [run_id, ""]]
 
@@ -133,6 +137,28 @@ def test_c30_daemon_and_agent_die(ray: RayCluster, lab: Trainer) -> None:
     lab.client.cancel(run_id)
     ended = lab.ended(run_id)
     assert (ended.outcome, ended.exit_code, ended.attempt) == (Outcome.CANCELLED, 143, 1)
+
+
+@pytest.mark.prove
+def test_c35_the_daemon_dies_while_runs_wait_in_ray(ray: RayCluster, lab: Trainer) -> None:
+    """The next daemon finds them in Ray's queue: none is placed twice, and all have their turn."""
+    first, second = _stepping(lab, ray), _stepping(lab, ray)
+    waiting = [lab.submit("steady", site=ray.site) for _ in range(3)]
+    for run_id in waiting:
+        until(lambda: _waits(lab, run_id), "it waits")  # noqa: B023
+    lab.kill()
+    lab.start()
+    for run_id in waiting:
+        until(lambda: _waits(lab, run_id), "it waits again")  # noqa: B023
+    left = {first, second, *waiting}
+    while left:
+        turns = (lambda: next((one for one in left if lab.steps(one) > 2), ""), "one has its turn")
+        run_id = until(*turns, PATIENCE_S)
+        assert lab.kinds(run_id).count("placed") == 1
+        lab.client.cancel(run_id)
+        assert lab.ended(run_id).outcome is Outcome.CANCELLED
+        until(lambda: _clean(lab, ray, run_id), "nothing is left there")  # noqa: B023
+        left.remove(run_id)
 
 
 def test_c31_the_raylet_of_its_node_dies(ray: RayCluster, lab: Trainer) -> None:

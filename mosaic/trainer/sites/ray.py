@@ -60,7 +60,9 @@ class RaySite(AgentSite):
         return demand
 
     def engine_word(self, run: Run, contact: Contact, now: Now) -> Word:
-        silent_s = now.mono - max(contact.heard, contact.sent)
+        # A helper that has just begun knows no actor until it is asked for it. Without its age a
+        # new daemon would take runs in Ray's queue for lost, and place them a second time.
+        silent_s = now.mono - max(contact.heard, contact.sent, self._link.since)
         if self._link.problem:
             return Word(SILENT, silent_s, self._link.problem)
         actor = self._link.actors.get(_actor(run, run.job))

@@ -76,6 +76,7 @@ class RayLink:
         changed: Called when runs that wait may start.
         problem: Why Ray cannot be asked; empty when it can.
         generation: Grows with every new helper.
+        since: When this one first answered.
         actors: What Ray last said, by name.
     """
 
@@ -83,6 +84,7 @@ class RayLink:
     changed: Callable[[], None]
     problem: str = "connecting to Ray"
     generation: int = 0
+    since: float = 0.0
     actors: dict[str, ActorState] = field(default_factory=dict)
     _process: asyncio.subprocess.Process | None = None
     _keeping: asyncio.Task[None] | None = None
@@ -174,6 +176,7 @@ class RayLink:
         if self.problem:
             self.problem = ""
             self.generation += 1
+            self.since = now
             log.info("connected to Ray %s", self.address or "of this machine")
             self.changed()
 

@@ -123,11 +123,12 @@ class Learner(Generic[ArgsType, StateType]):
             run.count_by_member(self._members)
             policy["returns"] = _Returns(run)
         run.remember(policy, state=_Rest(self))
-        pace = Pace(cpu=jax.default_backend() == "cpu")
+        learns_from = vars(self._args).get("learning_starts", 0)
+        pace = Pace(cpu=jax.default_backend() == "cpu", changes_at=learns_from)
         tap = frame_tap(self._envs, self._shown)
         began = time.monotonic()
         for step in run.steps(stride):
-            updates = min(pace.updates, run.turns_until_due(stride))
+            updates = min(pace.updates(step, stride), run.turns_until_due(stride))
             self.state, rows, ended = self.call(updates)
             run.took_more(stride * (updates - 1))
             # The numbers of the chunk before: fetching those of this one would wait for it, and

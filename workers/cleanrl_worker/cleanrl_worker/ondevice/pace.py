@@ -19,13 +19,31 @@ class Pace:
 
     Args:
         cpu: Whether the calls run on a processor, else on a GPU.
+        changes_at: The step at which an update begins to take much longer: learning starts. No
+            call passes it, and the pace is found again from there.
     """
 
-    def __init__(self, *, cpu: bool) -> None:
-        self.updates = 1
+    def __init__(self, *, cpu: bool, changes_at: int = 0) -> None:
         self._wanted_s = _CPU_S if cpu else _GPU_S
+        self._changes_at = changes_at
+        self._fitting = 1
+        self._before: int | None = None
+
+    def updates(self, step: int, stride: int) -> int:
+        """How many updates the next call does, which begins at a step."""
+        ahead = -(-(self._changes_at - step) // stride)
+        if ahead > 0:
+            return min(self._fitting, ahead)
+        if self._changes_at:
+            # What was measured so far says nothing about what comes now.
+            self._changes_at, self._fitting, self._before = 0, 1, None
+        return self._fitting
 
     def took(self, updates: int, seconds: float) -> None:
-        """Note how long a call took."""
-        fitting = int(updates * self._wanted_s / max(seconds, 1e-6))
-        self.updates = max(1, min(fitting, _GROWTH * updates, MOST_UPDATES))
+        """Note that a call was made, and how long the one before it was waited for."""
+        # A call is not waited for until the next one is on its way, so that the device always
+        # has work. So the time belongs to the call before.
+        before, self._before = self._before, updates
+        if before is not None:
+            fitting = int(before * self._wanted_s / max(seconds, 1e-6))
+            self._fitting = max(1, min(fitting, _GROWTH * before, MOST_UPDATES))
