@@ -27,7 +27,7 @@ _SETTINGS: dict[str, Any] = {
     "gamma": 0.9,
     "gae_lambda": 0.8,
     # Small enough that ratios and values are clipped, and gradients too.
-    "clip_coef": 0.05,
+    "clip_coef": 0.02,
     "max_grad_norm": 0.3,
     "ent_coef": 0.05,
     "vf_coef": 0.7,
