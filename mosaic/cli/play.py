@@ -48,7 +48,7 @@ _LEAVE = (b"\x1b", b"q", b"\x03")
 @click.option(
     "--against",
     metavar="AGENT",
-    help="In games for two: who sits opposite, bot, random, llm:MODEL or run:ID.",
+    help="In games for two: who sits opposite, named as in `mosaic arena`: bot, random, run:ID ….",
 )
 @click.option("--step", "by_steps", is_flag=True, help="Let time wait for each key.")
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
