@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import re
 import signal
@@ -223,3 +224,21 @@ def test_chunks_shrink_when_updates_become_slower() -> None:
     """Three calls that are too long are all it takes: the second is made before the first ends."""
     spans = _calls(Pace(cpu=True), 1, [(0, 0.001), (1000, 0.05)], 3000)
     assert sum(span > 0.25 for span in spans) <= 3
+
+
+def test_threads_of_a_run_are_processors_of_its_own() -> None:
+    """With `--torch-threads 2` seeds are computed side by side: building the environments, which
+    comes first, leaves open how many processors there are."""
+    program = """
+from types import SimpleNamespace
+from cleanrl_worker.kit.jax_backend import jax, start
+from cleanrl_worker.ondevice.batch import DeviceEnvs
+DeviceEnvs("CartPole-v1", 4)
+start(SimpleNamespace(torch_threads=2, cuda=False, seed=1), members=2)
+print(len(jax.devices()))
+"""
+    environment = {name: text for name, text in os.environ.items() if name != "XLA_FLAGS"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
+    )
+    assert done.stdout == "2\n"

@@ -60,9 +60,6 @@ class DeviceEnvs:
         env_id: Their id, see `cleanrl_worker.ondevice.registry`.
         num_envs: How many.
 
-    Attributes:
-        unroll: How many steps of a rollout are compiled as one.
-
     Raises:
         UsageError: There is no such environment.
     """
@@ -75,7 +72,13 @@ class DeviceEnvs:
         self._flat = self.single_observation_space.shape
         space = self.env.action_space
         self._box = space if isinstance(space, spaces.Box) else None
-        self.unroll = 1 if self.env.large else unroll()
+
+    @property
+    def unroll(self) -> int:
+        """How many steps of a rollout are compiled as one."""
+        # Not when it is built: asking for the backend starts JAX, and how many processors it may
+        # use is decided by `start`, which comes later.
+        return 1 if self.env.large else unroll()
 
     def reset(self, key: Traced) -> Games:
         """Begin an episode in every environment."""
