@@ -85,7 +85,8 @@ def test_a_policy_sits_at_a_board(home: Trainer, learned: RunRecord) -> None:
 
 
 def test_what_a_policy_must_read_to_sit_at_a_board() -> None:
-    """The shape of the board, or a row of as many numbers, and as many moves; else it is told."""
+    """The shape of the board or a row of as many numbers, and as many moves. A policy that reads
+    anything else is refused with what it reads."""
     world = TableWorld("connect_four_v3", 0, {}, frames=False)
     world.begin(1)
     fits = [([6, 7, 2], 7), ([84], 7)]

@@ -116,7 +116,7 @@ def test_an_experiment_is_compared_with_its_interval(chromium: Any, web: Served)
     )
     assert cells[5] == f"{low} to {high}"
     links = page.locator("main a[href^='/runs/']").all_inner_texts()
-    assert len(set(links)) == 4, "runs of one title are told apart"
+    assert len(set(links)) == 4, "runs with one title have different links"
     assert page.said == []
     page.close()
 

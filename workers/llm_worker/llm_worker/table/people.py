@@ -40,7 +40,7 @@ class HumanPlayer:
         self._moved = False
 
     def begin(self, world: TableWorld, seed: int, seat: int) -> None:
-        """Begin a game; the person is told which side is theirs."""
+        """Begin a game; the note says which side is the person's."""
         self._seat, self._step, self._total = seat, 0, 0.0
         self._moved = False
         self._picture = world.picture()
