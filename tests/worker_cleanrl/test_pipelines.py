@@ -125,6 +125,23 @@ def test_cancelling_a_script_stops_everything_it_started(tmp_path: Path) -> None
     assert harness.newest_state(tmp_path / "run" / "forever")["step"] > 0
 
 
+def test_a_phase_saves_though_it_is_told_to_stop_twice(tmp_path: Path) -> None:
+    """A script that clears up after itself outlives the signal to its group, and its worker then
+    passes that signal on once more."""
+    script = _write(
+        tmp_path,
+        "trap 'echo cleared up' TERM\n"
+        "python -m cleanrl_worker.cli --algo ppo --env-id CartPole-v1 "
+        '--total-timesteps 100000000 --run-dir "$MOSAIC_RUN_DIR/forever"\n',
+    )
+    worker = harness.start(tmp_path / "run", "--script", script)
+    worker.wait_for("metrics")
+    os.killpg(worker.pid, signal.SIGTERM)
+    assert worker.wait() == 143
+    assert "asked to twice" not in worker.said()
+    assert harness.newest_state(tmp_path / "run" / "forever")["step"] > 0
+
+
 def test_a_script_that_leaves_something_running_ends_all_the_same(tmp_path: Path) -> None:
     """Its own end counts; what it printed last is there once, without a newline too."""
     script = _write(tmp_path, "sleep 60 & echo $! > pid\nprintf 'the last words'\n")

@@ -157,7 +157,11 @@ class Control:
 
     def _note_signal(self, number: int, frame: FrameType | None) -> None:
         if self._signal is not None:
-            _end_now(number, "it was asked to twice")
+            # A second Ctrl-C is a person who will not wait. A second SIGTERM is not: a phase of a
+            # script hears it from the daemon, with the whole group, and from the script's worker.
+            if number == signal.SIGINT:
+                _end_now(number, "it was asked to twice")
+            return
         self._signal = number
         # A thread, because a turn of the loop that never ends never looks at anything again.
         late = f"no safe point was reached within {PATIENCE_S:g} seconds"
