@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.patience import PATIENCE_S
 from support.trainer import until
 
 from cleanrl_worker.kit import checkpoint_files
@@ -95,7 +96,7 @@ def test_pause_resume_checkpoint_and_stop_are_obeyed(worker: Worker, tmp_path: P
     assert worker.next("checkpointed")["step"] == full["step"]
 
     worker.command("stop")
-    assert worker.process.wait(60) == 143
+    assert worker.process.wait(PATIENCE_S) == 143
     path, passed_over = checkpoint_files.find(tmp_path / "run")
     assert not passed_over
     assert checkpoint_files.step_of(path) >= full["step"]
@@ -104,7 +105,7 @@ def test_pause_resume_checkpoint_and_stop_are_obeyed(worker: Worker, tmp_path: P
 def test_nothing_is_stepped_before_go(worker: Worker, tmp_path: Path) -> None:
     """A worker that is told to stop before it may go leaves no trace of training."""
     worker.command("stop")
-    assert worker.process.wait(60) == 143
+    assert worker.process.wait(PATIENCE_S) == 143
     assert not (tmp_path / "run" / "checkpoints").exists()
 
 
@@ -113,7 +114,7 @@ def test_sigterm_saves_before_leaving(worker: Worker, tmp_path: Path) -> None:
     worker.command("go")
     reached = worker.next("metrics")["step"]
     worker.process.send_signal(signal.SIGTERM)
-    assert worker.process.wait(60) == 143
+    assert worker.process.wait(PATIENCE_S) == 143
     assert checkpoint_files.step_of(checkpoint_files.find(tmp_path / "run")[0]) >= reached
 
 
@@ -123,7 +124,7 @@ def test_a_worker_that_is_gone_ends_the_run(worker: Worker, tmp_path: Path) -> N
     worker.next("metrics")
     worker.lines.close()
     worker.socket.close()
-    assert worker.process.wait(60) == 143
+    assert worker.process.wait(PATIENCE_S) == 143
     assert checkpoint_files.find(tmp_path / "run")
 
 
@@ -131,7 +132,7 @@ def test_a_refusal_reaches_the_worker(tmp_path: Path) -> None:
     """The worker learns in one sentence why a run did not start."""
     worker = Worker(tmp_path / "run", "--env-id", "Pendulum-v1")
     assert "discrete actions" in worker.next("run_failed")["reason"]
-    assert worker.process.wait(60) == 2
+    assert worker.process.wait(PATIENCE_S) == 2
     worker.close()
 
 
@@ -143,7 +144,7 @@ def test_a_worker_that_does_not_read_does_not_stop_training(tmp_path: Path) -> N
     final = tmp_path / "run" / "checkpoints" / f"step-4096{checkpoint_files.STATE_SUFFIX}"
     until(final.exists, "the whole schedule to be trained while nothing is read")
     said = [json.loads(line) for line in worker.lines if line.strip()]
-    assert worker.process.wait(60) == 0
+    assert worker.process.wait(PATIENCE_S) == 0
     saved = {event["step"] for event in said if event["event"] == "checkpoint_saved"}
     assert len(saved) == 2
     assert max(saved) == 4096
@@ -167,7 +168,7 @@ def test_what_a_stuck_worker_missed_follows_in_order(monkeypatch: pytest.MonkeyP
             said.append(json.loads(line))
             if said[-1].get("step") == 1999:
                 break
-        sending.join(60)
+        sending.join(PATIENCE_S)
     assert [event["number"] for event in said if event["event"] == "note"] == list(range(2000))
     metrics = [event["step"] for event in said if event["event"] == "metrics"]
     assert metrics == sorted(metrics)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 from support import harness
+from support.patience import PATIENCE_S
 
 from cleanrl_worker.cleanrl import ppo_ondevice
 from cleanrl_worker.kit import checked_files, evaluation
@@ -148,8 +149,8 @@ def test_people_are_told_that_a_run_compiles_and_when_it_is_over() -> None:
     bridge = SimpleNamespace(send=lambda event, text: told.put(f"{event}: {text}"))
     run: Any = SimpleNamespace(bridge=bridge)
     with Run.doing(run, "compiling"):
-        assert re.fullmatch(r"doing: compiling, \d+ s", told.get(timeout=60))
-    while (last := told.get(timeout=60)) != "doing: ":
+        assert re.fullmatch(r"doing: compiling, \d+ s", told.get(timeout=PATIENCE_S))
+    while (last := told.get(timeout=PATIENCE_S)) != "doing: ":
         assert last.startswith("doing: compiling")
     assert told.empty()
 
@@ -159,7 +160,7 @@ def test_a_signal_is_obeyed_at_the_end_of_a_chunk(tmp_path: Path) -> None:
     process = _started(tmp_path / "run", "--checkpoint-interval-s", "0.01")
     _wait_for_a_checkpoint(tmp_path / "run", process)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=60) == 128 + signal.SIGTERM
+    assert process.wait(timeout=PATIENCE_S) == 128 + signal.SIGTERM
     assert 0 < harness.newest_state(tmp_path / "run")["step"] < ENDLESS
 
 

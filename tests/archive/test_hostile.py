@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from cli.conftest import MOSAIC
+from support.patience import PATIENCE_S
 from support.trainer import until
 
 from mosaic.archive.gzip_writer import GzipWriter
@@ -324,7 +325,7 @@ def test_a_killed_daemon_leaves_no_half_import(
     with _half_sent(place, good, tmp_path) as sender:
         until(place.leftovers, "the import has begun")
         place.trainer.kill()
-        sender.wait(timeout=30)
+        sender.wait(timeout=PATIENCE_S)
         assert sender.returncode in (1, 3)
     assert place.leftovers() == [f".new-{run_id}"]
     place.trainer.start()
@@ -345,7 +346,7 @@ def test_a_killed_client_leaves_no_half_import(
         text = place.mosaic("import", str(good), code=2)
         assert "imported by another client" in text
         sender.send_signal(signal.SIGKILL)
-        sender.wait(timeout=30)
+        sender.wait(timeout=PATIENCE_S)
         until(lambda: not place.leftovers(), "the half import is gone")
     assert place.runs() == []
     place.mosaic("import", str(good))

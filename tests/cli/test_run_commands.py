@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.patience import PATIENCE_S
 from support.trainer import Trainer, until
 
 from cli.conftest import MOSAIC, Command
@@ -136,7 +137,7 @@ def test_interrupting_the_follower_leaves_the_run_alone(mosaic: Command, trainer
     run_id = follower.stdout.readline().split()[0]
     trainer.wait_for(run_id, "EXEC")
     follower.send_signal(signal.SIGINT)
-    rest, _ = follower.communicate(timeout=60)
+    rest, _ = follower.communicate(timeout=PATIENCE_S)
     assert follower.returncode == 130
     assert "the run continues" in rest
     assert mosaic.json("show", run_id)["state"] == "EXEC"
@@ -230,7 +231,7 @@ def test_watching_all_runs_streams_changes(mosaic: Command) -> None:
     until(ended, f"{run_id} ends")
     assert seen == sorted(seen)
     watcher.send_signal(signal.SIGINT)
-    watcher.communicate(timeout=30)
+    watcher.communicate(timeout=PATIENCE_S)
     assert watcher.returncode == 130
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
+from support.patience import PATIENCE_S
 from support.trainer import Trainer
 
 from mosaic import errors
@@ -73,12 +74,12 @@ def calls() -> Iterator[Calls]:
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
-    assert started.wait(30)
+    assert started.wait(PATIENCE_S)
     client = Calls(grpc.insecure_channel(f"127.0.0.1:{ready[0]}"), b"token")
     yield client
     client.close()
     stop.set()
-    thread.join(30)
+    thread.join(PATIENCE_S)
 
 
 @pytest.mark.parametrize("kind", [kind for kind, _ in STATUS])
@@ -109,7 +110,7 @@ def test_no_answer_at_all_is_no_daemon() -> None:
     with grpc.insecure_channel("127.0.0.1:1") as channel:
         stub = trainer_pb2_grpc.TrainerStub(channel)
         with pytest.raises(grpc.RpcError) as refused:
-            stub.GetRun(pb.GetRunRequest(), timeout=20)
+            stub.GetRun(pb.GetRunRequest(), timeout=PATIENCE_S)
         assert isinstance(from_failure(refused.value), DaemonNotRunningError)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support.patience import PATIENCE_S
 from support.trainer import Trainer
 
 from mosaic.client import TrainerClient
@@ -27,7 +28,7 @@ class _Background:
             self._found.append(error)
 
     def result(self) -> Any:
-        self._thread.join(60)
+        self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive()
         return self._found[0]
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.patience import PATIENCE_S
 from support.trainer import Trainer
 
 ROOT = Path(__file__).parents[2]
@@ -93,7 +94,7 @@ def test_each_process_parses_once_and_reads_the_source_once(
         env=trainer.environment(MOSAIC_HOME=str(trainer.home.root), **watched),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert command.returncode == 0, command.stdout + command.stderr

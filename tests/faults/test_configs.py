@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.patience import PATIENCE_S
 from support.trainer import Trainer
 
 from mosaic.errors import InvalidConfigError
@@ -46,7 +47,7 @@ def test_f28_a_home_whose_path_is_too_long_says_so(
     name = "/".join(["d" * 200] * 3)
     (tmp_path / name).parent.mkdir(parents=True)
     trainer = make_trainer(name)
-    assert trainer.spawn().wait(timeout=60) == 2
+    assert trainer.spawn().wait(timeout=PATIENCE_S) == 2
     assert "MOSAIC_HOME" in trainer.output()
     assert "Traceback" not in trainer.output()
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.patience import PATIENCE_S
 from support.trainer import Trainer
 
 from mosaic.client import TrainerClient
@@ -39,7 +40,7 @@ def _one_line(ended: "subprocess.CompletedProcess[str]", says: str) -> None:
 def test_d07_a_read_only_home_is_refused_in_one_line(tmp_path: Path) -> None:
     """`mosaic up` on a disk that cannot be written names the home and what helps."""
     shell = ["unshare", "-rm", "sh", "-c", _READ_ONLY, "sh", str(tmp_path), MOSAIC]
-    ended = subprocess.run(shell, capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(shell, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     if ended.returncode == 99 or "unshare" in ended.stderr:
         pytest.skip(f"no file system of its own: {ended.stderr.strip()}")
     _one_line(ended, "Read-only file system; choose another with MOSAIC_HOME")
@@ -50,7 +51,12 @@ def test_d07_a_home_that_cannot_exist_is_refused_in_one_line(tmp_path: Path) -> 
     (tmp_path / "file").touch()
     environment = {**os.environ, "MOSAIC_HOME": str(tmp_path / "file" / "home")}
     up = subprocess.run(
-        [MOSAIC, "up"], env=environment, capture_output=True, text=True, timeout=120, check=False
+        [MOSAIC, "up"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     _one_line(up, "cannot be used")
     assert "choose another with MOSAIC_HOME" in up.stderr
@@ -65,7 +71,12 @@ def test_d07_a_home_without_locks_is_refused_in_one_line(tmp_path: Path) -> None
         "PYTHONPATH": str(tmp_path),
     }
     up = subprocess.run(
-        [MOSAIC, "up"], env=environment, capture_output=True, text=True, timeout=120, check=False
+        [MOSAIC, "up"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
     _one_line(up, "cannot be locked: No locks available; put it on a local disk")
 

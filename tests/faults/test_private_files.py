@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.patience import PATIENCE_S
 from support.trainer import Trainer
 
 from mosaic.config.paths import Home
@@ -89,7 +90,7 @@ def test_f20_a_planted_home_is_refused(make_trainer: MakeTrainer) -> None:
     trainer.home.create()
     os.chown(trainer.home.root, OTHER, OTHER)
     refused = trainer.spawn()
-    assert refused.wait(timeout=60) == 2
+    assert refused.wait(timeout=PATIENCE_S) == 2
     assert f"{trainer.home.root} belongs to user {OTHER}" in trainer.output()
     os.chown(trainer.home.root, 0, 0)
     auth.load_or_create_token(trainer.home.token)
@@ -97,7 +98,7 @@ def test_f20_a_planted_home_is_refused(make_trainer: MakeTrainer) -> None:
     with pytest.raises(SecretError, match="not trusted"):
         auth.load_token(trainer.home.token)
     refused = trainer.spawn()
-    assert refused.wait(timeout=60) == 2
+    assert refused.wait(timeout=PATIENCE_S) == 2
     assert "not trusted" in trainer.output()
 
 

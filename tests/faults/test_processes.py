@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.patience import TIME_TO_SAVE
+from support.patience import PATIENCE_S, TIME_TO_SAVE
 from support.trainer import Trainer, until
 
 from mosaic.system.processes import (
@@ -368,7 +368,7 @@ def test_p17_module_that_cannot_be_imported(trainer: Trainer) -> None:
 def test_p18_two_daemons_on_one_home(trainer: Trainer) -> None:
     """A second daemon goes away with exit code 3 and names the first."""
     second = trainer.spawn()
-    assert second.wait(timeout=30) == 3
+    assert second.wait(timeout=PATIENCE_S) == 3
     words = trainer.output()
     assert f"pid {trainer.pid} on {socket.gethostname()}" in words
     assert "mosaic down" in words

@@ -14,6 +14,7 @@ import grpc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.patience import PATIENCE_S
 from support.trainer import Trainer, until
 
 from mosaic.client import TrainerClient
@@ -59,7 +60,7 @@ def test_n01_asked_port_taken(make_trainer: MakeTrainer) -> None:
         port = stranger.getsockname()[1]
         trainer = make_trainer()
         refused = trainer.spawn("--port", str(port))
-        assert refused.wait(timeout=30) == 2
+        assert refused.wait(timeout=PATIENCE_S) == 2
         assert f"port {port} on 127.0.0.1 is in use" in trainer.output()
         assert "--port 0" in trainer.output()
 

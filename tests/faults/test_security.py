@@ -13,6 +13,7 @@ import grpc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.patience import PATIENCE_S
 from support.trainer import Trainer, until
 
 from mosaic.client.connection import read_token
@@ -131,7 +132,7 @@ def test_x04_no_open_door_without_tls(make_trainer: MakeTrainer, address: str) -
     """Listening beyond this machine without TLS is refused."""
     trainer = make_trainer()
     refused = trainer.spawn("--listen", address, "--port", "0")
-    assert refused.wait(timeout=30) == 2
+    assert refused.wait(timeout=PATIENCE_S) == 2
     assert f"refusing to listen on {address} without TLS" in trainer.output()
 
 
@@ -157,7 +158,7 @@ def test_x04_with_tls_the_token_is_still_needed(make_trainer: MakeTrainer, tmp_p
 def _refusal(call: Any, request: Any, metadata: tuple[tuple[str, str], ...]) -> str:
     """The status code with which a call is refused."""
     try:
-        reply = call(request, metadata=metadata, timeout=20)
+        reply = call(request, metadata=metadata, timeout=PATIENCE_S)
         if isinstance(reply, Iterator):
             next(reply)
     except grpc.RpcError as error:
@@ -261,7 +262,7 @@ def test_x05_a_token_others_can_read_is_refused(trainer: Trainer) -> None:
     trainer.kill()
     trainer.home.token.chmod(0o644)
     refused = trainer.spawn()
-    assert refused.wait(timeout=30) == 2
+    assert refused.wait(timeout=PATIENCE_S) == 2
     assert f"chmod 600 {trainer.home.token}" in trainer.output()
     trainer.home.token.chmod(0o600)
     trainer.start()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.patience import PATIENCE_S
 from support.trainer import Trainer, until
 
 from mosaic.connect.endpoint import find_endpoint
@@ -176,7 +177,7 @@ def test_f17_a_daemon_on_a_full_disk_says_so(tmp_path: Path, inodes: int, fill: 
     """On a disk without space or inodes the daemon names that instead of starting in silence."""
     script = _ON_A_FULL_DISK.format(inodes=inodes, fill=fill)
     shell = ["unshare", "-rm", "sh", "-c", script, "sh", str(tmp_path), sys.executable]
-    ended = subprocess.run(shell, capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(shell, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     if ended.returncode == 99 or "unshare" in ended.stderr:
         pytest.skip(f"no file system of its own: {ended.stderr.strip()}")
     assert ended.returncode == 2, ended.stderr
@@ -216,7 +217,7 @@ def test_f07_a_disk_without_inodes_holds_the_queue(tmp_path: Path, inodes: int, 
     """Where hardly a file can be created any more nothing new is started, and it is said why."""
     script = f'mount -t tmpfs -o nr_inodes={inodes} tmpfs "$1" || exit 99; exec "$2" -c "$3" "$1"'
     shell = ["unshare", "-rm", "sh", "-c", script, "sh", str(tmp_path), sys.executable, _LOOK]
-    ended = subprocess.run(shell, capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(shell, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     if ended.returncode == 99 or "unshare" in ended.stderr:
         pytest.skip(f"no file system of its own: {ended.stderr.strip()}")
     assert ("more files can be created" in ended.stdout) is held

@@ -15,6 +15,7 @@ import grpc
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from support.patience import PATIENCE_S
 from support.trainer import Trainer, until
 
 from mosaic.errors import RunDamagedError, StorageError
@@ -54,7 +55,7 @@ class _Lock:
         assert self._process.stdout.readline() == b"held\n"
 
     def __exit__(self, *_: object) -> None:
-        self._process.communicate(timeout=30)
+        self._process.communicate(timeout=PATIENCE_S)
 
 
 def test_d02_registry_held_by_another_program(trainer: Trainer) -> None:
@@ -94,7 +95,9 @@ def test_d02_unavailable_says_when_to_try_again(trainer: Trainer) -> None:
         stub = trainer_pb2_grpc.TrainerStub(channel)
         with pytest.raises(grpc.RpcError) as refused:
             stub.ListRuns(
-                pb.ListRunsRequest(), metadata=(("authorization", f"Bearer {token}"),), timeout=20
+                pb.ListRunsRequest(),
+                metadata=(("authorization", f"Bearer {token}"),),
+                timeout=PATIENCE_S,
             )
         assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
         assert ("retry-after", "1") in refused.value.trailing_metadata()
@@ -187,7 +190,7 @@ def test_d03_registry_of_a_newer_version(trainer: Trainer) -> None:
     connection.execute("PRAGMA user_version = 99")
     connection.close()
     refused = trainer.spawn()
-    assert refused.wait(timeout=30) == 2
+    assert refused.wait(timeout=PATIENCE_S) == 2
     assert f"has schema 99, this MOSAIC knows {SCHEMA_VERSION}" in trainer.output()
     connection = sqlite3.connect(trainer.home.registry)
     assert connection.execute("SELECT COUNT(*) FROM runs").fetchone() == (2,)
@@ -203,7 +206,7 @@ def test_d04_killed_while_the_registry_is_written(make_trainer: MakeTrainer, pla
     finished, running = _fill(trainer)
     trainer.kill()
     dying = trainer.spawn("--port", "0", MOSAIC_FAULT=f"{place}:kill")
-    assert dying.wait(timeout=30) == -9
+    assert dying.wait(timeout=PATIENCE_S) == -9
     trainer.start()
     assert trainer.client.get(finished).notes == "a note"
     assert trainer.wait_for(running, "EXEC")

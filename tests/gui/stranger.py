@@ -11,6 +11,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from support.patience import PATIENCE_S
+
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
 # What TensorBoard serves is fetched directly: that the browser shows it is tested elsewhere.
 os.environ["MOSAIC_NO_WEBENGINE"] = "1"
@@ -49,7 +51,9 @@ def look_at_tabs(driver: Driver, run_id: str) -> dict[str, Any]:
     panel.open_tab("tensorboard")
     board = panel.tab("tensorboard")
     driver.until(lambda: board.web.address, "TensorBoard")
-    with urllib.request.urlopen(board.web.address + "data/plugin/scalars/tags", timeout=30) as page:
+    with urllib.request.urlopen(
+        board.web.address + "data/plugin/scalars/tags", timeout=PATIENCE_S
+    ) as page:
         seen["tensorboard"] = len(json.load(page))
     panel.open_tab("replay")
     replay = panel.tab("replay")

@@ -15,6 +15,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtGui import QGuiApplication
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QComboBox, QInputDialog, QLineEdit, QPlainTextEdit
+from support.patience import PATIENCE_S
 from support.trainer import Trainer, until
 
 from gym_gui.forms.option_sections import MachineSection
@@ -124,7 +125,7 @@ def _paste(what: str, text: str, trainer: Trainer) -> list[str]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr + done.stdout

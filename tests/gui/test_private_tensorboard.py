@@ -25,11 +25,11 @@ def test_f34_tensorboard_answers_below_a_secret_path_only(qapp: Any, tmp_path: P
             time.sleep(0.05)
         address = urlsplit(server.address)
         direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with direct.open(f"{server.address}data/logdir", timeout=60) as answer:
+        with direct.open(f"{server.address}data/logdir", timeout=PATIENCE_S) as answer:
             assert answer.status == 200
         for path in ("/", "/data/logdir", "/data/runs"):
             with pytest.raises(urllib.error.HTTPError) as refused:
-                direct.open(f"http://{address.netloc}{path}", timeout=60)
+                direct.open(f"http://{address.netloc}{path}", timeout=PATIENCE_S)
             with refused.value:
                 assert refused.value.code == 404
         secret = address.path.strip("/")

@@ -12,6 +12,7 @@ import gymnasium
 import numpy as np
 import pytest
 from PIL import Image
+from support.patience import PATIENCE_S
 from support.trainer import Trainer, until
 
 from human_worker.keys import KeyScriptError, UnknownKeyError, key_map, parse_script
@@ -171,7 +172,7 @@ def test_a_player_whose_terminal_did_not_keep_up_can_leave(tmp_path: Path) -> No
         playing.start()
         terminal.sendall(b'{"keys": ["left"]}\n{"quit": true}\n')
         terminal.close()
-        playing.join(60.0)
+        playing.join(PATIENCE_S)
         assert not playing.is_alive()
         assert game.gone
 

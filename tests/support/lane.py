@@ -18,6 +18,7 @@ from mosaic.telemetry.emitter import TelemetryEmitter
 from mosaic.telemetry.records import Kind
 from mosaic.telemetry.store import StoreReader
 from mosaic.wire import trainer_pb2 as pb
+from support.patience import PATIENCE_S
 
 TOKEN = "a-session-token"
 RUN = "01JD0000000000000000000001"
@@ -61,7 +62,7 @@ class LaneServer:
     def _reap(self) -> None:
         assert self.process is not None
         assert self.process.stdout is not None
-        self.process.wait(20)
+        self.process.wait(PATIENCE_S)
         self.process.stdout.close()
         self.process = None
 

@@ -257,7 +257,7 @@ class Trainer:
         if self._daemon is not None:
             self._daemon.send_signal(signal.SIGTERM)
             try:
-                self._daemon.wait(timeout=20)
+                self._daemon.wait(timeout=PATIENCE_S)
             except subprocess.TimeoutExpired:
                 self._daemon.kill()
                 self._daemon.wait()

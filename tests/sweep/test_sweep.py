@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cli.conftest import MOSAIC, Command
-from support.patience import TIME_TO_SAVE
+from support.patience import PATIENCE_S, TIME_TO_SAVE
 from support.trainer import Trainer, until
 
 from gym_gui.models.optuna_study import read_study
@@ -105,7 +105,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(
     )
     until(lambda: len(_runs(warm)) == 2, "two trials have begun")
     sweep.send_signal(number)
-    printed = sweep.communicate(timeout=30)[0]
+    printed = sweep.communicate(timeout=PATIENCE_S)[0]
     sweep_id = min(run.run_id for run in _runs(warm))
     if number == signal.SIGINT:
         assert sweep.returncode == 130
@@ -134,7 +134,7 @@ def test_a_sweep_outlives_the_daemon(warm: Trainer, mosaic: Command) -> None:
     )
     until(lambda: len(_runs(warm)) == 2, "two trials have begun")
     warm.restart()
-    done = json.loads(sweep.communicate(timeout=60)[0])
+    done = json.loads(sweep.communicate(timeout=PATIENCE_S)[0])
     assert sweep.returncode == 0
     assert [trial["state"] for trial in done["trials"]] == ["complete"] * 3
     assert len(_runs(warm)) == 3

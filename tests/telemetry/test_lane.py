@@ -29,7 +29,7 @@ def publish(stub: rpc.TrainerStub, batches: list[pb.StepBatch], acknowledged: in
         yield from batches
         wait_until(lambda: bool(seen) and seen[-1].acknowledged >= acknowledged)
 
-    for credit in stub.PublishRunSteps(requests(), metadata=AUTH, timeout=60):
+    for credit in stub.PublishRunSteps(requests(), metadata=AUTH, timeout=PATIENCE_S):
         seen.append(credit)
         if credit.acknowledged >= acknowledged:
             break
@@ -39,7 +39,7 @@ def publish(stub: rpc.TrainerStub, batches: list[pb.StepBatch], acknowledged: in
 def read(stub: rpc.TrainerStub, **request: Any) -> list[pb.StepBatch]:
     """Everything a viewer that does not follow gets."""
     call = stub.StreamRunSteps(
-        pb.StreamRunStepsRequest(run_id=RUN, **request), metadata=AUTH, timeout=60
+        pb.StreamRunStepsRequest(run_id=RUN, **request), metadata=AUTH, timeout=PATIENCE_S
     )
     return list(call)
 
@@ -135,7 +135,7 @@ def test_n03_a_slow_viewer_gets_a_gap_and_can_fetch_what_it_missed(
     """A viewer that stops reading learns which records it missed; the refetch completes them."""
     publish(stub, [pb.StepBatch(run_id=RUN, steps=make_steps(1, 1))], 1)
     view = stub.StreamRunSteps(
-        pb.StreamRunStepsRequest(run_id=RUN, follow=True), metadata=AUTH, timeout=120
+        pb.StreamRunStepsRequest(run_id=RUN, follow=True), metadata=AUTH, timeout=PATIENCE_S
     )
     first = next(view)
     assert [s.seq for s in first.steps] == [1]
@@ -296,7 +296,9 @@ def test_a_stale_session_is_refused_and_a_new_token_delivers(lane: LaneServer) -
 def test_an_unknown_run_is_named_in_the_refusal(stub: rpc.TrainerStub) -> None:
     """Asking for a run that is not there says so."""
     call = stub.StreamRunSteps(
-        pb.StreamRunStepsRequest(run_id="01JD00000000000000000000QQ"), metadata=AUTH, timeout=10
+        pb.StreamRunStepsRequest(run_id="01JD00000000000000000000QQ"),
+        metadata=AUTH,
+        timeout=PATIENCE_S,
     )
     with pytest.raises(grpc.RpcError, match="there is no run '01JD00000000000000000000QQ'"):
         next(call)
@@ -313,7 +315,7 @@ def test_n04_viewers_that_vanish_leave_nothing_behind(
     def look(times: int) -> None:
         for _ in range(times):
             view = stub.StreamRunSteps(
-                pb.StreamRunStepsRequest(run_id=RUN, follow=True), metadata=AUTH, timeout=60
+                pb.StreamRunStepsRequest(run_id=RUN, follow=True), metadata=AUTH, timeout=PATIENCE_S
             )
             assert len(next(view).steps) == 100
             view.cancel()

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 
 import pytest
+from support.patience import PATIENCE_S
 from support.trainer import Trainer, until
 
 from mosaic.errors import InvalidTransitionError
@@ -31,7 +32,7 @@ def _command(trainer: Trainer, *words: str) -> "subprocess.CompletedProcess[str]
         env={**os.environ, "MOSAIC_HOME": str(trainer.home.root)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE_S,
         check=False,
     )
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.patience import PATIENCE_S
 from support.trainer import Trainer, until
 
 from mosaic.config.paths import Home
@@ -176,7 +177,7 @@ def _supervise(directory: RunDirectory, program: str) -> int:
     path = str(directory.path)
     spec = {"run_id": "r", "run_dir": path, "argv": [program], "env": {}, "cwd": path}
     command = [sys.executable, "-c", code, json.dumps({**spec, "boot_id": "b"})]
-    return subprocess.run(command, timeout=30).returncode
+    return subprocess.run(command, timeout=PATIENCE_S).returncode
 
 
 def test_a_launch_that_took_too_long_never_happens(tmp_path: Path) -> None:

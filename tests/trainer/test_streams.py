@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.patience import PATIENCE_S
 from support.trainer import Trainer, until
 
 from mosaic.errors import MosaicError
@@ -103,7 +104,7 @@ def test_a_live_curve_is_followed_to_its_end(trainer: Trainer) -> None:
         until(lambda step=step: step in received, "the point arrives")
     trainer.client.cancel(run_id)
     trainer.ended(run_id)
-    follower.join(timeout=20)
+    follower.join(timeout=PATIENCE_S)
     assert not follower.is_alive()
     assert received == [0, 1, 2]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import grpc
 import pytest
+from support.patience import PATIENCE_S
 from support.trainer import Trainer
 
 from mosaic.client.connection import read_token
@@ -52,7 +53,7 @@ def test_every_call_has_a_handler(trainer: Trainer) -> None:
 
 def _code(call: Any, request: Any, metadata: tuple[tuple[str, str], ...]) -> str:
     try:
-        reply = call(request, metadata=metadata, timeout=10)
+        reply = call(request, metadata=metadata, timeout=PATIENCE_S)
         if isinstance(reply, Iterator):
             next(reply, None)
             reply.cancel()

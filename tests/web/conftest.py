@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from support.browser import browsing
+from support.patience import PATIENCE_S
 from support.trainer import Trainer, trainers, until
 
 MOSAIC = str(Path(sys.executable).with_name("mosaic"))
@@ -45,14 +46,14 @@ class Served:
     @contextmanager
     def browser(self) -> Iterator[httpx.Client]:
         """A client that was let in."""
-        with httpx.Client(base_url=self.origin, trust_env=False, timeout=60) as client:
+        with httpx.Client(base_url=self.origin, trust_env=False, timeout=PATIENCE_S) as client:
             assert client.get(self.entrance).status_code == 200
             yield client
 
     def close(self) -> None:
         """Stop it as Ctrl-C does; it must end by itself, without a word."""
         self.process.terminate()
-        assert self.process.wait(60) in (0, -15), self._output.read_text()
+        assert self.process.wait(PATIENCE_S) in (0, -15), self._output.read_text()
         assert "Traceback" not in self._output.read_text(), self._output.read_text()
 
 

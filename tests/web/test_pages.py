@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from support.patience import PATIENCE_S
 from support.trainer import Trainer, until
 
 from .conftest import MOSAIC, Served, serving
@@ -107,7 +108,7 @@ def test_a_taken_port_is_said(web: Served, trainer: Trainer) -> None:
         env=trainer.environment(MOSAIC_HOME=str(trainer.home.root)),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 2
@@ -123,7 +124,7 @@ def test_a_wrong_origin_is_refused(trainer: Trainer, origin: str) -> None:
         env=trainer.environment(MOSAIC_HOME=str(trainer.home.root)),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 2

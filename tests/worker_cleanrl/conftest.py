@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import psutil
 import pytest
+from support.patience import PATIENCE_S
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -23,7 +24,7 @@ def _nothing_is_left_running() -> Iterator[None]:
         for process, command in commands.items()
         if "cleanrl_worker" in command and process not in servers
     ]
-    _, alive = psutil.wait_procs({*forked, *started}, timeout=5)
+    _, alive = psutil.wait_procs({*forked, *started}, timeout=PATIENCE_S)
     assert not alive
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from PIL import Image
 from support import harness
+from support.patience import PATIENCE_S
 
 
 class Session:
@@ -50,7 +51,7 @@ class Session:
         rest = self.process.stdout.read()
         self.process.stdout.close()
         assert rest == b""
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=PATIENCE_S)
 
 
 @pytest.fixture(scope="module")

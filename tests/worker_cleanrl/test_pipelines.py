@@ -12,6 +12,7 @@ import numpy as np
 import psutil
 import pytest
 from support import harness
+from support.patience import PATIENCE_S
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from mosaic.curves.names import EPISODES, LENGTH, RETURN, TAGS
@@ -120,7 +121,7 @@ def test_cancelling_a_script_stops_everything_it_started(tmp_path: Path) -> None
     os.kill(worker.pid, signal.SIGTERM)
     assert worker.wait() == 143
     assert worker.events("run_failed")[0]["reason"] == "terminated"
-    psutil.wait_procs(everyone, timeout=10)
+    psutil.wait_procs(everyone, timeout=PATIENCE_S)
     assert not [process for process in everyone if process.is_running()]
     assert harness.newest_state(tmp_path / "run" / "forever")["step"] > 0
 
