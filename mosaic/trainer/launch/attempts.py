@@ -4,12 +4,14 @@ The worker gets the configuration of a run that is resumed, from its own newest 
 that has saved nothing, or cannot continue, begins again.
 """
 
+import hashlib
+import os
 from pathlib import Path
 
 from mosaic.config.paths import Home
 from mosaic.runs.curve_cutting import cut_after
 from mosaic.runs.directory import RunDirectory
-from mosaic.runs.opening import read_document
+from mosaic.runs.opening import open_regular, read_document
 from mosaic.system import atomic
 from mosaic.trainer.core.states import Checkpoint, Run
 from mosaic.workers.capabilities import WorkerCapabilities
@@ -28,34 +30,48 @@ def prepare(home: Home, run: Run, worker: WorkerCapabilities | None) -> None:
     directory = RunDirectory(home.run_dir(run.run_id), run.attempt)
     # First: from here on a supervisor of an earlier attempt that is still alive ends itself.
     atomic.write_text(directory.fence, str(run.attempt))
-    saved = newest_full(run) if worker and _RESUME in worker.modes else None
+    resumes = worker is not None and _RESUME in worker.modes
+    found = _to_continue_from(directory.path, run) if resumes else None
     # A worker that continues by itself from what it has written keeps its curves too.
     if worker is None or not worker.restarts_after_kill:
-        step = saved.step if saved else _BEFORE_ALL_STEPS
+        step = found[0].step if found else _BEFORE_ALL_STEPS
         cut_after(directory.path, step, run.total_timesteps)
-    if saved is not None:
-        _resume_from(home, run, saved)
+    if found is not None:
+        _resume_from(home, run, found[1])
 
 
-def newest_full(run: Run) -> Checkpoint | None:
-    """The checkpoint that a run can be continued from; None if it has saved none."""
-    if run.mode not in _TRAINS:
-        return None
-    full = [item for item in run.checkpoints if item.kind == "full"]
-    return full[-1] if full else None
+def _to_continue_from(run_dir: Path, run: Run) -> tuple[Checkpoint, Path] | None:
+    """The checkpoint that a run continues from, and what to give the worker; None: it begins again.
+
+    Only what was told counts: on a full disk a worker may have saved a later one without a line
+    about it, and curves cannot be cut back to a step that is not known.
+    """
+    told = run.checkpoints if run.mode in _TRAINS else ()
+    full = [item for item in reversed(told) if item.kind == "full"]
+    for item in full:
+        if _is_intact(run_dir, item):
+            return item, run_dir / item.path
+    # A worker that writes over its one file may have done so untold. It knows best what it has.
+    return (full[0], (run_dir / full[0].path).parent) if full else None
 
 
-def _resume_from(home: Home, run: Run, saved: Checkpoint) -> None:
+def _is_intact(run_dir: Path, saved: Checkpoint) -> bool:
+    try:
+        with os.fdopen(open_regular(run_dir, saved.path), "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == saved.sha256
+    except OSError:
+        return False  # pruned since, or never whole
+
+
+def _resume_from(home: Home, run: Run, saved: Path) -> None:
     path = home.configs / f"worker-{run.run_id}.json"
     document = read_document(path)
     if document is None:
         return  # the worker says so itself, with the file's name
     extras = document.get("extras")
-    # The folder: workers take its newest valid checkpoint, and the last one may be half written.
-    folder = home.run_dir(run.run_id) / Path(saved.path).parent
     document["extras"] = {
         **(extras if isinstance(extras, dict) else {}),
         "mode": _RESUME,
-        "checkpoint_path": str(folder),
+        "checkpoint_path": str(saved),
     }
     atomic.write_json(path, document)
