@@ -209,8 +209,8 @@ def _at_the_keys(trainer: TrainerClient, record: RunRecord, by_steps: bool) -> N
     from mosaic.errors import PlayConnectionError
 
     with PlayClient(trainer, record.run_id) as game, _raw_keyboard() as keyboard:
-        legend = "  ".join(f"{key}: {meaning}" for key, meaning in game.keys.items())
-        swap = "Tab: take over, hand back; " if game.has_policy else ""
+        legend = "  ".join(f"{key}: {meaning}" for key, meaning in game.greeting.keys.items())
+        swap = "Tab: take over, hand back; " if game.greeting.has_policy else ""
         print(f"keys go to the game — {legend}  ({swap}q or Esc leaves)\r")
         screen = Screen(sys.stdout)
         if by_steps:
@@ -224,7 +224,7 @@ def _at_the_keys(trainer: TrainerClient, record: RunRecord, by_steps: bool) -> N
                 if pressed == "leave":
                     game.quit()
                     return
-                if pressed == "tab" and game.has_policy:
+                if pressed == "tab" and game.greeting.has_policy:
                     _swap(game)
                     continue
                 if pressed or not waits:

@@ -72,10 +72,7 @@ class PlayClient:
     """A player's connection to a running game.
 
     Attributes:
-        keys: What each key does, in words.
-        turn_based: Whether the world waits for the player.
-        has_policy: Whether a policy plays, from which the player can take over.
-        fps: How often a real-time world steps.
+        greeting: What the game has said about itself.
         scene: The newest state of the game.
     """
 
@@ -83,9 +80,7 @@ class PlayClient:
         self._socket = _connect(trainer, run_id, patience_s)
         self._lines = self._socket.makefile("rb")
         said = self._receive()
-        hello = read_greeting(said)
-        self.keys, self.turn_based = hello.keys, hello.turn_based
-        self.has_policy, self.fps = hello.has_policy, hello.fps
+        self.greeting = read_greeting(said)
         self.scene = read_scene(said)
 
     def hold(self, *keys: str) -> None:

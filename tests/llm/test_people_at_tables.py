@@ -63,7 +63,7 @@ def test_a_person_plays_both_seats_and_is_rated(trainer: Trainer) -> None:
     run = invite(client, "random", match)
     sides: set[str] = set()
     with PlayClient(client, run.run_id, patience_s=150.0) as game:
-        assert game.keys["5"] == "row 2 column 2"
+        assert game.greeting.keys["5"] == "row 2 column 2"
         _press_until_over(game, sides)
         _press_until_over(game, sides)
         game.hold("1")

@@ -90,8 +90,8 @@ def test_a_live_game_is_played_over_its_socket(trainer: Trainer) -> None:
     )
     trainer.wait_for(record.run_id, "EXEC")
     with PlayClient(trainer.client, record.run_id) as player:
-        assert player.turn_based
-        assert player.keys["down"] == "move down"
+        assert player.greeting.turn_based
+        assert player.greeting.keys["down"] == "move down"
         first = player.scene.frame
         player.hold("down")
         assert player.next_scene().step == 1
@@ -117,7 +117,7 @@ def test_a_real_time_game_goes_on_while_a_key_is_held(trainer: Trainer) -> None:
     record = trainer.client.submit(build.play("human", "CartPole-v1", fps=200))
     trainer.wait_for(record.run_id, "EXEC")
     with PlayClient(trainer.client, record.run_id) as player:
-        assert not player.turn_based
+        assert not player.greeting.turn_based
         player.hold("right")
         while not player.next_scene().over:
             pass

@@ -59,7 +59,7 @@ def test_a_world_that_waits_for_a_person_does_not_wait_for_the_policy(
     """The policy moves by itself; from the moment the person takes over nothing moves but keys."""
     session = home.client.play_with(learned.run_id, fps=20)
     with PlayClient(home.client, session.run_id, patience_s=120) as game:
-        assert (game.has_policy, game.turn_based) == (True, True)
+        assert (game.greeting.has_policy, game.greeting.turn_based) == (True, True)
         assert game.scene.control == POLICY
         game.next_scene()
         game.take_over()
