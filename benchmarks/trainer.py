@@ -54,6 +54,8 @@ def daemon(root: Path, **settings: Any) -> Iterator[tuple[TrainerClient, int, fl
     environment = {key: val for key, val in os.environ.items() if not key.startswith("MOSAIC_")}
     for name, value in settings.items():
         environment[f"MOSAIC_SETTING_{name.upper()}"] = str(value).lower()
+    # An installed MOSAIC has been compiled; a checkout in a container may be told not to.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     environment["PYTHONPATH"] = _plugin(root.parent)
     command = [sys.executable, "-m", "mosaic.trainer.daemon", "--home", str(root), "--port", "0"]
     began = time.monotonic()
@@ -170,18 +172,21 @@ def _cancel_all(client: TrainerClient) -> None:
 
 def burst(scratch: Path, quick: bool) -> Figures:
     """200 submits at once from 32 threads."""
-    took, accepted = [], []
+    took, processor, accepted = [], [], []
     for number in range(1 if quick else 3):
         settings = {"warm_start": False, "cpu_slots": 1}
-        with daemon(scratch / f"burst{number}", **settings) as (client, _, __):
-            began = time.monotonic()
+        with daemon(scratch / f"burst{number}", **settings) as (client, pid, _):
+            used, began = _cpu_s(pid), time.monotonic()
             with ThreadPoolExecutor(32) as pool:
                 records = list(pool.map(lambda _: client.submit(EXAMPLE), range(200)))
             took.append(time.monotonic() - began)
+            # The first of the runs starts meanwhile, so the time on the clock depends on it too.
+            processor.append(_cpu_s(pid) - used)
             accepted.append(len({record.run_id for record in records}))
             _cancel_all(client)
     return {
         "all_accepted_s": _spread(took),
+        "daemons_processor_time_s": _spread(processor, 2),
         "distinct_runs": accepted,
         "target": "200 distinct runs under 5 s",
     }

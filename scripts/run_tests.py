@@ -15,6 +15,8 @@ def main() -> int:
     """
     arguments = sys.argv[1:] or ["-n", "4", "--dist", "loadfile", "-q"]
     environment = {**os.environ, **SINGLE_THREADED}
+    # Containers often set it. Thousands of processes of the suite would compile our modules again.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     if os.geteuid() == 0:
         environment["QTWEBENGINE_CHROMIUM_FLAGS"] = "--no-sandbox"
     command = [sys.executable, "-m", "pytest", *arguments]
