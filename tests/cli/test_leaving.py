@@ -1,6 +1,8 @@
 """What leaves the house: policies as ONNX graphs, runs as notebooks."""
 
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from cleanrl_worker.kit.sampling import Random
 from cli.conftest import Command
 from mosaic.records import RunRecord
 
+# Before the import: it would report from this process too.
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 onnxruntime: Any = pytest.importorskip("onnxruntime")
 
 
@@ -58,6 +62,20 @@ def test_a_policy_is_exported_with_its_normalisation_and_a_card(
     for fact in (record.run_id, "Pendulum-v1", "ppo_continuous_action", "mean_reward"):
         assert fact in card
     assert "has a model already" in typed("export", record.run_id, "--onnx", "-o", str(out), code=2)
+
+
+def test_an_export_reports_to_nobody(record: RunRecord, typed: Command, tmp_path: Path) -> None:
+    """onnxruntime gives the machine an id and sends what it loads to its maker, unless told not to
+    before it starts. The user is not asked, so it is told."""
+    away = ("ORT_DISABLE_TELEMETRY", "ORT_RUNNING_UNIT_TESTS", "CI")
+    environment = {name: text for name, text in typed.environment.items() if name not in away}
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path)}
+    out = tmp_path / "model"
+    replace(typed, environment=environment | cache)(
+        "export", record.run_id, "--onnx", "-o", str(out)
+    )
+    assert (out / "model.onnx").exists()
+    assert not list(tmp_path.rglob("deviceid"))
 
 
 @pytest.mark.prove

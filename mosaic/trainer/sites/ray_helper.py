@@ -172,6 +172,8 @@ def connect(address: str) -> bool:
     try:
         join(address="auto")
     except ConnectionError:
+        # A cluster of the user's own says by itself whether it reports; ours does not.
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         join(include_dashboard=False)
         return True
     return False

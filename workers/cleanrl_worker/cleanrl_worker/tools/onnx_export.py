@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -164,6 +165,8 @@ def export(policy: Path, out: Path, about: Mapping[str, JsonValue]) -> dict[str,
 
 
 def _packages() -> ModuleType:
+    # It would report what it loads to its maker, and keep an id of this machine to do so.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     try:
         import onnx  # noqa: F401  torch's exporter needs it, and says so less clearly
         import onnxruntime
@@ -325,7 +328,7 @@ A policy trained with MOSAIC. The graph takes observations as the environment gi
 normalisation of training is part of it.
 
 ```python
-import onnxruntime
+import onnxruntime  # reports its use to its maker unless ORT_DISABLE_TELEMETRY=1 is set
 
 session = onnxruntime.InferenceSession("{_MODEL}")
 action, = session.run(["action"], {{"observation": batch}}){scores}
