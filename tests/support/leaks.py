@@ -7,6 +7,7 @@ whatever session or group it moves to, so that one session never answers for ano
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 MARK = "TEST_SESSION_MARK"
@@ -40,8 +41,8 @@ def abandoned_memory(before: frozenset[str]) -> list[str]:
         if not fresh:
             break
         maps = _read(f"/proc/{pid}/maps").decode(errors="replace")
-        opened = " ".join(_opened(pid))
-        fresh = {name for name in fresh if name not in maps and name not in opened}
+        held = " ".join(opened(pid))
+        fresh = {name for name in fresh if name not in maps and name not in held}
     return sorted(fresh)
 
 
@@ -70,12 +71,16 @@ def _pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
-def _opened(pid: int) -> Iterator[str]:
+def opened(pid: int) -> Iterator[str]:
+    """The paths of a process's open files."""
     try:
-        for name in os.listdir(f"/proc/{pid}/fd"):
-            yield os.readlink(f"/proc/{pid}/fd/{name}")
+        names = os.listdir(f"/proc/{pid}/fd")
     except OSError:
         return
+    for name in names:
+        # One that has been closed since, such as the folder that was just listed.
+        with suppress(OSError):
+            yield os.readlink(f"/proc/{pid}/fd/{name}")
 
 
 def _read(path: str) -> bytes:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support import leaks
-from support.trainer import until
+from support.trainer import trainers, until
 
 
 @pytest.fixture
@@ -53,3 +53,12 @@ def test_open_files_are_counted(tmp_path: Path) -> None:
     with open(tmp_path / "a", "w"), open(tmp_path / "b", "w"):
         assert leaks.open_files() == before + 2
     assert leaks.open_files() == before
+
+
+def test_a_file_of_a_home_that_stays_open_is_found(tmp_path: Path, python_path: str) -> None:
+    """A client that keeps a log or a database of its home open fails the test that made it."""
+    homes = trainers(tmp_path, python_path)
+    root = homes.__enter__()().home.root
+    root.mkdir(parents=True)
+    with (root / "kept").open("w"), pytest.raises(AssertionError, match="still open here: .*kept"):
+        homes.__exit__(None, None, None)
