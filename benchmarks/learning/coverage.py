@@ -81,7 +81,7 @@ def row(name: str) -> str:
     speed = _speed(name)
     record = _read(LEARNING / f"{name}.json")
     if record is None:
-        env_id = read_schema(SCRIPTS / f"{name}.py").algorithm["default_env"]
+        env_id = _default_env(name)
         cells = [
             name,
             f"{env_id} (default)",
@@ -113,6 +113,10 @@ def row(name: str) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
+def _default_env(algorithm: str) -> str:
+    return str(read_schema(SCRIPTS / f"{algorithm}.py").algorithm["default_env"])
+
+
 def proof_section() -> str:
     """What `make prove` found: mutants that were noticed, and short runs that learned."""
     proof = _read(PROOF)
@@ -135,7 +139,10 @@ def _learned(run: dict[str, Any]) -> str:
     verdict = "" if run["learned"] else " (not learned)"
     age = "" if run["code"] == fingerprint(run["algorithm"]) else ", by older code"
     words = run["flags"].split()
-    env_id = words[words.index("--env-id") + 1] if "--env-id" in words else "CartPole-v1"
+    if "--env-id" in words:
+        env_id = words[words.index("--env-id") + 1]
+    else:
+        env_id = _default_env(run["algorithm"])
     return f"{env_id}: {run['untrained']:g} → {run['trained']:g}{verdict}{age}"
 
 

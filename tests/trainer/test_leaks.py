@@ -60,5 +60,5 @@ def test_a_file_of_a_home_that_stays_open_is_found(tmp_path: Path, python_path: 
     homes = trainers(tmp_path, python_path)
     root = homes.__enter__()().home.root
     root.mkdir(parents=True)
-    with (root / "kept").open("w"), pytest.raises(AssertionError, match="still open here: .*kept"):
+    with (root / "kept").open("w"), pytest.raises(AssertionError, match=r"still open here: .*kept"):
         homes.__exit__(None, None, None)
