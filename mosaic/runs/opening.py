@@ -7,6 +7,7 @@ for a caller, a file that is not one is a file that cannot be read.
 """
 
 import errno
+import hashlib
 import json
 import os
 import stat
@@ -68,6 +69,17 @@ def read_regular(root: Path, place: str, limit: int = LARGEST_DOCUMENT) -> bytes
     if len(content) > limit:
         raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", place)
     return content
+
+
+def size_and_digest(root: Path, place: str) -> tuple[int, str]:
+    """How many bytes a file has, and their SHA-256.
+
+    Raises:
+        OSError: As for `open_regular`.
+    """
+    with os.fdopen(open_regular(root, place), "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return file.tell(), digest
 
 
 def read_end(root: Path, place: str, count: int) -> bytes:

@@ -66,5 +66,5 @@ def test_a_second_ctrl_c_ends_it_at_once() -> None:
 
 
 def test_a_second_sigterm_leaves_it_the_time_to_save() -> None:
-    """A phase of a script that is cancelled is told by the daemon and by the script's worker."""
+    """When a script is cancelled, both the daemon and the script's worker signal its phases."""
     assert _asked_twice(signal.SIGTERM).stdout == "has time to save\n"

@@ -65,8 +65,8 @@ def test_a_policy_is_exported_with_its_normalisation_and_a_card(
 
 
 def test_an_export_reports_to_nobody(record: RunRecord, typed: Command, tmp_path: Path) -> None:
-    """onnxruntime gives the machine an id and sends what it loads to its maker, unless told not to
-    before it starts. The user is not asked, so it is told."""
+    """onnxruntime gives the machine an id and sends its maker what it loads, unless this is turned
+    off before it starts. Nobody asked our users, so we turn it off."""
     away = ("ORT_DISABLE_TELEMETRY", "ORT_RUNNING_UNIT_TESTS", "CI")
     environment = {name: text for name, text in typed.environment.items() if name not in away}
     cache = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path)}

@@ -46,11 +46,8 @@ def test_d07_a_read_only_home_is_refused_in_one_line(tmp_path: Path) -> None:
     _one_line(ended, "Read-only file system; choose another with MOSAIC_HOME")
 
 
-def test_d07_a_home_that_cannot_exist_is_refused_in_one_line(tmp_path: Path) -> None:
-    """A home below something that is no folder cannot be made; a missing one simply is."""
-    (tmp_path / "file").touch()
-    environment = {**os.environ, "MOSAIC_HOME": str(tmp_path / "file" / "home")}
-    up = subprocess.run(
+def _up(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [MOSAIC, "up"],
         env=environment,
         capture_output=True,
@@ -58,6 +55,13 @@ def test_d07_a_home_that_cannot_exist_is_refused_in_one_line(tmp_path: Path) -> 
         timeout=PATIENCE_S,
         check=False,
     )
+
+
+def test_d07_a_home_that_cannot_exist_is_refused_in_one_line(tmp_path: Path) -> None:
+    """A home below something that is no folder cannot be made; a missing one simply is."""
+    (tmp_path / "file").touch()
+    environment = {**os.environ, "MOSAIC_HOME": str(tmp_path / "file" / "home")}
+    up = _up(environment)
     _one_line(up, "cannot be used")
     assert "choose another with MOSAIC_HOME" in up.stderr
 
@@ -70,14 +74,7 @@ def test_d07_a_home_without_locks_is_refused_in_one_line(tmp_path: Path) -> None
         "MOSAIC_HOME": str(tmp_path / "home"),
         "PYTHONPATH": str(tmp_path),
     }
-    up = subprocess.run(
-        [MOSAIC, "up"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    up = _up(environment)
     _one_line(up, "cannot be locked: No locks available; put it on a local disk")
 
 

@@ -26,6 +26,11 @@ set -eu
 """
 TRAIN = "python -m cleanrl_worker.cli --algo ppo --env-id CartPole-v1 --total-timesteps 512"
 
+FOREVER = (
+    "python -m cleanrl_worker.cli --algo ppo --env-id CartPole-v1 "
+    '--total-timesteps 100000000 --run-dir "$MOSAIC_RUN_DIR/forever"\n'
+)
+
 
 def _write(tmp_path: Path, body: str) -> str:
     path = tmp_path / "phases.sh"
@@ -108,12 +113,7 @@ def test_settings_are_never_part_of_a_command_line(tmp_path: Path) -> None:
 
 def test_cancelling_a_script_stops_everything_it_started(tmp_path: Path) -> None:
     """Also when only the worker gets the signal; a phase that trains saves first."""
-    script = _write(
-        tmp_path,
-        "sleep 300 &\n"
-        "python -m cleanrl_worker.cli --algo ppo --env-id CartPole-v1 "
-        '--total-timesteps 100000000 --run-dir "$MOSAIC_RUN_DIR/forever"\n',
-    )
+    script = _write(tmp_path, f"sleep 300 &\n{FOREVER}")
     worker = harness.start(tmp_path / "run", "--script", script)
     worker.wait_for("metrics")
     everyone = psutil.Process(worker.pid).children(recursive=True)
@@ -129,12 +129,7 @@ def test_cancelling_a_script_stops_everything_it_started(tmp_path: Path) -> None
 def test_a_phase_saves_though_it_is_told_to_stop_twice(tmp_path: Path) -> None:
     """A script that clears up after itself outlives the signal to its group, and its worker then
     passes that signal on once more."""
-    script = _write(
-        tmp_path,
-        "trap 'echo cleared up' TERM\n"
-        "python -m cleanrl_worker.cli --algo ppo --env-id CartPole-v1 "
-        '--total-timesteps 100000000 --run-dir "$MOSAIC_RUN_DIR/forever"\n',
-    )
+    script = _write(tmp_path, f"trap 'echo cleared up' TERM\n{FOREVER}")
     worker = harness.start(tmp_path / "run", "--script", script)
     worker.wait_for("metrics")
     os.killpg(worker.pid, signal.SIGTERM)

@@ -4,14 +4,12 @@ The worker gets the configuration of a run that is resumed, from its own newest 
 that has saved nothing, or cannot continue, begins again.
 """
 
-import hashlib
-import os
 from pathlib import Path
 
 from mosaic.config.paths import Home
 from mosaic.runs.curve_cutting import cut_after
 from mosaic.runs.directory import RunDirectory
-from mosaic.runs.opening import open_regular, read_document
+from mosaic.runs.opening import read_document, size_and_digest
 from mosaic.system import atomic
 from mosaic.trainer.core.states import Checkpoint, Run
 from mosaic.workers.capabilities import WorkerCapabilities
@@ -57,8 +55,7 @@ def _to_continue_from(run_dir: Path, run: Run) -> tuple[Checkpoint, Path] | None
 
 def _is_intact(run_dir: Path, saved: Checkpoint) -> bool:
     try:
-        with os.fdopen(open_regular(run_dir, saved.path), "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest() == saved.sha256
+        return size_and_digest(run_dir, saved.path)[1] == saved.sha256
     except OSError:
         return False  # pruned since, or never whole
 

@@ -1,7 +1,6 @@
 """What an agent on another machine needs to start a run: configuration, variables, files."""
 
 import glob
-import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -100,9 +99,7 @@ def _paths(value: object, prefix: str) -> Iterator[str]:
 def _needed(home: Home, path: Path) -> Needed:
     relative = path.relative_to(home.runs).as_posix()
     run_id, _, place = relative.partition("/")
-    with os.fdopen(opening.open_regular(home.run_dir(run_id), place), "rb") as handle:
-        digest = hashlib.file_digest(handle, "sha256").hexdigest()
-        size = handle.tell()
+    size, digest = opening.size_and_digest(home.run_dir(run_id), place)
     return Needed(path=relative, size=size, sha256=digest)
 
 
