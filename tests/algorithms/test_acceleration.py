@@ -48,6 +48,7 @@ def _learn(args: TorchArgs, device: torch.device, turns: int = 12) -> list[Tenso
     return seen
 
 
+@pytest.mark.prove
 def test_a_compiled_update_learns_what_the_plain_one_learns() -> None:
     """Every call counts once, also the first ones, and a changing learning rate is obeyed."""
     plain = _learn(TorchArgs(), CPU)

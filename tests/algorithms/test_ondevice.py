@@ -98,6 +98,7 @@ def test_each_seed_is_what_it_is_alone_and_the_best_one_plays(tmp_path: Path) ->
         evaluation.evaluate(tmp_path / "many", episodes=1, policy_seed=9)
 
 
+@pytest.mark.prove
 def test_settings_side_by_side_are_what_each_is_alone_on_any_number_of_devices(
     tmp_path: Path,
 ) -> None:

@@ -19,6 +19,7 @@ def _reached(run_dir: Path) -> float:
     return float(np.mean([episode.episodic_return for episode in episodes]))
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize(("algorithm", "steps"), [("ppo_trxl", 16384), ("ppo", 32768)])
 def test_only_an_agent_that_remembers_finds_the_right_end(
     algorithm: str, steps: int, tmp_path: Path

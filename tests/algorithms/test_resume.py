@@ -10,27 +10,23 @@ from cleanrl_worker.kit.evaluation import evaluate
 from cleanrl_worker.kit.schema import script_names
 from cleanrl_worker.kit.verification import resume_differences, smoke_flags
 
-# What resumes on the device is the learner, which those files share, and each takes a program of
-# its own to compile: one of them is enough for `make test`.
-ON_DEVICE = {name for name in script_names() if "_ondevice" in name} - {"ppo_ondevice"}
-# Half a minute of compiling or large networks each, and a sibling in the list that keeps the same
-# things in the same way.
-SLOW = {
-    "ppo_atari_envpool_xla_jax_scan",
-    "qdagger_dqn_atari_jax_impalacnn",
-    "c51_atari_jax",
-    "dqn_atari_jax",
-    "ppg_procgen",
-    "ppo_atari_envpool_xla_jax",
-    "ppo_atari_multigpu",
-    "ppo_procgen",
-    "ppo_rnd_envpool",
-    "pqn_atari_envpool_lstm",
-    "qdagger_dqn_atari_impalacnn",
-    "sac_atari",
+# One file for each thing that has to be kept: a rollout, a replay memory, the state of an LSTM or a
+# transformer, arrays of JAX, a learner on the device, a data set. Memories of frames and EnvPool's
+# games have tests of their own. The others are resumed by `make prove`.
+ONE_OF_EACH = {
+    "bc",
+    "dqn",
+    "dqn_jax",
+    "ppo",
+    "ppo_atari_lstm",
+    "ppo_continuous_action",
+    "ppo_ondevice",
+    "ppo_trxl",
+    "pqn",
+    "sac_continuous_action",
 }
 RESUMED = [
-    pytest.param(name, marks=pytest.mark.prove) if name in ON_DEVICE | SLOW else name
+    name if name in ONE_OF_EACH else pytest.param(name, marks=pytest.mark.prove)
     for name in script_names()
 ]
 

@@ -188,6 +188,7 @@ def test_a_student_of_a_recording_trains_and_resumes_exactly(
     assert resume_differences("qdagger_dqn_atari_impalacnn", half, flags, tmp_path) == []
 
 
+@pytest.mark.prove
 def test_a_student_in_jax_learns_from_the_same_recording(recording: Path, tmp_path: Path) -> None:
     """It fills the teacher's memory, learns offline and online, and leaves a policy."""
     flags = ["--smoke", "--teacher-trajectories", str(recording)]

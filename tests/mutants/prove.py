@@ -14,7 +14,10 @@ import json
 import os
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from importlib.metadata import version
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,8 @@ from mutants.catalog import all_learning, all_mutants, promises
 from mutants.learning import Learning, file_of
 from mutants.subject import Mutant, killer, original
 
+# A trial and a run compute in one thread: as many side by side as there are cores.
+CORES = len(os.sched_getaffinity(0))
 RESULT = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "proof.json"
 
 
@@ -35,29 +40,46 @@ def main() -> int:
     options = parser.parse_args()
     named = options.algorithms
     record = _read()
-    mutants = [mutant for mutant in all_mutants() if not named or _stem(mutant.file) in named]
     if options.only != "learning":
-        _hold_for_originals(mutants)
-        for name in sorted({_stem(mutant.file) for mutant in mutants}):
-            own = [mutant for mutant in mutants if _stem(mutant.file) == name]
-            record["mutants"][name] = [_try(mutant) for mutant in own]
-            # Hours may follow, so nothing that was found is lost.
-            _write(record)
-    cases = [case for case in all_learning() if not named or case.algorithm in named]
-    if options.only == "mutants":
-        cases = []
-    # A run computes in one thread: as many side by side as there are cores.
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        for case, result in zip(cases, pool.map(_learn, cases), strict=True):
-            record["learning"][str(case)] = result
-            _write(record)
+        found = {_stem(mutant.file) for mutant in all_mutants()}
+        _side_by_side(
+            ProcessPoolExecutor(CORES, mp_context=get_context("spawn")),
+            {name: (_try_all, name) for name in sorted(found) if not named or name in named},
+            record["mutants"],
+            record,
+        )
+    if options.only != "mutants":
+        cases = [case for case in all_learning() if not named or case.algorithm in named]
+        _side_by_side(
+            ThreadPoolExecutor(CORES),
+            {str(case): (_learn, case) for case in cases},
+            record["learning"],
+            record,
+        )
     return int(_print(record))
 
 
-def _hold_for_originals(mutants: list[Mutant]) -> None:
-    """A check that fails for the file as it is proves nothing about its mutants."""
+def _side_by_side(
+    pool: Executor,
+    jobs: dict[str, tuple[Callable[..., object], object]],
+    part: dict[str, object],
+    record: dict[str, Any],
+) -> None:
+    """Work the jobs off, each on one core. Hours may follow, so each result is kept at once."""
+    with pool:
+        names = {pool.submit(*job): name for name, job in jobs.items()}
+        for done in as_completed(names):
+            part[names[done]] = done.result()
+            _write(record)
+
+
+def _try_all(algorithm: str) -> list[dict[str, Any]]:
+    """Every mutant of one algorithm, in a process of its own."""
+    mutants = [mutant for mutant in all_mutants() if _stem(mutant.file) == algorithm]
+    # A check that fails for the file as it is proves nothing about its mutants.
     for file, check in promises(mutants):
         check(original(file))
+    return [_try(mutant) for mutant in mutants]
 
 
 def _try(mutant: Mutant) -> dict[str, Any]:
@@ -79,6 +101,7 @@ def _learn(case: Learning) -> dict[str, Any]:
         "learned": trained >= case.wanted(untrained),
         "seconds": round(time.monotonic() - began, 1),
         "code": fingerprint(case.algorithm),
+        "libraries": {name: version(name) for name in ("torch", "jax", "numpy")},
     }
 
 

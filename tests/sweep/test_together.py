@@ -19,6 +19,7 @@ SWEEP = (
 )
 
 
+@pytest.mark.prove
 def test_trials_of_one_program_have_their_own_curves_and_values(
     make_trainer: Callable[..., Trainer],
 ) -> None:

@@ -366,6 +366,7 @@ LEARNING = [
         f"--total-timesteps 4000 {_PENDULUM} --learning-starts 500",
         _NOTHING,
         2.5,
+        slow=True,
     ),
     Learning(
         "ddpg_continuous_action",
