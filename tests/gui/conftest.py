@@ -220,6 +220,12 @@ class Driver:
         )
         return self.run(run_id)
 
+    def cell(self, run_id: str, key: str) -> str:
+        """What the table says of a run in a column; it follows the store a moment later."""
+        model = self.window.runs_panel.model
+        self.until(lambda: model.row_of(run_id) >= 0, "the run has a row")
+        return str(model.index(model.row_of(run_id), model.place_of(key)).data())
+
     def submit(self, config: dict[str, Any]) -> str:
         """Send a config past the form; the run as the window knows it."""
         sent: list[Any] = []

@@ -51,12 +51,6 @@ def two(
     return driver
 
 
-def _cell(driver: Driver, run_id: str, key: str) -> str:
-    model = driver.window.runs_panel.model
-    index = model.index(model.row_of(run_id), model.place_of(key))
-    return str(model.data(index))
-
-
 def test_runs_of_two_daemons_are_in_one_table_and_each_command_finds_its_own(
     two: Driver, trained: list[str], trainer: Trainer
 ) -> None:
@@ -66,7 +60,7 @@ def test_runs_of_two_daemons_are_in_one_table_and_each_command_finds_its_own(
     own = two.submit(config_of())
     two.reaches(own, "EXEC")
     two.until(lambda: two.window.runs_panel.model.row_of(own) >= 0, "its row")
-    assert (_cell(two, own, "daemon"), _cell(two, trained[0], "daemon")) == (here.name, there.name)
+    assert (two.cell(own, "daemon"), two.cell(trained[0], "daemon")) == (here.name, there.name)
     columns = [column.key for column in two.window.runs_panel.table.visible_columns()]
     assert columns.index("daemon") == columns.index("name") + 1
     # What is read of a run comes from its own daemon: the other one knows no such run.
@@ -146,7 +140,7 @@ def test_daemon_that_is_lost_leaves_the_others_alone(
     driver.window.show_layout("machines")
     card = driver.window.machines.cards[local]
     driver.until(lambda: "not connected since" in card.words, "the board says since when")
-    assert "not connected" in _cell(driver, victim, "daemon")
+    assert "not connected" in driver.cell(victim, "daemon")
     driver.window.runs_panel.show_run(victim)
     driver.until(lambda: driver.services.selection.current == victim, "selected")
     assert not driver.window.binder.actions["run.pause"].isEnabled()

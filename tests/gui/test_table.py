@@ -33,11 +33,6 @@ def _ended(driver: Driver, name: str, **fields: Any) -> str:
     return run_id
 
 
-def _cell(driver: Driver, run_id: str, key: str) -> str:
-    model = driver.window.runs_panel.model
-    return str(model.index(model.row_of(run_id), model.place_of(key)).data())
-
-
 # ---------------------------------------------------------------- without a window
 
 
@@ -117,8 +112,8 @@ def test_any_setting_or_metric_becomes_a_column(driver: Driver, trained: list[st
     assert sum(not dialog.list.item(n).isHidden() for n in range(dialog.list.count())) == 1
     dialog.tick("setting:learning_rate")
     dialog.tick("metric:losses/value_loss")
-    driver.until(lambda: _cell(driver, trained[0], "setting:learning_rate") == "0.00025", "value")
-    assert float(_cell(driver, trained[0], "metric:losses/value_loss").replace(",", "")) > 0
+    driver.until(lambda: driver.cell(trained[0], "setting:learning_rate") == "0.00025", "value")
+    assert float(driver.cell(trained[0], "metric:losses/value_loss").replace(",", "")) > 0
     panel = driver.window.runs_panel
     keys = [column.key for column in panel.table.visible_columns()]
     assert keys.index("setting:learning_rate") == keys.index("return") + 1
@@ -202,7 +197,7 @@ def test_completed_run_shows_all_of_its_progress(driver: Driver) -> None:
     driver.until(lambda: driver.run(run_id).state == "TERM", "it has ended", 60)
     assert driver.run(run_id).outcome == "completed"
     assert driver.run(run_id).progress.step < 700
-    driver.until(lambda: _cell(driver, run_id, "progress") == "100 %", "all of it")
+    driver.until(lambda: driver.cell(run_id, "progress") == "100 %", "all of it")
 
 
 def test_groups_are_of_runs_that_differ_in_their_seed_alone(driver: Driver) -> None:
@@ -282,7 +277,7 @@ def test_ten_thousand_runs_with_chosen_columns_stay_quick(driver: Driver) -> Non
     panel.table.toggle_column("setting:total_timesteps", True)
     panel.table.toggle_column("metric:episodic_return", True)
     # The daemon knows one of them: its config comes although thousands are asked for with it.
-    driver.until(lambda: _cell(driver, run_id, "setting:total_timesteps") == "2", "read", 30)
+    driver.until(lambda: driver.cell(run_id, "setting:total_timesteps") == "2", "read", 30)
     for key in ("setting:total_timesteps", "metric:episodic_return"):
         panel.table.sortByColumn(panel.model.place_of(key), Qt.SortOrder.AscendingOrder)
         assert panel.model.view.sort == key
