@@ -27,7 +27,8 @@ _PROOF_INTRODUCTION = """
 
 Made by `make prove`. A mutant is a small edit that breaks an algorithm, such as max for min, or a
 target network that never moves; a check that computes the update independently must notice it. The
-last column is the average return of the untrained policy and of the one after a short run.
+last column is the average return of the untrained policy and of the one after a short run, with the
+version of the library that computed it where the record has it.
 
 | algorithm | mutants noticed | learns |
 |---|---|---|
@@ -143,7 +144,10 @@ def _learned(run: dict[str, Any]) -> str:
         env_id = words[words.index("--env-id") + 1]
     else:
         env_id = _default_env(run["algorithm"])
-    return f"{env_id}: {run['untrained']:g} → {run['trained']:g}{verdict}{age}"
+    library = "jax" if "_jax" in run["algorithm"] else "torch"
+    version = run.get("libraries", {}).get(library)
+    made_with = f" ({library} {version})" if version else ""
+    return f"{env_id}: {run['untrained']:g} → {run['trained']:g}{verdict}{made_with}{age}"
 
 
 def twins_section() -> str:

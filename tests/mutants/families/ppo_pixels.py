@@ -352,12 +352,10 @@ MUTANTS = [
     ),
 ]
 
+_UNTRAINED = "--learning-rate 1e-12 --total-timesteps 1024"
+_CATCHING = f"{CATCH} --total-timesteps 40960 --learning-rate 1e-3"
 LEARNING = [
-    Learning(
-        "ppo_atari",
-        f"{CATCH} --total-timesteps 40960 --learning-rate 1e-3",
-        "--learning-rate 1e-12 --total-timesteps 1024",
-        10,
-        slow=True,
-    ),
+    Learning("ppo_atari", _CATCHING, _UNTRAINED, 10, slow=True),
+    Learning("ppo_atari_lstm", _CATCHING, _UNTRAINED, 10, slow=True),
+    Learning("ppo_atari_multigpu", f"{_CATCHING} --local-num-envs 4", _UNTRAINED, 10, slow=True),
 ]
