@@ -13,6 +13,9 @@ from mosaic.wire import trainer_pb2_grpc
 # Long enough for a daemon that is busy recovering thousands of runs; a call that takes longer
 # means that it hangs.
 _CALL_S = 30.0
+# For calls in which a worker checks a configuration. It has a minute for that before the daemon
+# gives it up (`check_timeout_s`); a caller that left sooner would not learn what became of the run.
+CHECKED_CALL_S = 90.0
 
 
 class Calls:

@@ -126,6 +126,14 @@ def find_endpoint(home: Home) -> Endpoint:
     return endpoint
 
 
+def last_port(home: Home) -> int:
+    """Where the last daemon of a home listened, if it was killed; 0 if it said goodbye."""
+    try:
+        return _announced(home)[0].port
+    except DaemonNotRunningError:
+        return 0
+
+
 def _announced(home: Home) -> tuple[Endpoint, str]:
     """What the last daemon of a home said of itself, and the machine that it was on."""
     document = read_json(home.endpoint)

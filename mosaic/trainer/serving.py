@@ -141,7 +141,11 @@ class Daemon:
                 engine.checks.warm_up(worker.capabilities)
 
     def _bind(self, server: grpc.aio.Server) -> int:
-        """Listen where asked; a taken preferred port gives way to a free one, an asked one not."""
+        """Listen where asked; a taken preferred port gives way to a free one, an asked one not.
+
+        Before any other free port comes the one where a daemon that was killed had listened: agents
+        on other machines find the next one there at once, without being told where it is.
+        """
         door = self._door
         if door.certificate is None and not endpoint.is_loopback(door.host):
             raise BindRefusedError(
@@ -149,7 +153,8 @@ class Daemon:
                 "run code here; give --tls-cert and --tls-key, or listen on 127.0.0.1"
             )
         wanted = self._settings.port if door.port is None else door.port
-        for port in (wanted, 0) if door.port is None else (wanted,):
+        free = (endpoint.last_port(self._home), 0) if door.port in (None, 0) else ()
+        for port in (wanted, *free) if wanted else free:
             bound = self._add_port(server, port)
             if bound:
                 return bound

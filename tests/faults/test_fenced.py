@@ -4,13 +4,18 @@ import os
 import re
 import threading
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.patience import PATIENCE_S
 from support.trainer import Trainer, until
 
+from mosaic.client import runs
+from mosaic.client.calls import CHECKED_CALL_S
 from mosaic.config.json_types import JsonValue
+from mosaic.config.settings import Settings
 from mosaic.errors import FenceError, InvalidArgumentError, InvalidConfigError
 from mosaic.runs import logs
 from mosaic.runs.log_filter import LineFilter
@@ -147,8 +152,18 @@ def _bomb(path: Path) -> Path:
     return path
 
 
-def test_f04_a_checkpoint_cannot_hold_the_daemon(trainer: Trainer, tmp_path: Path) -> None:
+def test_f04_a_submission_is_waited_for_longer_than_its_check_may_take() -> None:
+    """On a busy machine too the answer is the daemon's: accepted, or refused with the reason."""
+    assert Settings().check_timeout_s + 15 <= CHECKED_CALL_S
+
+
+def test_f04_a_checkpoint_cannot_hold_the_daemon(
+    make_trainer: Callable[..., Trainer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """While a hostile checkpoint is looked at the daemon answers, and then the run is refused."""
+    # However busy the machine is, what it computes is what counts.
+    trainer = make_trainer(check_timeout_s=str(PATIENCE_S)).start()
+    monkeypatch.setattr(runs, "CHECKED_CALL_S", 2 * PATIENCE_S)
     policy = _bomb(tmp_path / "hostile.cleanrl_model")
     worker = {
         "type": "cleanrl",

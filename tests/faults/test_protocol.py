@@ -54,6 +54,19 @@ def test_n01_preferred_port_taken(make_trainer: MakeTrainer) -> None:
         assert trainer.client.health().pid == trainer.pid
 
 
+def test_n01_the_next_daemon_is_where_the_killed_one_was(make_trainer: MakeTrainer) -> None:
+    """Agents on other machines find it there at once; if a stranger took the port, it has another
+    one, and its own clients find that."""
+    trainer = make_trainer().start()
+    port = find_endpoint(trainer.home).port
+    trainer.kill()
+    assert find_endpoint(trainer.start().home).port == port
+    trainer.kill()
+    with socket.create_server(("127.0.0.1", port)):
+        assert find_endpoint(trainer.start().home).port != port
+        assert trainer.client.health().pid == trainer.pid
+
+
 def test_n01_asked_port_taken(make_trainer: MakeTrainer) -> None:
     """A port that was asked for and is taken is refused with what to do instead."""
     with socket.create_server(("127.0.0.1", 0)) as stranger:

@@ -120,6 +120,8 @@ def test_f12_no_run_waits_for_a_second_zygote_to_warm_up(tmp_path: Path, monkeyp
         warm = WarmProcesses()
         try:
             assert warm.warm_up(modules) is not None
+            # A process has no command line in the moment in which it becomes another program.
+            until(lambda: _zygotes(os.getpid()), "the first zygote is there")
             (first,) = _zygotes(os.getpid())
             os.kill(first, signal.SIGKILL)
             while _zygotes(os.getpid()):
