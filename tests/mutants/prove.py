@@ -65,12 +65,23 @@ def _side_by_side(
     part: dict[str, object],
     record: dict[str, Any],
 ) -> None:
-    """Work the jobs off, each on one core. Hours may follow, so each result is kept at once."""
+    """Work the jobs off, each on one core. Hours may follow, so each result is kept at once.
+
+    Raises:
+        ExceptionGroup: Some could not be worked off; all others were.
+    """
+    broken = []
     with pool:
         names = {pool.submit(*job): name for name, job in jobs.items()}
         for done in as_completed(names):
-            part[names[done]] = done.result()
+            try:
+                part[names[done]] = done.result()
+            except Exception as error:
+                error.add_note(f"while {names[done]} was tried")
+                broken.append(error)
             _write(record)
+    if broken:
+        raise ExceptionGroup("not everything could be tried", broken)
 
 
 def _try_all(algorithm: str) -> list[dict[str, Any]]:
