@@ -59,7 +59,6 @@ def test_runs_of_two_daemons_are_in_one_table_and_each_command_finds_its_own(
     assert "this machine" in two.window.windowTitle()
     own = two.submit(config_of())
     two.reaches(own, "EXEC")
-    two.until(lambda: two.window.runs_panel.model.row_of(own) >= 0, "its row")
     assert (two.cell(own, "daemon"), two.cell(trained[0], "daemon")) == (here.name, there.name)
     columns = [column.key for column in two.window.runs_panel.table.visible_columns()]
     assert columns.index("daemon") == columns.index("name") + 1

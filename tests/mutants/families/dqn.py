@@ -229,7 +229,7 @@ MUTANTS += [replace(mutant, slow=True) for mutant in _mutants("dqn_atari_jax")]
 
 _CARTPOLE = (
     "--total-timesteps 25000 --learning-starts 1000 --exploration-fraction 0.3 "
-    "--target-network-frequency 250 --learning-rate 1e-3 --seed 2"
+    "--target-network-frequency 250 --learning-rate 1e-3"
 )
 _CATCH = (
     f"{CATCH} --total-timesteps 8000 --learning-starts 1000 --buffer-size 8000 "
@@ -237,8 +237,8 @@ _CATCH = (
 )
 _NOTHING = "--total-timesteps 1000"
 LEARNING = [
-    Learning("dqn", _CARTPOLE, _NOTHING, 2),
-    # With the seed of the others its untrained policy balances by chance, for 127 steps.
+    Learning("dqn", f"{_CARTPOLE} --seed 2", _NOTHING, 2),
+    # With the other's seed its untrained policy balances by chance, for 127 steps.
     Learning("dqn_jax", f"{_CARTPOLE} --seed 3", _NOTHING, 2, slow=True),
     Learning("dqn_atari", _CATCH, _NOTHING, 5, slow=True),
     Learning("dqn_atari_jax", _CATCH, _NOTHING, 5, slow=True),
