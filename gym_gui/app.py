@@ -8,8 +8,6 @@ from collections.abc import Sequence
 
 # With PySide6 the process has been seen to die in the embedded browser.
 os.environ["QT_API"] = "pyqt6"
-# The window starts helpers; gRPC's fork handlers would disturb its own threads for nothing.
-os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 from qtpy.QtCore import QCoreApplication, Qt, QTimer
 from qtpy.QtWidgets import QApplication

@@ -1,5 +1,9 @@
 """The SDK as a product: train by name, wait for several, curves as arrays, clear errors."""
 
+import subprocess
+import sys
+import textwrap
+
 import numpy as np
 import pytest
 from support.trainer import Trainer
@@ -53,6 +57,37 @@ def test_a_closed_client_says_so(trainer: Trainer) -> None:
         client.get("last")
     with pytest.raises(DaemonNotRunningError, match="closed"):
         next(client.watch())
+
+
+def test_programs_start_beside_an_open_connection(
+    trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script that talks to the daemon can start other programs, in whatever way it likes.
+
+    In a process of its own: what gRPC does at a fork is settled when it is imported.
+    """
+    monkeypatch.delenv("GRPC_ENABLE_FORK_SUPPORT", raising=False)
+    monkeypatch.setenv("MOSAIC_HOME", str(trainer.home.root))
+    script = """
+        import os, subprocess, threading
+        from mosaic.client import TrainerClient
+        client = TrainerClient.connect()
+        ended = threading.Event()
+        def talk():
+            while not ended.is_set():
+                client.list_runs()
+        talking = threading.Thread(target=talk)
+        talking.start()
+        # A hook before the other program begins is what makes Python fork for it.
+        ways = [subprocess.run(["true"], preexec_fn=os.setpgrp).returncode for _ in range(100)]
+        ended.set()
+        talking.join()
+        print(ways.count(0))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout.strip(), done.stderr) == ("100", "")
 
 
 def test_batches_become_whole_curves_and_a_table() -> None:
