@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,16 @@ def _zygotes(of: int) -> list[int]:
     """The live zygotes of a process."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     return [pid for pid in pids if parent_of(pid) == of and b"launch.zygote" in _command(pid)]
+
+
+def _newcomer(of: int, known: Sequence[int] = ()) -> int:
+    """The zygote that has just been started beside the known ones.
+
+    It is waited for: a process has no command line in the moment in which it becomes another
+    program.
+    """
+    (pid,) = until(lambda: set(_zygotes(of)) - set(known), "the zygote is there")
+    return pid
 
 
 def _command(pid: int) -> bytes:
@@ -75,7 +85,7 @@ def test_f11_a_request_without_an_answer_has_a_deadline(tmp_path: Path) -> None:
             asked = [warm.fork(("json",), _request(tmp_path / "run")) for _ in range(3)]
             answers = await asyncio.gather(*asked)
             warm.warm_up(("json",))
-            after = next(pid for pid in _zygotes(os.getpid()) if pid != before)
+            after = _newcomer(os.getpid(), known=[before])
             return answers, first, before, after
         finally:
             warm.close()
@@ -120,10 +130,7 @@ def test_f12_no_run_waits_for_a_second_zygote_to_warm_up(tmp_path: Path, monkeyp
         warm = WarmProcesses()
         try:
             assert warm.warm_up(modules) is not None
-            # A process has no command line in the moment in which it becomes another program.
-            until(lambda: _zygotes(os.getpid()), "the first zygote is there")
-            (first,) = _zygotes(os.getpid())
-            os.kill(first, signal.SIGKILL)
+            os.kill(_newcomer(os.getpid()), signal.SIGKILL)
             while _zygotes(os.getpid()):
                 warm.reap()
                 await asyncio.sleep(0.01)

@@ -35,23 +35,44 @@ def marked_processes(mark: str) -> list[str]:
 
 
 def abandoned_memory(before: frozenset[str]) -> list[str]:
-    """Our shared memory that has appeared since and that no process has open or mapped."""
-    fresh = {name for name in os.listdir(SHARED_MEMORY) if name not in before and _ours(name)}
+    """Our shared memory that has appeared since and that no process has open or mapped.
+
+    Files are told apart by number, never by name: a semaphore is mapped under the passing name
+    that it had before it was whole.
+    """
+    fresh = {name: number for name, number in _our_memory() if name not in before}
     for pid in _pids():
         if not fresh:
             break
-        maps = _read(f"/proc/{pid}/maps").decode(errors="replace")
-        held = " ".join(opened(pid))
-        fresh = {name for name in fresh if name not in maps and name not in held}
+        held = {*_mapped(pid), *_opened_numbers(pid)}
+        fresh = {name: number for name, number in fresh.items() if number not in held}
     return sorted(fresh)
 
 
-def _ours(name: str) -> bool:
-    """Whether it belongs to this user; what others leave on the machine is their business."""
-    try:
-        return (SHARED_MEMORY / name).lstat().st_uid == os.geteuid()
-    except OSError:
-        return False
+def _our_memory() -> Iterator[tuple[str, int]]:
+    """Name and number of what belongs to this user; what others leave is their business."""
+    for name in os.listdir(SHARED_MEMORY):
+        with suppress(OSError):
+            found = (SHARED_MEMORY / name).lstat()
+            if found.st_uid == os.geteuid():
+                yield name, found.st_ino
+
+
+def _mapped(pid: int) -> Iterator[int]:
+    """The numbers of the files that a process has mapped from shared memory."""
+    for line in _read(f"/proc/{pid}/maps").decode(errors="replace").splitlines():
+        # Address, rights, offset, device, number, path.
+        words = line.split(maxsplit=5)
+        if len(words) == 6 and words[5].startswith(f"{SHARED_MEMORY}/"):
+            yield int(words[4])
+
+
+def _opened_numbers(pid: int) -> Iterator[int]:
+    """The numbers of the files that a process has open in shared memory."""
+    for name, path in _open(pid):
+        if path.startswith(f"{SHARED_MEMORY}/"):
+            with suppress(OSError):
+                yield os.stat(f"/proc/{pid}/fd/{name}").st_ino
 
 
 def open_files() -> int:
@@ -71,8 +92,13 @@ def _pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
-def opened(pid: int) -> Iterator[str]:
+def opened(pid: int) -> list[str]:
     """The paths of a process's open files."""
+    return [path for _, path in _open(pid)]
+
+
+def _open(pid: int) -> Iterator[tuple[str, str]]:
+    """The descriptors of a process with their paths."""
     try:
         names = os.listdir(f"/proc/{pid}/fd")
     except OSError:
@@ -80,7 +106,7 @@ def opened(pid: int) -> Iterator[str]:
     for name in names:
         # One that has been closed since, such as the folder that was just listed.
         with suppress(OSError):
-            yield os.readlink(f"/proc/{pid}/fd/{name}")
+            yield name, os.readlink(f"/proc/{pid}/fd/{name}")
 
 
 def _read(path: str) -> bytes:

@@ -1,5 +1,6 @@
 """The check that ends every test session finds what it is there to find."""
 
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -45,6 +46,15 @@ def test_shared_memory_that_nobody_holds_is_found() -> None:
         assert path.name in leaks.abandoned_memory(before)
     finally:
         path.unlink()
+
+
+def test_a_semaphore_in_use_is_not_taken_for_a_forgotten_one() -> None:
+    """A program that another session runs meanwhile may hold locks of its own."""
+    before = frozenset(os.listdir(leaks.SHARED_MEMORY))
+    lock = multiprocessing.get_context("spawn").Lock()
+    name = f"sem.{lock._semlock.name.strip('/')}"
+    assert name in os.listdir(leaks.SHARED_MEMORY)
+    assert name not in leaks.abandoned_memory(before)
 
 
 def test_open_files_are_counted(tmp_path: Path) -> None:
