@@ -8,14 +8,14 @@ from google.protobuf.message import Message
 
 from mosaic.connect.failures import from_failure
 from mosaic.errors import DaemonNotRunningError
+from mosaic.wire import trainer_pb2 as pb
 from mosaic.wire import trainer_pb2_grpc
 
 # Long enough for a daemon that is busy recovering thousands of runs; a call that takes longer
 # means that it hangs.
 _CALL_S = 30.0
-# For calls in which a worker checks a configuration. It has a minute for that before the daemon
-# gives it up (`check_timeout_s`); a caller that left sooner would not learn what became of the run.
-CHECKED_CALL_S = 90.0
+# How often a call without a limit of its own looks whether the daemon still answers.
+_LOOK_S = 10.0
 
 
 class Calls:
@@ -50,6 +50,30 @@ class Calls:
             # Closed while it waited in another thread: gRPC calls that cancelled.
             self._refuse_closed()
             raise from_failure(error) from None
+
+    def unary_while_alive(self, method: str, request: Message) -> Any:
+        """Call a method whose limit is the daemon's to set, as long as the daemon answers.
+
+        A worker checks the configuration of a run, for as long as `check_timeout_s` allows. A
+        caller that left sooner would not learn what became of the run.
+
+        Raises:
+            MosaicError: The daemon refused, hangs, or is gone.
+        """
+        self._refuse_closed()
+        call = getattr(self._stub, method).future(request, metadata=self._metadata)
+        try:
+            while True:
+                try:
+                    return call.result(_LOOK_S)
+                except grpc.FutureTimeoutError:
+                    self.unary("GetHealth", pb.GetHealthRequest(), _CALL_S)
+        except (grpc.RpcError, grpc.FutureCancelledError):
+            # Closed while it waited in another thread: gRPC calls that cancelled.
+            self._refuse_closed()
+            raise from_failure(call) from None
+        finally:
+            call.cancel()
 
     def stream(
         self, method: str, request: Message, timeout_s: float | None = None

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Union
 
 from mosaic.client import following
-from mosaic.client.calls import CHECKED_CALL_S, Calls
+from mosaic.client.calls import Calls
 from mosaic.client.content import RunContent
 from mosaic.client.following import PATIENCE_S
 from mosaic.connect.failures import LIST_IS_CUT, read_problems
@@ -64,7 +64,7 @@ class RunCalls(RunContent):
     def validate(self, config: Config) -> list[Problem]:
         """Every problem of a configuration; nothing is started."""
         request = pb.SubmitRunRequest(config_json=_as_json(config))
-        reply = self._calls.unary("ValidateRun", request, CHECKED_CALL_S)
+        reply = self._calls.unary_while_alive("ValidateRun", request)
         return read_problems(reply)
 
     def submit(
@@ -100,7 +100,7 @@ class RunCalls(RunContent):
             parent_step=parent_step,
         )
         try:
-            return read_run(self._calls.unary("SubmitRun", request, CHECKED_CALL_S).run)
+            return read_run(self._calls.unary_while_alive("SubmitRun", request).run)
         except InvalidConfigError as error:
             if error.problems[-1].code != LIST_IS_CUT:
                 raise

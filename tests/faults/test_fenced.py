@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import threading
 import zipfile
 from collections.abc import Callable
@@ -12,11 +13,9 @@ import pytest
 from support.patience import PATIENCE_S
 from support.trainer import Trainer, until
 
-from mosaic.client import runs
-from mosaic.client.calls import CHECKED_CALL_S
+from mosaic.client import calls
 from mosaic.config.json_types import JsonValue
-from mosaic.config.settings import Settings
-from mosaic.errors import FenceError, InvalidArgumentError, InvalidConfigError
+from mosaic.errors import FenceError, InvalidArgumentError, InvalidConfigError, MosaicError
 from mosaic.runs import logs
 from mosaic.runs.log_filter import LineFilter
 from mosaic.system import fenced
@@ -152,28 +151,58 @@ def _bomb(path: Path) -> Path:
     return path
 
 
-def test_f04_a_submission_is_waited_for_longer_than_its_check_may_take() -> None:
-    """On a busy machine too the answer is the daemon's: accepted, or refused with the reason."""
-    assert Settings().check_timeout_s + 15 <= CHECKED_CALL_S
+@pytest.fixture
+def hostile(tmp_path: Path) -> dict[str, JsonValue]:
+    """A configuration whose check lasts as long as it may."""
+    policy = _bomb(tmp_path / "hostile.cleanrl_model")
+    worker: dict[str, JsonValue] = {
+        "type": "cleanrl",
+        "config": {"extras": {"mode": "policy_eval", "policy_path": str(policy)}},
+    }
+    return {"artifacts": {}, "metadata": {"worker": worker}}
+
+
+def test_f04_a_submission_is_waited_for_as_long_as_its_check_may_take(
+    make_trainer: Callable[..., Trainer],
+    hostile: dict[str, JsonValue],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever the limit is set to, the answer is the daemon's: here refused, with the reason."""
+    trainer = make_trainer(check_timeout_s=str(PATIENCE_S)).start()
+    monkeypatch.setattr(calls, "_LOOK_S", 0.1)
+    with pytest.raises(InvalidConfigError, match="computing"):
+        trainer.client.submit(hostile)
+
+
+def test_f04_a_submission_to_a_daemon_that_hangs_is_given_up(
+    make_trainer: Callable[..., Trainer],
+    hostile: dict[str, JsonValue],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A caller is told so, instead of waiting for ever."""
+    trainer = make_trainer(check_timeout_s=str(PATIENCE_S)).start()
+    client = trainer.client
+    monkeypatch.setattr(calls, "_LOOK_S", 0.1)
+    monkeypatch.setattr(calls, "_CALL_S", 1.0)
+    os.kill(trainer.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(MosaicError, match="did not answer in time"):
+            client.submit(hostile)
+    finally:
+        os.kill(trainer.pid, signal.SIGCONT)
 
 
 def test_f04_a_checkpoint_cannot_hold_the_daemon(
-    make_trainer: Callable[..., Trainer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_trainer: Callable[..., Trainer], hostile: dict[str, JsonValue]
 ) -> None:
     """While a hostile checkpoint is looked at the daemon answers, and then the run is refused."""
     # However busy the machine is, what it computes is what counts.
     trainer = make_trainer(check_timeout_s=str(PATIENCE_S)).start()
-    monkeypatch.setattr(runs, "CHECKED_CALL_S", 2 * PATIENCE_S)
-    policy = _bomb(tmp_path / "hostile.cleanrl_model")
-    worker = {
-        "type": "cleanrl",
-        "config": {"extras": {"mode": "policy_eval", "policy_path": str(policy)}},
-    }
     refused: list[InvalidConfigError] = []
 
     def submit() -> None:
         with pytest.raises(InvalidConfigError) as problem:
-            trainer.client.submit({"artifacts": {}, "metadata": {"worker": worker}})
+            trainer.client.submit(hostile)
         refused.append(problem.value)
 
     asking = threading.Thread(target=submit)
