@@ -12,6 +12,7 @@ from mosaic.runs.directory import RunDirectory
 from mosaic.runs.metric_writer import MetricWriter
 from mosaic.runs.metrics import MetricReader
 from mosaic.runs.supervised import process_place
+from mosaic.system.processes import ProcessKey
 from mosaic.trainer.core.decisions import Now, decide
 from mosaic.trainer.core.evidence import (
     ENDED,
@@ -33,7 +34,11 @@ from mosaic.trainer.core.folding import evolve
 from mosaic.trainer.core.instructions import Archive, Withdraw
 from mosaic.trainer.core.states import Event, Run, State
 from mosaic.trainer.core.stimuli import CancelRequested, JobPlaced, LaunchUndone, MachineTaken
+from mosaic.trainer.loop.watch import Watch
+from mosaic.trainer.sites.slurm import _taken
+from mosaic.trainer.sites.slurm_queue import SlurmQueue
 from mosaic.trainer.sites.slurm_words import FORMAT, Job, read_line
+from mosaic.trainer.storage.registry import Vitals
 
 LOST_AFTER_S = 100.0
 LONG, SHORT = 1000.0, 1.0
@@ -192,6 +197,19 @@ def test_a_line_of_squeue_is_read_by_its_columns() -> None:
 def test_what_slurm_says_in_plain_words(job: Job, sentence: str) -> None:
     """People read why a run waits without a list of SLURM's codes."""
     assert job.sentence() == sentence
+
+
+def test_an_answer_from_before_the_start_takes_no_machine_away(tmp_path: Path) -> None:
+    """A controller that dies with the node leaves the run unreachable, not queued a second time."""
+    queue = SlurmQueue(5.0)
+    queue._jobs = {"1": Job("1", "mosaic-r", "PENDING")}
+    watch = Watch.of(RunDirectory(tmp_path), Vitals())
+    watch.keys = [ProcessKey(1, 1, "boot")]
+    watch.lease_mono = 100.0
+    queue._answered = 99.0
+    assert not _taken(watch, queue.opinion("1", "mosaic-r", 101.0))
+    queue._answered = 100.5
+    assert _taken(watch, queue.opinion("1", "mosaic-r", 101.0))
 
 
 def test_names_of_sites() -> None:

@@ -51,8 +51,10 @@ from mosaic.trainer.sites.watching import Watching
 if TYPE_CHECKING:
     from mosaic.trainer.loop.watch import Watch
 
-# How often the files of a job that waits are looked at: there may be thousands of them.
+# How often the files of a job that waits are looked at. SLURM says every few seconds which jobs it
+# has begun, so that where thousands wait less is enough: at most so many are looked at a second.
 _LOOK_S = 2.0
+_LOOKS_A_SECOND = 100
 # The signal before the time limit comes up to a minute early, says SLURM; the worker needs its
 # grace period after it.
 _WARNING_S = 30
@@ -145,7 +147,8 @@ class SlurmSite:
         if run.launching:
             self._follow_restart(run, opinion)
             # Nothing can have begun: no need to look at its files four times a second.
-            if opinion.word == QUEUED and now.mono - watch.looked_mono < _LOOK_S:
+            look_s = max(_LOOK_S, len(self._offered) / _LOOKS_A_SECOND)
+            if opinion.word == QUEUED and now.mono - watch.looked_mono < look_s:
                 return Waiting(opinion.detail)
             watch.looked_mono = now.mono
         seen = Seen(
@@ -155,7 +158,7 @@ class SlurmSite:
             word=opinion.word,
             word_s=opinion.for_s,
             detail=_described(run, watch, opinion, now),
-            taken=_taken(watch, opinion.job),
+            taken=_taken(watch, opinion),
             stopped=opinion.job.stopped if opinion.job else None,
             asked=bool(run.stopping) or run.state is State.FAULT,
         )
@@ -257,11 +260,16 @@ def _quiet_s(watch: "Watch", mono: float) -> float:
     return mono - max(watch.lease_mono, watch.watched_mono)
 
 
-def _taken(watch: "Watch", job: Job | None) -> bool:
+def _taken(watch: "Watch", opinion: Opinion) -> bool:
     """Whether SLURM took the machine of this attempt away, and the run may continue elsewhere."""
+    job = opinion.job
     if job is None or watch.worker_key() is None:
         return False
-    return job.taken or job.word == QUEUED or _begun_again(watch.directory, job)
+    # An answer that is older than the last sign of life may tell of the time before the start. A
+    # controller that dies with the node would leave us with it for good.
+    told_since = opinion.asked > watch.lease_mono
+    given_up = told_since and (job.taken or job.word == QUEUED)
+    return given_up or _begun_again(watch.directory, job)
 
 
 def _begun_again(directory: RunDirectory, job: Job) -> bool:
@@ -280,7 +288,7 @@ def _described(run: Run, watch: "Watch", opinion: Opinion, now: Now) -> str:
     if run.launching or opinion.word == ENDED:
         return opinion.detail
     since = time.strftime("%H:%M:%S", time.localtime(now.wall - (now.mono - watch.lease_mono)))
-    if opinion.word in (QUEUED, RUNNING) and opinion.job and _taken(watch, opinion.job):
+    if opinion.word in (QUEUED, RUNNING) and _taken(watch, opinion):
         return f"{opinion.detail}: its node was taken away"
     return f"unreachable since {since}: {watch.host or 'its node'} is silent; {opinion.detail}"
 

@@ -26,12 +26,14 @@ class Opinion:
         word: One of the words of `mosaic.trainer.core.evidence`.
         detail: The same as a sentence.
         for_s: For how long it has said so.
+        asked: When the question was put that it last answered.
         job: The job, where it knows it.
     """
 
     word: str
     detail: str
     for_s: float
+    asked: float
     job: Job | None = None
 
 
@@ -46,6 +48,7 @@ class SlurmQueue:
     poll_s: float
     _jobs: dict[str, Job] = field(default_factory=dict)
     _heard: float = field(default_factory=time.monotonic)
+    _answered: float = 0.0
     _asked: float = 0.0
     _changes: int = 0
     _changes_known: int = -1
@@ -66,7 +69,7 @@ class SlurmQueue:
         said = f"{number} {word} {job.state if job else ''}"
         if self._since.get(name, ("", 0.0))[0] != said:
             self._since[name] = (said, mono)
-        return Opinion(word, detail, mono - self._since[name][1], job)
+        return Opinion(word, detail, mono - self._since[name][1], self._answered, job)
 
     def _word(self, number: str, name: str, mono: float) -> tuple[str, str, Job | None]:
         shown = f"SLURM job {number}"
@@ -131,6 +134,7 @@ class SlurmQueue:
         try:
             for job in tuple(self._to_cancel):
                 await asyncio.to_thread(self._cancel, *job)
+            asked = time.monotonic()
             jobs = await asyncio.to_thread(slurm_commands.jobs)
         except MosaicError as error:
             if not isinstance(error, EngineSilentError):
@@ -140,7 +144,7 @@ class SlurmQueue:
             log.exception("SLURM could not be asked")
             return
         self._jobs = {job.number: job for job in jobs}
-        self._heard = time.monotonic()
+        self._heard, self._answered = time.monotonic(), asked
         self._changes_known = changes
         self._watch_those_that_leave()
 
