@@ -3,6 +3,8 @@
 Ray's word about life and death is not believed: the run's own records are.
 """
 
+import io
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -121,6 +123,29 @@ def test_what_does_not_fit_waits_and_what_ends_makes_room(
         lab.client.cancel(run_id)
         assert lab.ended(run_id).outcome is Outcome.CANCELLED
         until(lambda: _clean(lab, shared_ray, run_id), "nothing is left there")  # noqa: B023
+
+
+def test_a_run_is_known_before_ray_has_heard_of_it() -> None:
+    """However many are handed over at once, none is taken for lost while Ray works them off."""
+    from mosaic.trainer.sites.ray_helper import Helper
+
+    said = io.StringIO()
+    helper = Helper(said, own=False)
+
+    def known() -> dict[str, str]:
+        helper.tell()
+        actors = json.loads(said.getvalue().splitlines()[-1])["actors"]
+        return {name: actor["state"] for name, actor in actors.items()}
+
+    for number in range(2000):
+        helper.take({"do": "place", "name": f"run-{number}", "demand": {"CPU": 1}, "fresh": True})
+    assert known() == {f"run-{number}": "pending" for number in range(2000)}
+    # And one that is cancelled meanwhile never gets there: this process has joined no cluster.
+    for number in range(2000):
+        helper.take({"do": "end", "name": f"run-{number}"})
+    assert known() == {}
+    helper.work(PATIENCE_S)
+    assert not helper.busy
 
 
 def test_c30_daemon_and_agent_die(ray: RayCluster, lab: Trainer) -> None:

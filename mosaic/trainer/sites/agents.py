@@ -287,6 +287,12 @@ class AgentSite(ABC):
             return Waiting(f"is being handed to {run.site}")
         contact = self.contact(run.run_id)
         word = self._word(run, contact, now)
+        if run.launching:
+            # Files come from its agent alone. Where thousands wait for a machine, looking for
+            # what cannot be there is most of what a daemon does.
+            if word.word == QUEUED and contact.heard < watch.looked_mono:
+                return Waiting(word.detail)
+            watch.looked_mono = now.mono
         seen = Seen(
             exit=read_document(watch.directory.exit),
             began=watch.worker_key() is not None,

@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -35,46 +36,77 @@ _SAY_S = 5.0
 
 @dataclass
 class _Held:
-    """An actor and what it was last asked."""
+    """An actor and what it was last asked; none until the order for it is worked off."""
 
-    actor: "ActorHandle | None"
     demand: dict[str, float]
-    question: "ObjectRef | None"
+    actor: "ActorHandle | None" = None
+    question: "ObjectRef | None" = None
     state: str = PENDING
-    detail: str = ""
+    detail: str = "is being handed to Ray"
     asked: float = field(default_factory=time.monotonic)
 
 
 class Helper:
-    """Actors by the names of their runs' jobs."""
+    """Actors by the names of their runs' jobs.
+
+    What it costs to ask Ray must not grow with the runs that wait there: a question for each of
+    2,000 takes longer than the daemon waits for a word.
+    """
 
     def __init__(self, out: TextIO, own: bool) -> None:
         self._out = out
         self._own = own
+        # Made once: Ray keeps a copy of the class for each time that it is made.
+        self._holder = ray.remote(Holder)
         self._held: dict[str, _Held] = {}
+        self._orders: deque[RayOrder] = deque()
         self._said = ""
         self._said_at = 0.0
 
-    def obey(self, order: RayOrder) -> None:
-        """Do what the daemon asks."""
+    @property
+    def busy(self) -> bool:
+        """Whether something that was asked is still to be done."""
+        return bool(self._orders)
+
+    def take(self, order: RayOrder) -> None:
+        """Hear what the daemon asks.
+
+        An actor is known from here on, although Ray may hear of it much later: the daemon takes one
+        that is not known for lost.
+        """
         name = str(order["name"])
-        if order["do"] == "place":
-            self._place(name, order)
-        elif order["do"] == "end":
-            held = self._held.pop(name, None)
-            if held is not None:
+        held = self._held.get(name)
+        if order["do"] == "place" and held is None:
+            self._held[name] = _Held(order["demand"])
+        if order["do"] == "end" and held is not None and held.actor is None:
+            # Ray has not heard of it, and will not: `work` passes over what is not held.
+            del self._held[name]
+            return
+        self._orders.append(order)
+
+    def work(self, patience_s: float) -> None:
+        """Do what was asked, for so long."""
+        deadline = time.monotonic() + patience_s
+        while self._orders and time.monotonic() < deadline:
+            order = self._orders.popleft()
+            name = str(order["name"])
+            if name not in self._held:
+                continue
+            if order["do"] == "place":
+                self._place(name, order)
+            elif order["do"] == "end":
                 with suppress(Exception):  # it is gone already, or Ray is
-                    ray.kill(held.actor)
+                    ray.kill(self._held.pop(name).actor)
 
     def _place(self, name: str, order: RayOrder) -> None:
         actor = self._find(name)
-        if (actor is None and order["fresh"]) or (actor is None and self._own):
+        if actor is None and (order["fresh"] or self._own):
             actor = self._create(name, order["demand"])
+        held = self._held[name] = _Held(order["demand"], actor)
         if actor is None:
-            self._held[name] = _Held(None, order["demand"], None, DEAD, "Ray has no actor for it")
-            return
-        question = actor.begin.remote(order["order"])
-        self._held[name] = _Held(actor, order["demand"], question)
+            held.state, held.detail = DEAD, "Ray has no actor for it"
+        else:
+            held.question = actor.begin.remote(order["order"])
 
     @staticmethod
     def _find(name: str) -> "ActorHandle | None":
@@ -83,44 +115,41 @@ class Helper:
         except ValueError:
             return None
 
-    @staticmethod
-    def _create(name: str, demand: dict[str, float]) -> "ActorHandle":
+    def _create(self, name: str, demand: dict[str, float]) -> "ActorHandle":
         custom = {
             key: value for key, value in demand.items() if key not in ("CPU", "GPU", "memory")
         }
-        return (
-            ray.remote(Holder)
-            .options(
-                name=name,
-                namespace=NAMESPACE,
-                lifetime="detached",
-                num_cpus=demand.get("CPU", 1),
-                num_gpus=demand.get("GPU", 0),
-                memory=demand.get("memory") or None,
-                resources=custom,
-                # Never by itself: which attempt may run is the daemon's to say.
-                max_restarts=0,
-            )
-            .remote()
-        )
+        return self._holder.options(
+            name=name,
+            namespace=NAMESPACE,
+            lifetime="detached",
+            num_cpus=demand.get("CPU", 1),
+            num_gpus=demand.get("GPU", 0),
+            memory=demand.get("memory") or None,
+            resources=custom,
+            # Never by itself: which attempt may run is the daemon's to say.
+            max_restarts=0,
+        ).remote()
 
     def look(self) -> None:
         """Ask the actors, without waiting for any."""
+        questions = {}
         for held in self._held.values():
-            if held.state in (DEAD, REFUSED) or held.actor is None:
+            if held.actor is None or held.state in (DEAD, REFUSED):
                 continue
-            if held.question is None:
-                if time.monotonic() - held.asked > _PING_S:
-                    held.question, held.asked = held.actor.ping.remote(), time.monotonic()
-                continue
-            self._hear(held)
+            if held.question is not None:
+                questions[held.question] = held
+            elif time.monotonic() - held.asked > _PING_S:
+                held.question, held.asked = held.actor.ping.remote(), time.monotonic()
+        if not questions:
+            return
+        answered, waiting = ray.wait(list(questions), num_returns=len(questions), timeout=0)
+        for question in answered:
+            self._hear(questions[question])
+        pending = [questions[question] for question in waiting]
+        _explain([held for held in pending if held.state == PENDING])
 
     def _hear(self, held: _Held) -> None:
-        ready, _ = ray.wait([held.question], timeout=0)
-        if not ready:
-            if held.state == PENDING:
-                held.detail = _why_it_waits(held.demand)
-            return
         question, held.question, held.asked = held.question, None, time.monotonic()
         try:
             answer = ray.get(question)
@@ -145,9 +174,16 @@ class Helper:
             print(text, file=self._out, flush=True)
 
 
-def _why_it_waits(demand: dict[str, float]) -> str:
+def _explain(pending: list[_Held]) -> None:
+    """Write down why they wait, from one look at what the cluster has."""
+    if pending:
+        total, free = ray.cluster_resources(), ray.available_resources()
+        for held in pending:
+            held.detail = _why_it_waits(held.demand, total, free)
+
+
+def _why_it_waits(demand: dict[str, float], total: dict[str, float], free: dict[str, float]) -> str:
     """What of a demand Ray cannot give now, or has not at all."""
-    total, free = ray.cluster_resources(), ray.available_resources()
     for name, wanted in demand.items():
         unit = {"CPU": "CPUs", "GPU": "GPUs", "memory": "bytes of memory"}.get(name, name)
         if wanted > total.get(name, 0.0):
@@ -216,12 +252,13 @@ def main() -> int:
         return 1
     helper = Helper(out, own)
     while True:
-        for line in _lines(lines, _TURN_S):
+        for line in _lines(lines, 0.0 if helper.busy else _TURN_S):
             if line is None:
                 ray.shutdown()
                 return 0
-            helper.obey(json.loads(line))
+            helper.take(json.loads(line))
         try:
+            helper.work(_TURN_S)
             helper.look()
         except Exception as error:  # Ray itself is gone: the next helper asks again
             print(json.dumps({"error": _last_line(error)}), file=out, flush=True)
