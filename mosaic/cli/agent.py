@@ -16,6 +16,7 @@ import click
 from mosaic.agent.agent import begin
 from mosaic.agent.orders import ANSWER, BEGIN, HELLO, Hello, read_order
 from mosaic.config.paths import Home
+from mosaic.connect.far_end import questions
 from mosaic.errors import MosaicError
 from mosaic.trainer.launch import hardware
 from mosaic.workers.capabilities import PROTOCOL_VERSION
@@ -27,7 +28,7 @@ def agent() -> int:
     # Short, and for this user alone: ssh makes the socket here that leads to the daemon.
     folder = tempfile.mkdtemp(prefix="mosaic-agent-", dir="/tmp")
     try:
-        for line in sys.stdin:
+        for line in questions():
             print(json.dumps({ANSWER: _answer(line, folder)}), flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

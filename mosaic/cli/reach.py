@@ -5,11 +5,11 @@ ends with its input, that is with the connection.
 """
 
 import json
-import sys
 
 import click
 
 from mosaic.config.paths import Home
+from mosaic.connect.far_end import questions
 from mosaic.connect.invitation import Invitation
 from mosaic.connect.tunnel import ANSWER, START, Answer
 from mosaic.errors import DaemonRunningError, MosaicError
@@ -19,7 +19,7 @@ from mosaic.errors import DaemonRunningError, MosaicError
 def reach() -> int:
     """Say where this home's daemon is, for as long as another machine asks."""
     home = Home.locate()
-    for word in sys.stdin:
+    for word in questions():
         print(json.dumps({ANSWER: _answer(home, word.strip() == START)}), flush=True)
     return 0
 

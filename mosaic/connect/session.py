@@ -144,7 +144,9 @@ class SshSession:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
-                self._lines.put(line.decode(errors="replace"))
+                # Empty ones only show that the other end lives.
+                if line.strip():
+                    self._lines.put(line.decode(errors="replace"))
         self._lines.put(None)
 
     def _why_it_ended(self) -> UnreachableError:

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -224,3 +225,29 @@ def test_changed_host_key_is_no_unknown_host() -> None:
     text = str(explain(RemoteHome("box"), 255, said.replace("REMOTE", "WARNING: REMOTE")))
     assert "another key than before" in text
     assert "ssh-keygen -R box" in text
+
+
+def test_the_other_end_hears_every_line_and_is_heard_between_them() -> None:
+    """Its empty lines let sshd find out that a machine has vanished; the last line may be open."""
+    program = (
+        "from mosaic.connect import far_end\n"
+        "far_end._QUIET_S = 0.1\n"
+        "for line in far_end.questions():\n"
+        "    print(f'<{line}>', flush=True)\n"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert other.stdin is not None
+    assert other.stdout is not None
+    assert other.stdout.readline() == "\n"
+    other.stdin.write("one\ntw")
+    other.stdin.flush()
+    said = [other.stdout.readline() for _ in range(3)]
+    rest, _ = other.communicate("o\nopen")
+    assert [line for line in [*said, *rest.splitlines(True)] if line.strip()] == [
+        "<one>\n",
+        "<two>\n",
+        "<open>\n",
+    ]
+    assert other.returncode == 0

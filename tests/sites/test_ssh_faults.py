@@ -96,7 +96,11 @@ def cable() -> Iterator[Wire]:
 @pytest.fixture
 def far_box(tmp_path: Path, make_trainer: MakeTrainer, cable: Wire) -> Iterator[Box]:
     """A machine behind the cable."""
-    yield from box_at(tmp_path, make_trainer(lost_after_s="5"), wire=cable)
+    for box in box_at(tmp_path, make_trainer(lost_after_s="5"), wire=cable):
+        yield box
+        # While there is a cable: without it the goodbye of this end would never arrive.
+        box.lab.kill()
+        until(lambda: not box.doors(), "the connection has ended there too")  # noqa: B023
 
 
 def test_c27_the_network_is_lost_and_the_run_ends_meanwhile(far_box: Box, cable: Wire) -> None:
@@ -104,7 +108,7 @@ def test_c27_the_network_is_lost_and_the_run_ends_meanwhile(far_box: Box, cable:
     lab = far_box.lab
     run_id = lab.client.submit(ppo_config(far_box.site)).run_id
     until(lambda: lab.client.get(run_id).progress.step > 2_000, "it trains")
-    worker = lab.client.get(run_id).pid
+    worker, doors = lab.client.get(run_id).pid, set(far_box.doors())
     cable.cut()
     until(lambda: not marked_processes(run_id), "it has ended, unheard")
     told = until(lambda: lab.client.get(run_id).reason, "it is shown as unreachable")
@@ -115,6 +119,7 @@ def test_c27_the_network_is_lost_and_the_run_ends_meanwhile(far_box: Box, cable:
     assert (ended.outcome, ended.attempt, ended.pid) == (Outcome.COMPLETED, 1, worker)
     assert_equal(lab, ended, lab.ended(lab.client.submit(ppo_config("local")).run_id))
     until(lambda: far_box.is_clean(run_id), "nothing is left there")
+    until(lambda: not doors & set(far_box.doors()), "the lost connection has left nothing there")
 
 
 def test_a_daemon_with_a_certificate_is_reached_from_there(plain_box: Box, tmp_path: Path) -> None:

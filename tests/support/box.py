@@ -42,6 +42,10 @@ class Box:
         """The agents of a run that are alive."""
         return [pid for pid in self.lab.processes() if command_of(pid)[-2:] == [run_id, ""]]
 
+    def doors(self) -> list[int]:
+        """What ssh connections have started on the machine and is alive."""
+        return [pid for pid in self.lab.processes() if command_of(pid)[-2:] == ["agent", ""]]
+
     def is_clean(self, run_id: str) -> bool:
         """Whether nothing of a run is left on the machine."""
         folder = self.home / FOLDER / run_id

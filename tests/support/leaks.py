@@ -5,6 +5,7 @@ whatever session or group it moves to, so that one session never answers for ano
 """
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -12,6 +13,7 @@ from pathlib import Path
 
 MARK = "TEST_SESSION_MARK"
 SHARED_MEMORY = Path("/dev/shm")
+_OF_A_RUN = re.compile(r"mosaic-\d+-[0-9A-Z]{26}-")
 # Helpers of the test runner itself; they end with it.
 _HELPERS = (
     b"multiprocessing.forkserver",
@@ -50,11 +52,15 @@ def abandoned_memory(before: frozenset[str]) -> list[str]:
 
 
 def _our_memory() -> Iterator[tuple[str, int]]:
-    """Name and number of what belongs to this user; what others leave is their business."""
+    """Name and number of what belongs to this user; what others leave is their business.
+
+    Pictures of runs are left out: the fixture that made their home looks for them. Another
+    session's may have no owner for a while, after a worker was killed and before it is missed.
+    """
     for name in os.listdir(SHARED_MEMORY):
         with suppress(OSError):
             found = (SHARED_MEMORY / name).lstat()
-            if found.st_uid == os.geteuid():
+            if found.st_uid == os.geteuid() and not _OF_A_RUN.match(name):
                 yield name, found.st_ino
 
 
