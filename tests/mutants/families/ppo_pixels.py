@@ -354,8 +354,13 @@ MUTANTS = [
 
 _UNTRAINED = "--learning-rate 1e-12 --total-timesteps 1024"
 _CATCHING = f"{CATCH} --total-timesteps 40960 --learning-rate 1e-3"
+# Our own game is not in EnvPool. Of those that are, this one is learned soonest: run left.
+_RUNNING = "--env-id RoadRunner-v5 --total-timesteps 65536 --learning-rate 1e-3"
 LEARNING = [
     Learning("ppo_atari", _CATCHING, _UNTRAINED, 10, slow=True),
     Learning("ppo_atari_lstm", _CATCHING, _UNTRAINED, 10, slow=True),
     Learning("ppo_atari_multigpu", f"{_CATCHING} --local-num-envs 4", _UNTRAINED, 10, slow=True),
+    # Samples of its policy: the best action of an untrained one stands still, or runs by chance.
+    Learning("ppo_atari_envpool", _RUNNING, _UNTRAINED, 5, deterministic=False, slow=True),
+    Learning("ppo_atari_envpool_xla_jax", _RUNNING, _UNTRAINED, 5, deterministic=False, slow=True),
 ]

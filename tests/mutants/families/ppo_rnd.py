@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.distributions import Categorical
 
 from mutants.families.ppo_pixels import assert_logged, assert_weights
+from mutants.learning import Learning
 from mutants.noise_envs import NoiseFrames
 from mutants.rollouts import Rollout, advantages, load_state, plain_adam, small_trunk
 from mutants.subject import Check, Mutant, Subject
@@ -269,5 +270,17 @@ MUTANTS = [
         "(self.target(frames) - self.predictor(frames)).abs()",
         "the error is not squared",
         SURPRISE,
+    ),
+]
+LEARNING = [
+    Learning(
+        "ppo_rnd_envpool",
+        "--env-id RoadRunner-v5 --total-timesteps 65536 --num-envs 8 --learning-rate 5e-4 "
+        "--num-iterations-obs-norm-init 1",
+        "--learning-rate 1e-12 --total-timesteps 1024",
+        5,
+        # The best action of an untrained policy stands still, or runs by chance.
+        deterministic=False,
+        slow=True,
     ),
 ]
