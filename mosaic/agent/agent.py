@@ -189,12 +189,13 @@ def begin(home: Home, order: Order) -> None:
         InvalidRunIdError: The order names no run.
     """
     folder = AgentFolder.of(home, check_run_id(order["run_id"]))
-    folder.create()
-    folder.write_order(order)
-    lock = folder.lock()
-    if lock is None:
+    folder.sweep()
+    try:
+        free = _hand_over(folder, order)
+    except FileNotFoundError:
+        free = _hand_over(folder, order)  # its last agent was just leaving, with the folder
+    if not free:
         return
-    os.close(lock)
     with folder.log.open("ab") as output:
         subprocess.Popen(
             [sys.executable, *_command(order["run_id"])],
@@ -206,6 +207,17 @@ def begin(home: Home, order: Order) -> None:
             start_new_session=True,
             env={**os.environ, "MOSAIC_HOME": str(home.root)},
         )
+
+
+def _hand_over(folder: AgentFolder, order: Order) -> bool:
+    """Put an order where an agent finds it; whether one has to be started for it."""
+    folder.create()
+    folder.write_order(order)
+    lock = folder.lock()
+    if lock is None:
+        return False
+    os.close(lock)
+    return True
 
 
 def main() -> int:

@@ -5,6 +5,7 @@ The worker sees it as its home: `trainer/daemon.json` names the daemon as it is 
 
 import fcntl
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from mosaic.runs.directory import RunDirectory, read_json, remove_tree
 from mosaic.system import atomic, processes
 
 FOLDER = "agents"
+_OVER = ".over"
 
 
 @dataclass(frozen=True)
@@ -103,5 +105,16 @@ class AgentFolder:
         )
 
     def remove(self) -> None:
-        """The run is over, and the daemon has everything."""
-        remove_tree(self.root)
+        """The run is over, and the daemon has everything.
+
+        Moved first: whoever begins an agent in this moment finds the folder whole, or none.
+        """
+        over = self.root.with_suffix(_OVER)
+        self.root.rename(over)
+        remove_tree(over)
+
+    def sweep(self) -> None:
+        """Remove what an agent that was killed while it removed its folder has left."""
+        for over in self.root.parent.glob(f"*{_OVER}"):
+            with suppress(OSError):  # it is being removed
+                remove_tree(over)
