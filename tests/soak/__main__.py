@@ -219,8 +219,11 @@ class Soak:
         return runs, token
 
     def _new(self) -> tuple[str, Config]:
-        ended = [record for record in self.records() if record.completed and record.algo]
-        self.workload.policies = [each for each in ended if each.newest_checkpoint("policy")]
+        # An evaluation of another worker's policy would be refused, and rightly so.
+        ended = [each for each in self.records() if each.completed and each.worker == "cleanrl"]
+        self.workload.policies = [
+            each for each in ended if each.algo and each.newest_checkpoint("policy")
+        ]
         kind, config = self.workload.draw()
         run_id = new_run_id()
         self.intents[run_id] = Intent(run_id, kind)
