@@ -107,7 +107,7 @@ class AgentFolder:
     def remove(self) -> None:
         """The run is over, and the daemon has everything.
 
-        Moved first: whoever begins an agent in this moment finds the folder whole, or none.
+        It is moved first, so that an agent which starts now finds a whole folder or none.
         """
         over = self.root.with_suffix(_OVER)
         self.root.rename(over)

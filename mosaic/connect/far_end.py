@@ -12,8 +12,8 @@ def questions() -> Iterator[str]:
     """The lines of the input, until it ends.
 
     A machine that asks may vanish without a word, when the network between is lost. sshd learns of
-    that only when it has something to send, so an empty line is said now and then. Without it this
-    process would stay for good, where nobody looks.
+    that only when it has something to send, so an empty line is printed now and then. Without it
+    this process would never end.
     """
     descriptor, begun = sys.stdin.fileno(), b""
     while True:

@@ -179,7 +179,7 @@ def test_f04_a_submission_to_a_daemon_that_hangs_is_given_up(
     hostile: dict[str, JsonValue],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A caller is told so, instead of waiting for ever."""
+    """The caller gets an error instead of waiting forever."""
     trainer = make_trainer(check_timeout_s=str(PATIENCE_S)).start()
     client = trainer.client
     monkeypatch.setattr(calls, "_LOOK_S", 0.1)

@@ -39,8 +39,8 @@ def marked_processes(mark: str) -> list[str]:
 def abandoned_memory(before: frozenset[str]) -> list[str]:
     """Our shared memory that has appeared since and that no process has open or mapped.
 
-    Files are told apart by number, never by name: a semaphore is mapped under the passing name
-    that it had before it was whole.
+    Files are compared by inode, never by name: a semaphore is mapped under the temporary name
+    that it had while it was being made.
     """
     fresh = {name: number for name, number in _our_memory() if name not in before}
     for pid in _pids():
