@@ -156,7 +156,9 @@ class Soak:
             return False
         self._touch(record, f"kill {'+'.join(parts)}")
         for part in parts:
-            found[part].kill()
+            # It may have ended by itself since it was found.
+            with suppress(psutil.NoSuchProcess):
+                found[part].kill()
         return True
 
     def freeze_worker(self) -> bool:
