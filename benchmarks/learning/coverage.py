@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmarks.learning import twins
+from benchmarks.learning import peers, twins
 from benchmarks.learning.fingerprint import fingerprint
 from benchmarks.learning.settings import Published
 from benchmarks.learning.verdict import is_current, published_figure, verdict
@@ -45,6 +45,18 @@ training episodes, mean and standard deviation over seeds; a permutation test co
 |---|---|---|---|---|---|
 """
 
+_PEERS_INTRODUCTION = """
+## Beside stable-baselines3, for the same steps
+
+Made by `python -m benchmarks.learning.peers`, for budgets below the published ones. Both sides were
+trained on one machine with the same hyperparameters. Returns are the average over the episodes that
+ended in the last quarter of the steps, mean and standard deviation over seeds; a permutation test
+compares them.
+
+| algorithm | trained on | steps | ours against theirs | what differs | code |
+|---|---|---|---|---|---|
+"""
+
 _INTRODUCTION = """# What each algorithm does, proven
 
 Made by `python -m benchmarks.learning.coverage` from the records in `benchmarks/results/`; do
@@ -70,8 +82,8 @@ def main() -> None:
     rows = [row(name) for name in script_names()]
     PAGE.parent.mkdir(parents=True, exist_ok=True)
     sources = sorted({line for name in script_names() for line in source_lines(name)})
-    text = _INTRODUCTION + "\n".join(rows) + "\n" + proof_section() + twins_section()
-    text += gpu_section()
+    text = _INTRODUCTION + "\n".join(rows) + "\n" + proof_section() + peers_section()
+    text += twins_section() + gpu_section()
     text += "\n## Sources\n\n" + "\n".join(sources) + "\n"
     PAGE.write_text(text, encoding="utf-8")
     print(f"{PAGE.relative_to(ROOT)}: {len(rows)} algorithms")
@@ -148,6 +160,28 @@ def _learned(run: dict[str, Any]) -> str:
     version = run.get("libraries", {}).get(library)
     made_with = f" ({library} {version})" if version else ""
     return f"{env_id}: {run['untrained']:g} → {run['trained']:g}{verdict}{made_with}{age}"
+
+
+def peers_section() -> str:
+    """Whether our files learn at least what stable-baselines3 learns in the same steps."""
+    found = _read(peers.RESULTS) or {}
+    rows = [
+        "| "
+        + " | ".join(
+            [
+                record["algorithm"],
+                record["env_id"],
+                _budget(record),
+                peers.said(record),
+                record["differs"] or "nothing",
+                "current" if is_current(record) else "older",
+            ]
+        )
+        + " |"
+        for _, record in sorted(found.items())
+        if peers.is_whole(record)
+    ]
+    return _PEERS_INTRODUCTION + "\n".join(rows) + "\n" if rows else ""
 
 
 def twins_section() -> str:

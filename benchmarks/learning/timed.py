@@ -4,7 +4,8 @@
 
 For machines that are there only for minutes. On the CPU (without `--cuda`) other, smaller
 settings are meant, and one algorithm at a time. When the time is over every run is stopped as a
-user would stop it (it saves and ends); the record says how many steps that were. Records go to
+user would stop it (it saves and ends); the record says how many steps that were. A run that
+`--folder` holds already is resumed, so that a long one is trained in pieces. Records go to
 `benchmarks/results/learning/`, or to `--out`.
 """
 
@@ -89,7 +90,10 @@ def _start(
         flag = f"--{name.replace('_', '-')}"
         flags += [flag] if value is True else [flag, str(value)]
     folder.mkdir(parents=True, exist_ok=True)
-    place = ["--run-dir", str(folder / algorithm), "--checkpoint-interval-s", "0"]
+    run_dir = folder / algorithm
+    place = ["--run-dir", str(run_dir), "--checkpoint-interval-s", "0"]
+    if run_dir.exists():
+        place += ["--resume", str(run_dir)]
     command = [sys.executable, "-m", f"cleanrl_worker.cleanrl.{algorithm}", *flags, *place]
     with (folder / f"{algorithm}.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
@@ -170,6 +174,7 @@ def _record(
             {
                 "seed": 1,
                 "command": f"python -m cleanrl_worker.cleanrl.{algorithm} {' '.join(flags)}",
+                # Of the last piece, where it was trained in several.
                 "wall_s": round(seconds, 1),
                 "episodes": len(returns),
                 "cores": setting.cores,

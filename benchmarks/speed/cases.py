@@ -39,7 +39,7 @@ class Case:
     compiled_target: float | None = None
 
 
-_PPO = {
+CARTPOLE_PPO = {
     "learning_rate": 2.5e-4,
     "anneal_lr": True,
     "n_steps": 128,
@@ -52,7 +52,7 @@ _PPO = {
     "vf_coef": 0.5,
     "max_grad_norm": 0.5,
 }
-_DQN = {
+CARTPOLE_DQN = {
     "learning_rate": 2.5e-4,
     "buffer_size": 10_000,
     "learning_starts": 1000,
@@ -63,7 +63,7 @@ _DQN = {
     "policy_kwargs": {"net_arch": [120, 84]},
 }
 _Q_FLAGS = {"learning_starts": 1000}
-_OFF_POLICY = {
+OFF_POLICY = {
     "learning_rate": 3e-4,
     "buffer_size": 100_000,
     "learning_starts": 200,
@@ -73,9 +73,9 @@ _OFF_POLICY = {
     "policy_kwargs": {"net_arch": [256, 256]},
 }
 _OFF_FLAGS = {"learning_starts": 200, "buffer_size": 100_000}
-_NOISY = {**_OFF_POLICY, "action_noise": 0.1}
-_CONTINUOUS = {
-    **_PPO,
+_NOISY = {**OFF_POLICY, "action_noise": 0.1}
+CONTINUOUS_PPO = {
+    **CARTPOLE_PPO,
     "learning_rate": 3e-4,
     "n_steps": 2048,
     "batch_size": 64,
@@ -84,23 +84,32 @@ _CONTINUOUS = {
     "policy_kwargs": {"net_arch": {"pi": [64, 64], "vf": [64, 64]}},
 }
 
-_ATARI = {**_PPO, "batch_size": 256, "clip_range": 0.1, "clip_range_vf": 0.1}
+ATARI = {**CARTPOLE_PPO, "batch_size": 256, "clip_range": 0.1, "clip_range_vf": 0.1}
 
 CASES = [
-    Case("ppo", "CartPole-v1", 40_000, 4.0, "PPO", {}, _PPO, 4, 5120, 8.0),
-    Case("dqn", "CartPole-v1", 20_000, 2.5, "DQN", _Q_FLAGS, _DQN, 1, 2000, 4.5),
-    Case("c51", "CartPole-v1", 15_000, 1.5, "DQN", _Q_FLAGS, _DQN, 1, 2000, 3.0),
-    Case("pqn", "CartPole-v1", 40_000, 4.0, "PPO", {}, _PPO, 4, 5120),
+    Case("ppo", "CartPole-v1", 40_000, 4.0, "PPO", {}, CARTPOLE_PPO, 4, 5120, 8.0),
+    Case("dqn", "CartPole-v1", 20_000, 2.5, "DQN", _Q_FLAGS, CARTPOLE_DQN, 1, 2000, 4.5),
+    Case("c51", "CartPole-v1", 15_000, 1.5, "DQN", _Q_FLAGS, CARTPOLE_DQN, 1, 2000, 3.0),
+    Case("pqn", "CartPole-v1", 40_000, 4.0, "PPO", {}, CARTPOLE_PPO, 4, 5120),
     Case("ppo", "MiniGrid-Empty-8x8-v0", 20_480, 0.8, ENVIRONMENT, {}, {}, 4, 4096, 0.8),
-    Case("ppo_atari", "BreakoutNoFrameskip-v4", 3072, 2.5, "PPO", {}, _ATARI, 8, 1024),
+    Case("ppo_atari", "BreakoutNoFrameskip-v4", 3072, 2.5, "PPO", {}, ATARI, 8, 1024),
     Case(
-        "ppo_continuous_action", "HalfCheetah-v5", 8192, 3.0, "PPO", {}, _CONTINUOUS, 1, 2048, 5.0
+        "ppo_continuous_action",
+        "HalfCheetah-v5",
+        8192,
+        3.0,
+        "PPO",
+        {},
+        CONTINUOUS_PPO,
+        1,
+        2048,
+        5.0,
     ),
     *(
         Case(f"{name}_continuous_action", env_id, 700, 1.8, peer, flags, options, 1, 300, 2.5)
         for env_id in ("Pendulum-v1", "HalfCheetah-v5")
         for name, peer, flags, options in (
-            ("sac", "SAC", {**_OFF_FLAGS, "q_lr": 3e-4}, _OFF_POLICY),
+            ("sac", "SAC", {**_OFF_FLAGS, "q_lr": 3e-4}, OFF_POLICY),
             ("td3", "TD3", _OFF_FLAGS, _NOISY),
             # The peer's DDPG updates the actor with every update of the critic.
             ("ddpg", "DDPG", {**_OFF_FLAGS, "policy_frequency": 1}, _NOISY),

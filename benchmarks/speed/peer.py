@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import ale_py
@@ -23,11 +24,15 @@ from stable_baselines3.common.env_util import make_atari_env, make_vec_env
 from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.vec_env import VecEnv, VecFrameStack, VecNormalize
 
+# A stack of pictures has so many dimensions.
+_FRAMES = 3
+
 
 def main() -> None:
     """Build the peer's model and time its learning."""
     name, env_id, steps, num_envs, warm, options = sys.argv[1:]
-    model = make_model(name, env_id, int(num_envs), json.loads(options), seed=1)
+    envs = make_envs(env_id, int(num_envs), seed=1)
+    model = make_model(name, envs, json.loads(options), seed=1)
     if int(warm):
         model.learn(int(warm))
     first = model.num_timesteps
@@ -38,18 +43,22 @@ def main() -> None:
     print(done / by_wall, done / by_cpu)
 
 
+def make_envs(env_id: str, num_envs: int, seed: int) -> VecEnv:
+    """The peer's own environments."""
+    if "NoFrameskip" in env_id:
+        gym.register_envs(ale_py)
+        return VecFrameStack(make_atari_env(env_id, num_envs, seed=seed), 4)
+    return make_vec_env(env_id, num_envs, seed=seed)
+
+
 def make_model(
-    name: str, env_id: str, num_envs: int, options: dict[str, Any], seed: int
+    name: str, envs: VecEnv, options: Mapping[str, Any], seed: int, device: str = "cpu"
 ) -> BaseAlgorithm:
     """The peer's algorithm on one thread, with the options of a case."""
     torch.set_num_threads(1)
-    on_frames = "NoFrameskip" in env_id
-    if on_frames:
-        gym.register_envs(ale_py)
-        envs: VecEnv = VecFrameStack(make_atari_env(env_id, num_envs, seed=seed), 4)
-    else:
-        envs = make_vec_env(env_id, num_envs, seed=seed)
-    if name == "PPO" and env_id.startswith("HalfCheetah"):
+    on_frames = len(envs.observation_space.shape) == _FRAMES
+    if name == "PPO" and isinstance(envs.action_space, gym.spaces.Box):
+        # As our file does where actions are continuous.
         envs = VecNormalize(envs)
     options = dict(options)
     if "action_noise" in options:
@@ -61,7 +70,7 @@ def make_model(
         options["learning_rate"] = lambda remaining: rate * remaining
     kind = getattr(stable_baselines3, name)
     policy = "CnnPolicy" if on_frames else "MlpPolicy"
-    return kind(policy, envs, device="cpu", seed=seed, **options)
+    return kind(policy, envs, device=device, seed=seed, **options)
 
 
 if __name__ == "__main__":

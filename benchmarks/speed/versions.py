@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("old", type=Path, help="a checkout of the older version")
     parser.add_argument("algorithms", nargs="*")
     parser.add_argument("--rounds", type=int, default=3, help="fresh processes so many times")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     path = RESULTS / "versions.json"
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     for case in [*_from_cases(), *_FURTHER]:

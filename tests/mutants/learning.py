@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,8 @@ class Learning:
         untrained: flags that keep the same command line from learning anything.
         factor: how many times the untrained return the trained one must be; where returns are
             negative, how many times smaller the loss must be.
+        least: what the trained policy must reach in any case, for environments where a policy
+            that has learned nothing gets about zero.
         episodes: how many episodes of evaluation the averages are over.
         deterministic: whether the policy's best action is judged, or a sample of it.
         slow: whether it takes longer than half a minute; `make prove` runs those.
@@ -35,6 +38,7 @@ class Learning:
     flags: str
     untrained: str
     factor: float
+    least: float = -math.inf
     episodes: int = 10
     deterministic: bool = True
     slow: bool = False
@@ -59,7 +63,8 @@ class Learning:
 
     def wanted(self, untrained: float) -> float:
         """The return that a trained policy must reach."""
-        return untrained * self.factor if untrained >= 0 else untrained / self.factor
+        better = untrained * self.factor if untrained >= 0 else untrained / self.factor
+        return max(better, self.least)
 
 
 def learns(case: Learning, untrained: float) -> Check:

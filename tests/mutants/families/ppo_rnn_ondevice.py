@@ -182,6 +182,8 @@ LEARNING = [
         "--env-id mosaic/Recall-v0 --total-timesteps 40960 --learning-rate 1e-3",
         "--learning-rate 1e-12",
         1.5,
+        # Without a memory the right end is found half of the time: a return of zero.
+        least=0.8,
         episodes=40,
         slow=True,
     ),

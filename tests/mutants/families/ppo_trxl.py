@@ -182,4 +182,15 @@ MUTANTS = [
         (the_past_gets_no_gradient,),
     ),
 ]
-LEARNING: list[Learning] = []
+LEARNING = [
+    Learning(
+        "ppo_trxl",
+        "--env-id mosaic/Recall-v0 --total-timesteps 16384 --learning-rate 1e-3",
+        "--learning-rate 1e-12 --total-timesteps 2048",
+        1.5,
+        # Without a memory the right end is found half of the time: a return of zero.
+        least=0.8,
+        episodes=40,
+        slow=True,
+    ),
+]
