@@ -120,7 +120,7 @@ def main() -> None:
     named = options.cases
     wanted = [case for case in COMPARISONS if not named or str(case) in named]
     found = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-    records = {str(case): _begun(case, found.get(str(case))) for case in wanted}
+    records = {str(case): begun(case, found.get(str(case))) for case in wanted}
     deadline = time.monotonic() + 60 * options.minutes if options.minutes else float("inf")
     os.environ["OMP_NUM_THREADS"] = "1"
     with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
@@ -141,8 +141,8 @@ def main() -> None:
             print(f"{name}: {said(record)}", flush=True)
 
 
-def _begun(case: Comparison, before: dict[str, Any] | None) -> dict[str, Any]:
-    """The record so far; what older code or other settings left is not continued."""
+def begun(case: Comparison, before: dict[str, Any] | None) -> dict[str, Any]:
+    """The record so far: what older code or other settings left is not continued."""
     about = {
         "algorithm": case.algorithm,
         "env_id": case.env_id,
