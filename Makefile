@@ -112,7 +112,7 @@ run: $(BASE)
 test: $(STAMPS)/gui $(STAMPS)/web $(STAMPS)/spade $(STAMPS)/llm $(STAMPS)/textarena $(STAMPS)/extras $(STAMPS)/dev
 	@$(BIN)/python scripts/run_tests.py $(ARGS)
 
-prove: $(STAMPS)/extras $(STAMPS)/textarena $(STAMPS)/ray $(STAMPS)/spade $(STAMPS)/llm $(STAMPS)/dev
+prove: $(STAMPS)/gui $(STAMPS)/web $(STAMPS)/spade $(STAMPS)/llm $(STAMPS)/textarena $(STAMPS)/extras $(STAMPS)/ray $(STAMPS)/dev
 	@OMP_NUM_THREADS=1 PYTHONPATH=tests:. $(BIN)/python -m mutants.prove $(ARGS)
 	@$(BIN)/python scripts/run_tests.py -m prove -q
 	@PYTHONPATH=tests $(BIN)/python -m soak --minutes 10 --seed 1

@@ -13,11 +13,13 @@ from torch.distributions import Categorical, kl_divergence
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.sampling import Random
 from mutants.families.ppo_pixels import (
+    ONE_LEVEL,
     assert_logged,
     assert_weights,
     made_small,
     shared_edits,
 )
+from mutants.learning import Learning
 from mutants.noise_envs import NoisePool
 from mutants.rollouts import AsPlain, Rollout, SmallAgent, replay
 from mutants.subject import Check, Mutant, Subject
@@ -293,5 +295,17 @@ MUTANTS = [
         "if memory.filled >= args.num_envs:",
         "the auxiliary phase comes too early",
         TURNS,
+    ),
+]
+
+LEARNING = [
+    Learning(
+        "ppg_procgen",
+        f"{ONE_LEVEL} --n-iteration 4",
+        "--learning-rate 1e-12 --total-timesteps 1024 --n-iteration 1",
+        3,
+        episodes=20,
+        deterministic=False,
+        slow=True,
     ),
 ]

@@ -352,6 +352,11 @@ MUTANTS = [
     ),
 ]
 
+# One level of Procgen, which is learned by heart, in rollouts that fit it.
+ONE_LEVEL = (
+    "--env-id starpilot --num-levels 1 --total-timesteps 16384 --num-envs 16 --num-steps 64 "
+    "--num-minibatches 4"
+)
 _UNTRAINED = "--learning-rate 1e-12 --total-timesteps 1024"
 _CATCHING = f"{CATCH} --total-timesteps 40960 --learning-rate 1e-3"
 # Our own game is not in EnvPool. Of those that are, this one is learned soonest: run left.
@@ -366,4 +371,5 @@ LEARNING = [
         Learning(name, _RUNNING, _UNTRAINED, 5, deterministic=False, slow=True)
         for name in ("ppo_atari_envpool_xla_jax", "ppo_atari_envpool_xla_jax_scan")
     ),
+    Learning("ppo_procgen", ONE_LEVEL, _UNTRAINED, 3, episodes=20, deterministic=False, slow=True),
 ]

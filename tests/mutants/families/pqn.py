@@ -161,4 +161,17 @@ LEARNING = [
         "--learning-rate 1e-12",
         3,
     ),
+    *(
+        Learning(
+            name,
+            f"--env-id RoadRunner-v5 --total-timesteps {steps} --num-steps 32 "
+            "--learning-rate 5e-4 --exploration-fraction 0.3 --seed 2",
+            "--learning-rate 1e-12 --total-timesteps 1024",
+            3,
+            # This seed's untrained policy stands still, others run by chance. Random play gets 10.
+            least=500,
+            slow=True,
+        )
+        for name, steps in (("pqn_atari_envpool", 98304), ("pqn_atari_envpool_lstm", 65536))
+    ),
 ]
