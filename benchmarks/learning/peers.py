@@ -218,7 +218,7 @@ def said(record: dict[str, Any]) -> str:
     """A whole comparison in a sentence."""
     ours, theirs = (np.array(list(record["returns"][side].values())) for side in (OURS, THEIRS))
     p = permutation_test([ours], [theirs])
-    verdict = "no difference"
+    verdict = "no difference found"
     if p < LEVEL:
         verdict = "better" if ours.mean() > theirs.mean() else "worse"
     return (

@@ -99,7 +99,7 @@ def compared(
 def said(name: str, record: dict[str, Any]) -> str:
     """The comparison in a sentence."""
     ours, theirs = (np.array(record["returns"][side]) for side in (name, record["twin"]))
-    alike = "no difference" if record["p"] >= LEVEL else "different"
+    alike = "no difference found" if record["p"] >= LEVEL else "different"
     return (
         f"{ours.mean():.1f} ± {ours.std():.1f} against {theirs.mean():.1f} ± {theirs.std():.1f} "
         f"({alike}, p = {record['p']:.3g})"

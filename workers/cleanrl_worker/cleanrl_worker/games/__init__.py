@@ -1,4 +1,7 @@
-"""Games of our own: `mosaic/Catch-v0` with pixels and lives, `mosaic/Recall-v0` for memories."""
+"""Games of our own: `mosaic/Catch-v0` with pixels and lives, `mosaic/Recall-v0` for memories.
+
+`mosaic/Doubles-v0` is a game for two; `kit.pettingzoo` makes it, as it makes those of PettingZoo.
+"""
 
 from gymnasium import register
 

@@ -1,4 +1,4 @@
-"""PettingZoo's two-player Atari games, every player a row of the batch.
+"""PettingZoo's Atari games for several players, every player a row of the batch.
 
 Preprocessing as for one player: actions are held for four frames, the last two frames are
 merged by their maximum, the picture is grey and 84 x 84, four are stacked. Two further channels
@@ -34,7 +34,7 @@ _SKIP = 4
 
 
 def make_game(env_id: str) -> ParallelEnv:
-    """Build one game with the ROMs that come with ale_py.
+    """Build one game: with the ROMs that come with ale_py, or `mosaic/Doubles-v0`.
 
     Raises:
         UsageError: when a package or the game is missing.
@@ -42,17 +42,23 @@ def make_game(env_id: str) -> ParallelEnv:
     try:
         import ale_py
         import pettingzoo.atari as games
+
+        from cleanrl_worker.games import doubles
     except ModuleNotFoundError as error:
         raise UsageError(
             f"Games for several players need the package {error.name}; install it with: "
             "python -m cleanrl_worker.tools.install_extras --set pettingzoo"
         ) from None
+    if env_id == doubles.ENV_ID:
+        return doubles.Doubles()
     names = [module.name for module in pkgutil.iter_modules(games.__path__)]
-    names = [name for name in names if "_v" in name]
+    names = [doubles.ENV_ID, *(name for name in names if "_v" in name)]
     if env_id not in names:
         close = nearest(env_id, names)
         hint = f" Did you mean {close}?" if close else ""
-        raise UsageError(f"PettingZoo has no Atari game {env_id!r}.{hint} Try pong_v3.")
+        raise UsageError(
+            f"PettingZoo has no Atari game {env_id!r}.{hint} Try pong_v3, or {doubles.ENV_ID}."
+        )
     roms = str(Path(ale_py.__file__).parent / "roms")
     module = importlib.import_module(f"pettingzoo.atari.{env_id}")
     return module.parallel_env(obs_type="grayscale_image", auto_rom_install_path=roms)
@@ -65,7 +71,8 @@ class Game:
         self._game = make_game(env_id)
         self.players = list(self._game.possible_agents)
         self.action_space = self._game.action_space(self.players[0])
-        self._screens = np.zeros((2, 210, 160), np.uint8)
+        height, width, _ = self._game.observation_space(self.players[0]).shape
+        self._screens = np.zeros((2, height, width), np.uint8)
         self.stack = np.zeros((_STACK, _SIDE, _SIDE), np.uint8)
         self.actions: list[list[int]] = []
         self.seed = 0
