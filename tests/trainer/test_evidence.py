@@ -1,6 +1,7 @@
 """What is believed of a run on another machine: no engine's word alone ends it."""
 
 from dataclasses import replace
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -183,6 +184,10 @@ def test_a_line_of_squeue_is_read_by_its_columns() -> None:
         (
             Job("1", "", "PENDING", "Resources", "2020-02-03T14:10:00"),
             "SLURM job 1: waits for resources, about 03 Feb 14:10",
+        ),
+        (
+            Job("1", "", "PENDING", "Resources", f"{date.today() + timedelta(365)}T14:10:00"),
+            "SLURM job 1: waits for resources",
         ),
         (
             Job("1", "", "PENDING", "launch failed requeued held", "2020-02-03T14:10:00"),

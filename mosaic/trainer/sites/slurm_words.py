@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from mosaic.records.run import Outcome
 from mosaic.trainer.core.evidence import ENDED, QUEUED, RUNNING
@@ -56,6 +56,8 @@ _REASONS = {
     "Cleaning": "waits until its last node has been cleaned up",
     "launch failed requeued held": "is held after its start failed; run: scontrol release {job}",
 }
+# A job without a time limit counts as one of a year, so what waits for it "begins" next year.
+_NO_ESTIMATE = timedelta(days=300)
 _UNTIL_SOMEONE_ACTS = ("is held", "cannot start")
 # The families of limits that accounts and users have: AssocGrpCpuLimit, QOSMaxJobsPerUserLimit, ….
 _LIMIT = re.compile(r"(Assoc|QOS)\w*\Z")
@@ -126,7 +128,10 @@ class Job:
             moment = datetime.fromisoformat(self.begins)
         except ValueError:
             return ""
-        same_day = moment.date() == datetime.now().date()
+        now = datetime.now()
+        if moment - now > _NO_ESTIMATE:
+            return ""
+        same_day = moment.date() == now.date()
         return f", about {moment:%H:%M}" if same_day else f", about {moment:%d %b %H:%M}"
 
 
