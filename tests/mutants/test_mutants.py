@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from cleanrl_worker.kit.schema import script_names
-from mutants.catalog import all_mutants, promises
+from mutants.catalog import all_learning, all_mutants, promises
+from mutants.prove import RESULT
 from mutants.subject import Check, Mutant, killer, original
 
 ENOUGH = 6
@@ -41,3 +43,15 @@ def test_every_algorithm_has_its_mutants(algorithm: str) -> None:
     assert len(own) >= ENOUGH
     for mutant in own:
         mutant.apply()
+
+
+@pytest.mark.parametrize("algorithm", script_names())
+def test_every_algorithm_was_seen_to_learn(algorithm: str) -> None:
+    """No script is shipped that never learned: `make prove` has trained it, and asked for more than
+    the untrained policy got."""
+    assert any(case.algorithm == algorithm for case in all_learning())
+    runs = json.loads(RESULT.read_text(encoding="utf-8"))["learning"].values()
+    own = [run for run in runs if run["algorithm"] == algorithm]
+    assert own
+    for run in own:
+        assert run["trained"] >= run["wanted"] > run["untrained"]

@@ -371,5 +371,13 @@ LEARNING = [
         Learning(name, _RUNNING, _UNTRAINED, 5, deterministic=False, slow=True)
         for name in ("ppo_atari_envpool_xla_jax", "ppo_atari_envpool_xla_jax_scan")
     ),
+    # Each player's own score: in a game where one wins what the other loses, the mean says nothing.
+    Learning(
+        "ppo_pettingzoo_ma_atari",
+        "--env-id mosaic/Doubles-v0 --total-timesteps 40960 --num-envs 8 --learning-rate 1e-3",
+        _UNTRAINED,
+        5,
+        slow=True,
+    ),
     Learning("ppo_procgen", ONE_LEVEL, _UNTRAINED, 3, episodes=20, deterministic=False, slow=True),
 ]

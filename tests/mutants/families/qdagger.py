@@ -11,6 +11,7 @@ import torch
 from cleanrl_worker.kit.atari import AtariEnvs
 from mutants import reference
 from mutants.families.dqn import FRAMES
+from mutants.learning import CATCH, Learning
 from mutants.rollouts import SmallQ
 from mutants.subject import Mutant, Subject
 from mutants.trial import Turn, rehearse
@@ -126,4 +127,19 @@ MUTANTS = [
         "nothing is learned from the teacher's play",
         _PHASES,
     ),
+]
+
+# Both students learn from the same number of steps. One has a teacher that can play; the other's
+# has learned nothing, so that it has only its own rewards to learn from.
+LEARNING = [
+    Learning(
+        name,
+        f"{CATCH} --train-teacher-steps 14000 --teacher-steps 2000 --offline-steps 500 "
+        "--total-timesteps 2700 --learning-starts 2600 --buffer-size 14000 --learning-rate 3e-4 "
+        "--temperature 0.1",
+        "--train-teacher-steps 200",
+        5,
+        slow=True,
+    )
+    for name in ("qdagger_dqn_atari_impalacnn", "qdagger_dqn_atari_jax_impalacnn")
 ]

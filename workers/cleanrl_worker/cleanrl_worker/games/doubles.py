@@ -24,7 +24,7 @@ _FLOOR = SIZE - 6
 _PADDLE, _BALL = 140, 236
 
 
-class Doubles(ParallelEnv[str, Array, int]):
+class Doubles(ParallelEnv[str, Array, int]):  # type: ignore[misc]  # PettingZoo has no types
     """One game between two players."""
 
     metadata = {"name": "doubles_v0"}  # noqa: RUF012 - as PettingZoo's own class declares it
