@@ -55,7 +55,7 @@ def measure_checkpoints(folder: Path) -> list[dict[str, Any]]:
 
 
 def _measure_save(name: str, flags: list[str], run_dir: Path) -> dict[str, Any]:
-    from cleanrl_worker.kit import checkpoint_files, checkpoints
+    from cleanrl_worker.running import checkpoint_files, checkpoints
 
     command = [sys.executable, "-m", f"cleanrl_worker.cleanrl.{name}", *flags]
     subprocess.run([*command, "--run-dir", str(run_dir)], check=True, capture_output=True)
@@ -80,12 +80,12 @@ def measure_memories(folder: Path) -> list[dict[str, Any]]:
     """The time of one save of a full replay memory, and what pacing makes of it."""
     import torch
 
-    from cleanrl_worker.kit import checkpoint_files, checkpoints
     from cleanrl_worker.kit.atari import AtariEnvs
-    from cleanrl_worker.kit.checkpointing import SAVE_SHARE
     from cleanrl_worker.kit.envs import Envs
     from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
     from cleanrl_worker.kit.replay import ReplayBuffer
+    from cleanrl_worker.running import checkpoint_files, checkpoints
+    from cleanrl_worker.running.checkpointing import SAVE_SHARE
     from mosaic.config.keeping import KeepPolicy
 
     cpu = torch.device("cpu")
@@ -147,8 +147,8 @@ def measure_bridge(folder: Path) -> dict[str, Any]:
     The worker's second also writes the run's own metric files and the report on the bridge.
     """
     from cleanrl_worker.cleanrl.ppo import Args
-    from cleanrl_worker.kit.bridge import Bridge
-    from cleanrl_worker.kit.logger import Logger
+    from cleanrl_worker.running.bridge import Bridge
+    from cleanrl_worker.running.logger import Logger
     from mosaic.curves.episodes import NewestEpisodes
 
     alone = Logger(Args(), folder / "alone", Bridge(), 1_000_000, NewestEpisodes())

@@ -13,7 +13,7 @@ from benchmarks.learning import peers, twins
 from benchmarks.learning.fingerprint import fingerprint
 from benchmarks.learning.settings import Published
 from benchmarks.learning.verdict import is_current, published_figure, verdict
-from cleanrl_worker.kit.schema import SCRIPTS, read_schema, script_names
+from cleanrl_worker.running.schema import SCRIPTS, read_schema, script_names
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "coverage.md"

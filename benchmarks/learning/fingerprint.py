@@ -6,7 +6,7 @@ import ast
 import hashlib
 from pathlib import Path
 
-from cleanrl_worker.kit.schema import SCRIPTS
+from cleanrl_worker.running.schema import SCRIPTS
 
 PACKAGE = SCRIPTS.parent
 
@@ -25,16 +25,15 @@ def fingerprint(algorithm: str) -> str:
     return digest.hexdigest()[:16]
 
 
-# What runs beside learning: changes here cannot change what is learned.
-_BESIDE = {"args", "bridge", "compiler", "errors", "evaluation", "events", "facts", "files"}
-_BESIDE |= {"checkpoint_files", "checkpoints", "logger", "parsing", "run", "schema", "script"}
-_BESIDE |= {"atari_colour", "device_game", "frames", "judging", "live_frames", "spaces"}
-_BESIDE |= {"families", "threads", "tracking", "videos"}
+# What runs beside learning: changes here cannot change what is learned. So does all of `running/`.
+_RUNNING = PACKAGE / "running"
+_BESIDE = {"args", "compiler", "device_game", "errors", "families", "frames", "judging", "run"}
+_BESIDE |= {"script", "spaces"}
 
 
 def _behind(path: Path, seen: set[Path]) -> set[Path]:
     """The file and every module of the worker that it imports, directly or not."""
-    if path in seen or path.stem in _BESIDE:
+    if path in seen or path.stem in _BESIDE or path.parent == _RUNNING:
         return seen
     seen.add(path)
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -81,7 +80,9 @@ class _OnlyWhatRuns(ast.NodeTransformer):
         return node
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom | None:
-        return None if node.module in {"typing", "collections.abc"} else node
+        # What is imported of our own is hashed itself, or runs beside learning.
+        ours = str(node.module).partition(".")[0] == PACKAGE.name
+        return None if ours or node.module in {"typing", "collections.abc"} else node
 
     def visit_If(self, node: ast.If) -> ast.AST | None:
         for_types = isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"

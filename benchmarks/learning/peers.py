@@ -185,7 +185,7 @@ def _returns(
 
 
 def _ours(case: Comparison, seed: int, *, cuda: bool) -> list[tuple[int, float]]:
-    from cleanrl_worker.kit.verification import train
+    from cleanrl_worker.running.verification import train
 
     values = {"env_id": case.env_id, "total_timesteps": case.steps, "num_envs": case.num_envs}
     flags = ["--cuda" if cuda else "--no-cuda", "--seed", str(seed)]

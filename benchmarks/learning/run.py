@@ -26,8 +26,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from benchmarks.learning.fingerprint import fingerprint
 from benchmarks.learning.settings import SETTINGS, Setting
-from cleanrl_worker.kit.evaluation import evaluate
-from cleanrl_worker.kit.verification import resume_differences, smoke_flags
+from cleanrl_worker.running.evaluation import evaluate
+from cleanrl_worker.running.verification import resume_differences, smoke_flags
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "learning"
 _CURVE_POINTS = 60

@@ -30,9 +30,9 @@ import numpy as np
 from benchmarks.learning.fingerprint import fingerprint
 from benchmarks.learning.run import LAST_EPISODES, RESULTS, machine, read_curve, thin
 from benchmarks.learning.timed_settings import ON_CPU, ON_GPU, TimedSetting
-from cleanrl_worker.kit.evaluation import evaluate, open_policy
 from cleanrl_worker.kit.sampling import Random
-from cleanrl_worker.kit.verification import resume_differences, smoke_flags
+from cleanrl_worker.running.evaluation import evaluate, open_policy
+from cleanrl_worker.running.verification import resume_differences, smoke_flags
 
 _GRACE_S = 60
 _GAMES = 10

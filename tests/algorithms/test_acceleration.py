@@ -16,7 +16,7 @@ from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.optim import Adam, RAdam
 from cleanrl_worker.kit.run import Run
-from cleanrl_worker.kit.schema import SCRIPTS, read_schema, script_names
+from cleanrl_worker.running.schema import SCRIPTS, read_schema, script_names
 
 CPU = torch.device("cpu")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from cleanrl_worker.kit.atari import AtariEnvs, game_of
-from cleanrl_worker.kit.checkpoints import to_plain
 from cleanrl_worker.kit.envpool import EnvPoolEnvs
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.evaluation import Player
 from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
 from cleanrl_worker.kit.prioritized import PrioritizedFrameReplay, SumTree
 from cleanrl_worker.kit.sampling import Random
+from cleanrl_worker.running.checkpoints import to_plain
+from cleanrl_worker.running.evaluation import Player
 
 CPU = torch.device("cpu")
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from support.trainer import until
 
-from cleanrl_worker.kit import atari_colour
 from cleanrl_worker.kit.atari import AtariEnvs
-from cleanrl_worker.kit.checkpoints import to_plain
 from cleanrl_worker.kit.sampling import Random
+from cleanrl_worker.running import atari_colour
+from cleanrl_worker.running.checkpoints import to_plain
 
 _GAME = "BreakoutNoFrameskip-v4"
 # How bright each colour looks (ITU-R BT.601).

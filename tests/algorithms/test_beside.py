@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import torch
 
-from cleanrl_worker.kit import checkpoint_files, checkpoints
 from cleanrl_worker.kit.args import RunArgs
-from cleanrl_worker.kit.beside import SideEvaluator, first_held_out
-from cleanrl_worker.kit.evaluation import Episode, evaluate
-from cleanrl_worker.kit.verification import train
 from cleanrl_worker.programs.evaluate_beside import typical
+from cleanrl_worker.running import checkpoint_files, checkpoints
+from cleanrl_worker.running.beside import SideEvaluator, first_held_out
+from cleanrl_worker.running.evaluation import Episode, evaluate
+from cleanrl_worker.running.verification import train
 from mosaic.runs.metrics import MetricReader
 
 STEPS = ("--total-timesteps", "2048", "--num-envs", "4", "--num-steps", "64")

@@ -18,8 +18,8 @@ import pytest
 from support.patience import PATIENCE_S
 from support.trainer import until
 
-from cleanrl_worker.kit import checkpoint_files
-from cleanrl_worker.kit.bridge import Bridge
+from cleanrl_worker.running import checkpoint_files
+from cleanrl_worker.running.bridge import Bridge
 
 
 class Worker:

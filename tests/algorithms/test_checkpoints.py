@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from cleanrl_worker.kit import checked_files, checkpoint_files
 from cleanrl_worker.kit.errors import CheckpointError
-from cleanrl_worker.kit.evaluation import evaluate
-from cleanrl_worker.kit.verification import run_script, train
+from cleanrl_worker.running import checked_files, checkpoint_files
+from cleanrl_worker.running.evaluation import evaluate
+from cleanrl_worker.running.verification import run_script, train
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import torch
 
-from cleanrl_worker.kit import checkpoint_files, checkpoints
-from cleanrl_worker.kit.verification import train
+from cleanrl_worker.running import checkpoint_files, checkpoints
+from cleanrl_worker.running.verification import train
 
 
 def _weights(run_dir: Path) -> dict[str, torch.Tensor]:

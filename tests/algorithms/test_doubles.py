@@ -10,9 +10,9 @@ pytest.importorskip("pettingzoo")
 from pettingzoo.test import parallel_api_test
 
 from cleanrl_worker.games.doubles import ENV_ID, HALF, LEFT, RIGHT, STAY, Doubles
-from cleanrl_worker.kit.checkpoints import to_plain
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.pettingzoo import MultiAgentAtari, make_game
+from cleanrl_worker.running.checkpoints import to_plain
 
 
 def _play_well(frames: np.ndarray, player: int) -> int:

@@ -13,14 +13,14 @@ import torch
 from gymnasium import spaces
 
 from cleanrl_worker.cleanrl import ppg_procgen, ppo_rnd_envpool, pqn_atari_envpool_lstm
-from cleanrl_worker.kit import checkpoint_files, checkpoints
 from cleanrl_worker.kit import envpool as kit
 from cleanrl_worker.kit.envpool import EnvPoolEnvs, pool_id
 from cleanrl_worker.kit.envpool_xla import XlaEnvs
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.jax_backend import jax
 from cleanrl_worker.kit.optim import Adam
-from cleanrl_worker.kit.verification import run_script
+from cleanrl_worker.running import checkpoint_files, checkpoints
+from cleanrl_worker.running.verification import run_script
 
 GAME, ENVS, STEPS = "Breakout-v5", 3, 260
 

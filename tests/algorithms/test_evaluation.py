@@ -13,10 +13,10 @@ from torch import nn
 
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.errors import CheckpointError, UsageError
-from cleanrl_worker.kit.evaluation import Episode, Player, evaluate, open_policy
-from cleanrl_worker.kit.recording import EpisodeRecorder
 from cleanrl_worker.kit.sampling import Random
-from cleanrl_worker.kit.verification import train
+from cleanrl_worker.running.evaluation import Episode, Player, evaluate, open_policy
+from cleanrl_worker.running.recording import EpisodeRecorder
+from cleanrl_worker.running.verification import train
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from cleanrl_worker.kit.args import parse_range
-from cleanrl_worker.kit.schema import SCRIPTS, read_schema, script_names
-from cleanrl_worker.kit.tensorboard import EventWriter
-from cleanrl_worker.kit.verification import train
+from cleanrl_worker.running.schema import SCRIPTS, read_schema, script_names
+from cleanrl_worker.running.tensorboard import EventWriter
+from cleanrl_worker.running.verification import train
 
 TAGS = {"charts/episodic_return", "charts/episodic_length", "charts/SPS", "losses/value_loss"}
 
@@ -65,7 +65,7 @@ def test_the_schema_is_what_the_script_accepts(algorithm: str) -> None:
 def test_schemas_are_read_without_torch() -> None:
     """The window and the dry run pay nothing for torch."""
     program = (
-        "import sys; from cleanrl_worker.kit.schema import *;"
+        "import sys; from cleanrl_worker.running.schema import *;"
         "[read_schema(SCRIPTS / f'{name}.py') for name in script_names()];"
         "assert 'torch' not in sys.modules and 'gymnasium' not in sys.modules"
     )

@@ -11,9 +11,9 @@ import pytest
 from cleanrl_worker import catalog, get_worker_metadata
 from cleanrl_worker.games.catch import FIRE, LEFT, NOOP, RIGHT
 from cleanrl_worker.kit.atari import AtariEnvs
-from cleanrl_worker.kit.checkpoints import to_plain
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.sampling import Random
+from cleanrl_worker.running.checkpoints import to_plain
 from mosaic.workers.facts import AlgorithmFacts, EnvironmentFacts
 from mosaic.workers.fitting import misfit
 

@@ -30,7 +30,7 @@ from cleanrl_worker.cleanrl import (
 from cleanrl_worker.kit import device
 from cleanrl_worker.kit.jax_backend import Tree, arrays, jax, trained
 from cleanrl_worker.kit.replay import Batch
-from cleanrl_worker.kit.verification import run_script, train
+from cleanrl_worker.running.verification import run_script, train
 
 
 @pytest.mark.parametrize("script", [c51_jax, c51_atari_jax])

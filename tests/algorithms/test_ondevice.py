@@ -19,13 +19,13 @@ from support import harness
 from support.patience import PATIENCE_S
 
 from cleanrl_worker.cleanrl import ppo_ondevice
-from cleanrl_worker.kit import checked_files, evaluation
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.run import Run
-from cleanrl_worker.kit.verification import run_script, train
 from cleanrl_worker.ondevice import members
 from cleanrl_worker.ondevice.pace import MOST_UPDATES, Pace
 from cleanrl_worker.ondevice.sweeping import device_count
+from cleanrl_worker.running import checked_files, evaluation
+from cleanrl_worker.running.verification import run_script, train
 
 PROGRAM = [sys.executable, "-m", "cleanrl_worker.cleanrl.ppo_ondevice", "--no-cuda"]
 ENDLESS = 512 * 1_000_000

@@ -10,8 +10,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.presentation import EPISODES, refuse_upload_in_vain
-from cleanrl_worker.kit.verification import run_script, train
+from cleanrl_worker.running.presentation import EPISODES, refuse_upload_in_vain
+from cleanrl_worker.running.verification import run_script, train
 
 
 def test_a_saved_model_is_evaluated(tmp_path: Path) -> None:

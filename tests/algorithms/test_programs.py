@@ -18,9 +18,9 @@ import pytest
 from support import harness
 
 from cleanrl_worker.cleanrl import ppo_ondevice
-from cleanrl_worker.kit.verification import train
 from cleanrl_worker.ondevice import inputs, programs
 from cleanrl_worker.ondevice.programs import Lowered, Programs, Stored
+from cleanrl_worker.running.verification import train
 
 ARGS = ppo_ondevice.Args(env_id="CartPole-v1")
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from cleanrl_worker.kit.envs import Envs
-from cleanrl_worker.kit.evaluation import evaluate
-from cleanrl_worker.kit.verification import train
+from cleanrl_worker.running.evaluation import evaluate
+from cleanrl_worker.running.verification import train
 
 RECALL = ["--env-id", "mosaic/Recall-v0", "--learning-rate", "1e-3", "--no-cuda"]
 

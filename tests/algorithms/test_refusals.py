@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cleanrl_worker.kit.verification import run_script
+from cleanrl_worker.running.verification import run_script
 
 REFUSALS = [
     ("dqn", "--env-id Pendulum-v1", ["discrete", "CartPole-v1", "sac_continuous_action"]),

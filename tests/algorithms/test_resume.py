@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cleanrl_worker.kit.evaluation import evaluate
-from cleanrl_worker.kit.schema import script_names
-from cleanrl_worker.kit.verification import resume_differences, smoke_flags
+from cleanrl_worker.running.evaluation import evaluate
+from cleanrl_worker.running.schema import script_names
+from cleanrl_worker.running.verification import resume_differences, smoke_flags
 
 # One file for each thing that has to be kept: a rollout, a replay memory, the state of an LSTM or a
 # transformer, arrays of JAX, a learner on the device, a data set. Memories of frames and EnvPool's

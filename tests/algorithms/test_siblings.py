@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from cleanrl_worker.kit.schema import SCRIPTS, script_names
+from cleanrl_worker.running.schema import SCRIPTS, script_names
 
 # The share of the lines of both files that one of them has and the other does not.
 AT_MOST = 0.15

@@ -10,8 +10,8 @@ from support.patience import PATIENCE_S
 
 STUCK = """
 import sys
-from cleanrl_worker.kit import control
-from cleanrl_worker.kit.bridge import Bridge
+from cleanrl_worker.running import control
+from cleanrl_worker.running.bridge import Bridge
 control.PATIENCE_S = float(sys.argv[1])
 control.Control(Bridge()).start()
 print("stuck", flush=True)
@@ -43,8 +43,8 @@ def test_one_signal_ends_a_loop_without_a_safe_point_after_a_while() -> None:
 
 ASKED_TWICE = """
 import signal, sys
-from cleanrl_worker.kit.bridge import Bridge
-from cleanrl_worker.kit.control import Control
+from cleanrl_worker.running.bridge import Bridge
+from cleanrl_worker.running.control import Control
 Control(Bridge()).start()
 for _ in range(2):
     signal.raise_signal(int(sys.argv[1]))

@@ -14,12 +14,12 @@ import pytest
 import torch
 
 from cleanrl_worker.kit.atari import AtariEnvs
-from cleanrl_worker.kit.checked_files import checksum_path
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.evaluation import evaluate
 from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
 from cleanrl_worker.kit.trajectories import Played, Recording, write_recording
-from cleanrl_worker.kit.verification import resume_differences, run_script, smoke_flags, train
+from cleanrl_worker.running.checked_files import checksum_path
+from cleanrl_worker.running.evaluation import evaluate
+from cleanrl_worker.running.verification import resume_differences, run_script, smoke_flags, train
 from cleanrl_worker.tools import record_trajectories
 
 BREAKOUT = "BreakoutNoFrameskip-v4"

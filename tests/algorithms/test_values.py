@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from cleanrl_worker.kit import checkpoints
-from cleanrl_worker.kit.evaluation import open_policy
 from cleanrl_worker.kit.inference import thought_of
 from cleanrl_worker.kit.sampling import Random
-from cleanrl_worker.kit.verification import train
+from cleanrl_worker.running import checkpoints
+from cleanrl_worker.running.evaluation import open_policy
+from cleanrl_worker.running.verification import train
 
 Weights = dict[str, Tensor]
 CATCH = "mosaic/Catch-v0"

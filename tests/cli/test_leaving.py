@@ -11,8 +11,8 @@ import pytest
 from support.browser import browsing
 from support.trainer import Trainer
 
-from cleanrl_worker.kit.evaluation import open_policy
 from cleanrl_worker.kit.sampling import Random
+from cleanrl_worker.running.evaluation import open_policy
 from cli.conftest import Command
 from mosaic.records import RunRecord
 

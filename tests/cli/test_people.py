@@ -102,7 +102,7 @@ def test_ppo_begins_with_the_policy_of_a_run(warm_home: Trainer, typed: Command)
 
 
 def _policy(record: RunRecord) -> dict[str, np.ndarray]:
-    from cleanrl_worker.kit.evaluation import load_policy
+    from cleanrl_worker.running.evaluation import load_policy
 
     model = load_policy(Path(record.run_dir))["model"]["agent"]
     return {name: tensor.numpy() for name, tensor in model.items()}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.trainer import Trainer
 
-from cleanrl_worker.kit.schema import SCRIPTS, read_schema, script_names
+from cleanrl_worker.running.schema import SCRIPTS, read_schema, script_names
 from cli.conftest import Command
 from mosaic.client.verifying import pieces, read_certificate, verify
 from mosaic.errors import InvalidArgumentError

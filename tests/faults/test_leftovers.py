@@ -10,8 +10,8 @@ from support.trainer import Trainer
 
 from cleanrl_worker.config import CleanRLWorkerConfig
 from cleanrl_worker.kit.errors import CheckpointError
-from cleanrl_worker.kit.evaluation import open_policy
 from cleanrl_worker.modes import policy_eval
+from cleanrl_worker.running.evaluation import open_policy
 from spade_bdi_rl_worker.server import EmbeddedServer
 
 

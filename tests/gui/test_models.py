@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cleanrl_worker.kit.schema import script_names
+from cleanrl_worker.running.schema import script_names
 from gym_gui.algo_docs import library
 from gym_gui.models import series
 from gym_gui.models.actors import roster

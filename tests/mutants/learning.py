@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from cleanrl_worker.kit.evaluation import evaluate
-from cleanrl_worker.kit.verification import train
+from cleanrl_worker.running.evaluation import evaluate
+from cleanrl_worker.running.verification import train
 from mutants.subject import Check, Subject, original
 
 CATCH = "--env-id mosaic/Catch-v0"

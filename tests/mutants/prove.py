@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.learning.fingerprint import fingerprint
-from cleanrl_worker.kit.schema import script_names
+from cleanrl_worker.running.schema import script_names
 from mutants.catalog import all_learning, all_mutants, promises
 from mutants.learning import Learning, file_of
 from mutants.subject import Mutant, killer, original

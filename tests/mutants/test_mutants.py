@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cleanrl_worker.kit.schema import script_names
+from cleanrl_worker.running.schema import script_names
 from mutants.catalog import all_learning, all_mutants, promises
 from mutants.prove import RESULT
 from mutants.subject import Check, Mutant, killer, original

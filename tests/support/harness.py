@@ -111,7 +111,7 @@ def refuse(run_dir: Path, *arguments: str, **environment: str) -> str:
 
 def newest_state(run_dir: Path) -> dict[str, Any]:
     """The newest full-state checkpoint of a run."""
-    from cleanrl_worker.kit import checkpoint_files, checkpoints
+    from cleanrl_worker.running import checkpoint_files, checkpoints
 
     return checkpoints.load(checkpoint_files.find(run_dir)[0])
 

@@ -86,7 +86,7 @@ def test_d06_numbers_are_on_disk_before_the_checkpoint_that_covers_them(tmp_path
 
 def test_d06_a_hundred_kills_at_random_moments_of_saving(tmp_path: Path) -> None:
     """Whenever the kill comes, the newest checkpoint with a checksum loads and is whole."""
-    from cleanrl_worker.kit import checkpoint_files, checkpoints
+    from cleanrl_worker.running import checkpoint_files, checkpoints
 
     generator = random.Random(6)
     began = time.monotonic()
@@ -109,7 +109,7 @@ def test_d06_a_hundred_kills_at_random_moments_of_saving(tmp_path: Path) -> None
 
 
 def _save_forever(folder: Path) -> None:
-    from cleanrl_worker.kit import checkpoint_files
+    from cleanrl_worker.running import checkpoint_files
     from mosaic.config.keeping import KeepPolicy
 
     step = max((checkpoint_files.step_of(path) for path in folder.glob("step-*.state")), default=0)
@@ -120,7 +120,7 @@ def _save_forever(folder: Path) -> None:
 
 
 def _save(folder: Path, step: int) -> None:
-    from cleanrl_worker.kit import checkpoints
+    from cleanrl_worker.running import checkpoints
 
     content = {"step": step, "policy": torch.full((40_000,), float(step))}
     checkpoints.save(folder, step, content, content)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from support import harness
 
-from cleanrl_worker.kit.tensorboard import NoEvents
 from cleanrl_worker.phase_curves import PhaseCurves, Shift
+from cleanrl_worker.running.tensorboard import NoEvents
 from cleanrl_worker.script_folders import SCRIPT_DIR, curves_folder, event_folder
 from mosaic.curves.names import BEST_STEP, EPISODES, RETURN, TAGS
 from mosaic.runs.metric_writer import MetricWriter

@@ -155,7 +155,7 @@ def _command(canary: Path) -> bytes:
 
 
 def _seal(path: Path) -> None:
-    from cleanrl_worker.kit import checked_files
+    from cleanrl_worker.running import checked_files
 
     content = path.read_bytes()
     checked_files.write_checked(path, lambda file: file.write(content))
@@ -163,7 +163,7 @@ def _seal(path: Path) -> None:
 
 def test_what_is_read_without_torch_is_what_torch_reads(trained: Path) -> None:
     """The worker's own reader of checkpoints agrees with the training process."""
-    from cleanrl_worker.kit.checkpoint_files import describe
+    from cleanrl_worker.running.checkpoint_files import describe
 
     path = next(trained.glob("checkpoints/*.state"))
     info, state = describe(path), torch.load(path, weights_only=True)

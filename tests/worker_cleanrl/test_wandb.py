@@ -15,8 +15,8 @@ from support import harness
 from cleanrl_worker import wandb_environment
 from cleanrl_worker.analytics import build_manifest
 from cleanrl_worker.config import CleanRLWorkerConfig
-from cleanrl_worker.kit.bridge import Bridge
-from cleanrl_worker.kit.wandb_logging import init_or_offline
+from cleanrl_worker.running.bridge import Bridge
+from cleanrl_worker.running.wandb_logging import init_or_offline
 
 RUN_ID = "01K9ZZZZZZZZZZZZZZZZZZZZZZ"
 

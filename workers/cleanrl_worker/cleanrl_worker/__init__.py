@@ -52,7 +52,7 @@ def get_worker_metadata() -> WorkerCapabilities:
             "gymnasium",
             "gymnasium.envs.classic_control",
             "cleanrl_worker.kit.script",
-            "cleanrl_worker.kit.evaluation",
+            "cleanrl_worker.running.evaluation",
             "cleanrl_worker.agents.minigrid",
             "cleanrl_worker.kit.fused",
             "cleanrl_worker.programs.evaluate",

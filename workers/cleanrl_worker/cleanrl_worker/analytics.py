@@ -7,9 +7,9 @@ from typing import TypedDict
 
 from cleanrl_worker import bundles
 from cleanrl_worker.config import CleanRLWorkerConfig
-from cleanrl_worker.kit.checked_files import recorded_checksum
-from cleanrl_worker.kit.checkpoint_files import POLICY_SUFFIX, STATE_SUFFIX, step_of
-from cleanrl_worker.kit.wandb_logging import ADDRESS_FILE
+from cleanrl_worker.running.checked_files import recorded_checksum
+from cleanrl_worker.running.checkpoint_files import POLICY_SUFFIX, STATE_SUFFIX, step_of
+from cleanrl_worker.running.wandb_logging import ADDRESS_FILE
 from mosaic.runs.directory import read_json
 from mosaic.system import atomic
 

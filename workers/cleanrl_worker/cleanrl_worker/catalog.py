@@ -11,13 +11,13 @@ from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from cleanrl_worker.kit.schema import Argument
 from cleanrl_worker.resolution import (
     DEFAULT_ALGO_REGISTRY,
     HOME_VARIABLE,
     UPSTREAM_PREFIX,
     resolve,
 )
+from cleanrl_worker.running.schema import Argument
 from cleanrl_worker.wrappers.curriculum import PRESETS
 from mosaic.system import atomic
 from mosaic.workers.facts import ArgumentFacts

@@ -129,7 +129,7 @@ def _curriculum(text: str | None) -> JsonValue:
 def _with_script_flags(config: CleanRLWorkerConfig, words: Sequence[str]) -> CleanRLWorkerConfig:
     if not words:
         return config
-    from cleanrl_worker.kit.parsing import read_flags
+    from cleanrl_worker.running.parsing import read_flags
 
     values = read_flags(resolve(config.algo).schema, list(words))
     parameters = {**config.extras.algo_params, **values}

@@ -21,9 +21,9 @@ from statistics import fmean
 from types import ModuleType
 from typing import SupportsFloat
 
-from cleanrl_worker.kit.bridge import METRICS, Bridge
-from cleanrl_worker.kit.logger import EndedEpisodes, metric_writer
-from cleanrl_worker.kit.wandb_logging import init_or_offline
+from cleanrl_worker.running.bridge import METRICS, Bridge
+from cleanrl_worker.running.logger import EndedEpisodes, metric_writer
+from cleanrl_worker.running.wandb_logging import init_or_offline
 from mosaic.curves.names import EPISODES, LAST_EPISODES, LENGTH, RETURN, TAGS, name_of
 
 # As often as our own scripts report.

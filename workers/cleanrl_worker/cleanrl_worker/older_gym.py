@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from cleanrl_worker.foreign_scripts import when_imported
-from cleanrl_worker.kit.schema import read_schema
 from cleanrl_worker.kit.types import Array, Env
+from cleanrl_worker.running.schema import read_schema
 
 if TYPE_CHECKING:
     from cleanrl_worker.older_gymnasium import Infos

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import psutil
 
-from cleanrl_worker.kit.bridge import CURVES_DIR
 from cleanrl_worker.modes.plan import Plan
 from cleanrl_worker.phase_curves import Events, PhaseCurves, Shift
 from cleanrl_worker.relay import Event
+from cleanrl_worker.running.bridge import CURVES_DIR
 from cleanrl_worker.script_folders import SCRIPT_DIR
 from mosaic.config.pipeline import PipelineHeader, read_header
 from mosaic.curves.names import EPISODES, tag_of
@@ -149,7 +149,7 @@ class PipelineProcess:
 def _events(plan: Plan, environment: Mapping[str, str]) -> Events:
     """The event file of the whole run, unless it wants none."""
     # Here: the worker of a run that is no pipeline starts without it.
-    from cleanrl_worker.kit.tensorboard import SWITCH, EventWriter, NoEvents
+    from cleanrl_worker.running.tensorboard import SWITCH, EventWriter, NoEvents
 
     assert plan.events is not None
     # W's own environment counts where this pipeline is a phase of another one.

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
-from cleanrl_worker.kit.schema import SCRIPTS, ScriptSchema, read_schema, script_names
+from cleanrl_worker.running.schema import SCRIPTS, ScriptSchema, read_schema, script_names
 from mosaic.workers import Home, allowed_names, did_you_mean
 
 UPSTREAM_PREFIX = "cleanrl:"

@@ -19,11 +19,11 @@ from pathlib import Path
 
 from cleanrl_worker.analytics import upstreams_policies, write_manifest
 from cleanrl_worker.config import CleanRLWorkerConfig
-from cleanrl_worker.kit.bridge import CURVES_DIR
 from cleanrl_worker.modes import Plan, mode_of
 from cleanrl_worker.pipeline_process import PipelineProcess
 from cleanrl_worker.relay import Event, Relay
 from cleanrl_worker.resolution import DEFAULT_ALGO_REGISTRY, UPSTREAM_PREFIX
+from cleanrl_worker.running.bridge import CURVES_DIR
 from cleanrl_worker.script_folders import SCRIPT_DIR, curves_folder
 from cleanrl_worker.summaries import open_summaries
 from cleanrl_worker.training_process import TrainingProcess
@@ -217,7 +217,7 @@ class CleanRLWorkerRuntime:
     def _environment(self) -> dict[str, str]:
         """What the training process needs beside this process's own environment."""
         from cleanrl_worker.fastlane.launch import launch_environment
-        from cleanrl_worker.kit.tensorboard import SWITCH
+        from cleanrl_worker.running.tensorboard import SWITCH
 
         extras = self.config.extras
         # Frames are shown unless the run says no; the rest has defaults in the child.

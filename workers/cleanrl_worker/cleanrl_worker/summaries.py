@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cleanrl_worker.config import CleanRLWorkerConfig
-from cleanrl_worker.kit.logger import EndedEpisodes
+from cleanrl_worker.running.logger import EndedEpisodes
 from mosaic.workers import WorkerSession
 
 

@@ -13,9 +13,9 @@ import traceback
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from cleanrl_worker.kit import handover
-from cleanrl_worker.kit.bridge import VARIABLE
 from cleanrl_worker.modes.plan import Plan
+from cleanrl_worker.running import handover
+from cleanrl_worker.running.bridge import VARIABLE
 from cleanrl_worker.stack import VARIABLE as STACK_VARIABLE
 from cleanrl_worker.stack import StackFile
 from mosaic.system.interpreter import end_forked, exit_code

@@ -11,7 +11,6 @@ from pathlib import Path
 from cleanrl_worker import bundles, catalog, foresight
 from cleanrl_worker.config import CleanRLWorkerConfig, problem
 from cleanrl_worker.kit.args import DeviceArgs
-from cleanrl_worker.kit.schema import Argument, Declaration, ScriptSchema
 from cleanrl_worker.modes import interactive, mode_of
 from cleanrl_worker.ondevice import registry
 from cleanrl_worker.ondevice.sweeping import sweep_problem
@@ -22,6 +21,7 @@ from cleanrl_worker.resolution import (
     resolve,
     searching,
 )
+from cleanrl_worker.running.schema import Argument, Declaration, ScriptSchema
 from mosaic.config.json_types import JsonValue
 from mosaic.config.model import TrainRunConfig
 from mosaic.curves.members import VMAP_SWEEP, read_points

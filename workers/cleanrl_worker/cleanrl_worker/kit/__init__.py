@@ -1,4 +1,7 @@
-"""What every algorithm file needs and no paper describes.
+"""What algorithm files need and no paper describes: environments, memories, optimizers, speed.
+
+What a run does beside learning (files, checkpoints, curves, evaluation) is in
+`cleanrl_worker.running`, which algorithm files reach through `kit.run.Run` alone.
 
 Writing an algorithm file
 =========================
@@ -11,7 +14,7 @@ its arguments, its network, its loop. It declares:
     `multi_discrete`), `observations` (`vector`, `grid`, `image`), `default_env`,
     `requires` (requirement sets: `base`, `atari`, `mujoco`, `envpool`, `procgen`,
     `jax`, `minigrid`, `pettingzoo`); `on_device` where the environments are compiled with the
-    algorithm (`cleanrl_worker.ondevice`). Tools read it with `ast` (`kit.schema`).
+    algorithm (`cleanrl_worker.ondevice`). Tools read it with `ast` (`running.schema`).
 `SMOKE`
     A literal with the arguments of a run of a few seconds.
 `Args`
@@ -48,8 +51,8 @@ Rules that make resume exact, to the last bit on the CPU:
   `state_dict` and `load_state_dict`), or follows from `global_step`. One turn of the
   loop leaves nothing behind in plain variables but what `envs.obs` and the objects give.
 - All randomness comes from `run.rng` (NumPy) or torch's global generator.
-- `run.steps` does everything else between two turns: commands and pauses (`kit.control`),
-  checkpoints (`kit.checkpointing`), metrics (`kit.logger`).
+- `run.steps` does everything else between two turns: commands and pauses (`running.control`),
+  checkpoints (`running.checkpointing`), metrics (`running.logger`).
 
 Speed stays out of sight; what has to be visible is one line with a comment that begins with
 `speed:`. Small networks are a `kit.fused.Sequential`: torch's own, quicker, and given an array it

@@ -26,13 +26,13 @@ from gymnasium import spaces
 
 from cleanrl_worker import games
 from cleanrl_worker.games.emulator import Emulator
-from cleanrl_worker.kit.atari_colour import NEW_GAME, Chain, ColourTwin, Spectators, Watched
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.families import check_registered
-from cleanrl_worker.kit.live_frames import frame_tap
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.types import StateDict, StepInfo, StepResult
-from cleanrl_worker.kit.videos import Film
+from cleanrl_worker.running.atari_colour import NEW_GAME, Chain, ColourTwin, Spectators, Watched
+from cleanrl_worker.running.live_frames import frame_tap
+from cleanrl_worker.running.videos import Film
 from mosaic.config.suggest import nearest
 
 if TYPE_CHECKING:

@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.live_frames import frame_tap
 from cleanrl_worker.kit.types import EndedEpisode, StateDict, StepInfo, StepResult
-from cleanrl_worker.kit.videos import Film
+from cleanrl_worker.running.live_frames import frame_tap
+from cleanrl_worker.running.videos import Film
 from mosaic.config.suggest import nearest
 
 # CleanRL's averages of EnvPool's games are over so many.

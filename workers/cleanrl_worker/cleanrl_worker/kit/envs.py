@@ -25,10 +25,11 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
-from cleanrl_worker.kit import live_frames, observations
+from cleanrl_worker.kit import observations
 from cleanrl_worker.kit.errors import TrainingError, UsageError
 from cleanrl_worker.kit.families import is_grid, register_family, unknown_id
 from cleanrl_worker.kit.types import Array, Env, StateDict, StepInfo, StepResult
+from cleanrl_worker.running import live_frames
 
 _drawn = False
 

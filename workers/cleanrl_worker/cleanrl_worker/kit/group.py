@@ -20,11 +20,11 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
-from cleanrl_worker.kit import checkpoints
-from cleanrl_worker.kit.bridge import VARIABLE
 from cleanrl_worker.kit.device import limit_threads
 from cleanrl_worker.kit.errors import TrainingError, UsageError
 from cleanrl_worker.kit.types import StateDict, Stateful
+from cleanrl_worker.running import checkpoints
+from cleanrl_worker.running.bridge import VARIABLE
 
 
 def choose_devices(world_size: int, device_ids: str | None, *, cuda: bool) -> list[torch.device]:

@@ -19,10 +19,10 @@ import numpy as np
 import torch
 
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.live_frames import frame_tap
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.types import StateDict, StepInfo, StepResult
-from cleanrl_worker.kit.videos import Film
+from cleanrl_worker.running.live_frames import frame_tap
+from cleanrl_worker.running.videos import Film
 from mosaic.config.suggest import nearest
 
 if TYPE_CHECKING:

@@ -15,20 +15,21 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from cleanrl_worker.kit import presentation, spaces
+from cleanrl_worker.kit import spaces
 from cleanrl_worker.kit.args import RunArgs
-from cleanrl_worker.kit.beside import Evaluated, SideEvaluator
-from cleanrl_worker.kit.bridge import Bridge
-from cleanrl_worker.kit.checkpointing import Checkpointer
-from cleanrl_worker.kit.control import Control
 from cleanrl_worker.kit.device import choose_device, limit_threads, seed_everything
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.facts import environment_facts
-from cleanrl_worker.kit.logger import Logger, MemberEpisodes
 from cleanrl_worker.kit.sampling import Random
-from cleanrl_worker.kit.schema import ScriptSchema
 from cleanrl_worker.kit.types import Batch, EndedEpisode, Stateful
+from cleanrl_worker.running import presentation
+from cleanrl_worker.running.beside import Evaluated, SideEvaluator
+from cleanrl_worker.running.bridge import Bridge
+from cleanrl_worker.running.checkpointing import Checkpointer
+from cleanrl_worker.running.control import Control
+from cleanrl_worker.running.facts import environment_facts
+from cleanrl_worker.running.logger import Logger, MemberEpisodes
+from cleanrl_worker.running.schema import ScriptSchema
 from cleanrl_worker.wrappers.curriculum import schedule_in_force
 from mosaic.curves.episodes import EpisodesByMember, NewestEpisodes
 from mosaic.curves.members import Member

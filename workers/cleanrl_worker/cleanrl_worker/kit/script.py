@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from cleanrl_worker.kit.args import RunArgs
-from cleanrl_worker.kit.bridge import Bridge
 from cleanrl_worker.kit.errors import TrainingError, UsageError
-from cleanrl_worker.kit.handover import accept
-from cleanrl_worker.kit.parsing import from_values, parse
 from cleanrl_worker.kit.run import Run
-from cleanrl_worker.kit.schema import read_schema
+from cleanrl_worker.running.bridge import Bridge
+from cleanrl_worker.running.handover import accept
+from cleanrl_worker.running.parsing import from_values, parse
+from cleanrl_worker.running.schema import read_schema
 
 ArgsType = TypeVar("ArgsType", bound=RunArgs)
 

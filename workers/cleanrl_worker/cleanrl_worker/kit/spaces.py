@@ -5,8 +5,8 @@ from __future__ import annotations
 from gymnasium import spaces
 
 from cleanrl_worker.kit import observations
-from cleanrl_worker.kit.schema import Declaration
 from cleanrl_worker.kit.types import Space
+from cleanrl_worker.running.schema import Declaration
 
 _ALTERNATIVES = {
     "discrete": "ppo, dqn, c51 or pqn",

@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
-from cleanrl_worker.kit.bridge import without_bridge
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.evaluation import evaluate, load_policy
 from cleanrl_worker.kit.frame_replay import FrameReplayBuffer
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.trajectories import Recording
 from cleanrl_worker.kit.types import Batch, StateDict
+from cleanrl_worker.running.bridge import without_bridge
+from cleanrl_worker.running.evaluation import evaluate, load_policy
 
 
 class TeacherArgs(Protocol):

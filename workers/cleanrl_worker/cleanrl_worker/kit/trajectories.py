@@ -28,9 +28,9 @@ import numpy as np
 from gymnasium import spaces
 from numpy.lib import format as npy
 
-from cleanrl_worker.kit import checked_files
 from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.types import Array, Batch, StepInfo
+from cleanrl_worker.running import checked_files
 
 _ROWS_AT_ONCE = 256
 _KINDS = {"bool": "b", "whole numbers": "iu", "numbers": "fiu", "text": "U"}

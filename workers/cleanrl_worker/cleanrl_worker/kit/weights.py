@@ -72,7 +72,7 @@ def warm_start(where: str, agent: nn.Module, statistics: RunningMeanStd | None =
         UsageError: There is no policy, or it is of another shape.
     """
     # Here: a run that begins without a policy need not load what evaluates one.
-    from cleanrl_worker.kit.evaluation import load_policy
+    from cleanrl_worker.running.evaluation import load_policy
 
     content = load_policy(Path(where).expanduser())
     saved, own = content["model"].get("agent", {}), agent.state_dict()

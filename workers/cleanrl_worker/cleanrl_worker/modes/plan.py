@@ -21,8 +21,8 @@ class Plan:
     Attributes:
         target: What the launcher runs: a module or a file.
         values: Its arguments, by name.
-        takes_values: Whether it accepts them as values (`kit.handover`); upstream's scripts, which
-            know nothing of us, read flags.
+        takes_values: Whether it accepts them as values (`running.handover`); upstream's scripts,
+            which know nothing of us, read flags.
         spells_truth: Whether its switches take a word, as those of `argparse` scripts do.
         pipeline: A shell script that bash runs instead; it has no bridge.
         pipeline_text: What to write there first; empty for a script that exists.

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from cleanrl_worker import bundles, catalog
 from cleanrl_worker.config import CleanRLWorkerConfig, problem
-from cleanrl_worker.kit.checkpoint_files import POLICY_SUFFIX, CheckpointInfo, describe, locate
 from cleanrl_worker.kit.errors import CheckpointError
 from cleanrl_worker.modes.plan import Plan
 from cleanrl_worker.resolution import UPSTREAM_PREFIX
+from cleanrl_worker.running.checkpoint_files import POLICY_SUFFIX, CheckpointInfo, describe, locate
 from cleanrl_worker.script_folders import event_folder
 from cleanrl_worker.wrappers.curriculum import compare_spaces
 from mosaic.config.json_types import JsonValue

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cleanrl_worker.config import CleanRLWorkerConfig, problem
-from cleanrl_worker.kit.checkpoint_files import STATE_SUFFIX, CheckpointInfo, describe, locate
 from cleanrl_worker.kit.errors import CheckpointError
 from cleanrl_worker.modes import train
 from cleanrl_worker.modes.plan import Plan
 from cleanrl_worker.resolution import UnknownAlgorithmError, resolve
+from cleanrl_worker.running.checkpoint_files import STATE_SUFFIX, CheckpointInfo, describe, locate
 from mosaic.config.json_types import JsonValue
 from mosaic.workers import Problem
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cleanrl_worker.kit import live_frames
 from cleanrl_worker.kit.jax_backend import jax
 from cleanrl_worker.ondevice.batch import DeviceEnvs, Games
+from cleanrl_worker.running import live_frames
 
 if TYPE_CHECKING:
     from cleanrl_worker.fastlane import FrameTap

@@ -23,7 +23,6 @@ import numpy as np
 
 from cleanrl_worker.kit.args import DeviceArgs
 from cleanrl_worker.kit.jax_backend import Tree, jax, jnp, start
-from cleanrl_worker.kit.logger import MAY_BE_UNDEFINED
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.types import Array, EndedEpisode, StateDict, Stateful
 from cleanrl_worker.ondevice.batch import DeviceEnvs, Ended, Games
@@ -34,6 +33,7 @@ from cleanrl_worker.ondevice.inputs import as_numbers, seen_inside, traced_numbe
 from cleanrl_worker.ondevice.members import members_of, refuse_what_does_not_fit
 from cleanrl_worker.ondevice.pace import MOST_UPDATES, Pace
 from cleanrl_worker.ondevice.programs import Compiled, Lowered, found_or_made
+from cleanrl_worker.running.logger import MAY_BE_UNDEFINED
 from mosaic.curves.pace import next_mark
 
 Row = Mapping[str, Traced]

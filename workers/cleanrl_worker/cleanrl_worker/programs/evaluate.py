@@ -14,12 +14,12 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from cleanrl_worker.kit.bridge import CURVES_DIR, METRICS, Bridge
-from cleanrl_worker.kit.control import Control
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.evaluation import Episode, evaluate
-from cleanrl_worker.kit.handover import accept
-from cleanrl_worker.kit.tensorboard import event_writer
+from cleanrl_worker.running.bridge import CURVES_DIR, METRICS, Bridge
+from cleanrl_worker.running.control import Control
+from cleanrl_worker.running.evaluation import Episode, evaluate
+from cleanrl_worker.running.handover import accept
+from cleanrl_worker.running.tensorboard import event_writer
 from mosaic.curves.names import EVALUATION_TAGS, LENGTH, RETURN, SPEED
 from mosaic.runs.metric_writer import MetricWriter
 from mosaic.statistics.episodes import summarise_returns

@@ -1,7 +1,7 @@
 """Judges the policies that a training run puts into a folder, one after the other.
 
-Started by `cleanrl_worker.kit.beside`: a line on standard input says that a policy has come, and
-the end of standard input that training is gone. For each policy one JSON line is answered, and
+Started by `cleanrl_worker.running.beside`: a line on standard input says that a policy has come,
+and the end of standard input that training is gone. For each policy one JSON line is answered, and
 `step-<N>.json` with every episode is left beside the folder of those that wait. The best policy so
 far is kept in `best/`.
 """
@@ -17,14 +17,14 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cleanrl_worker.kit import checked_files
-from cleanrl_worker.kit.beside import WAITING
-from cleanrl_worker.kit.checkpoint_files import POLICY_SUFFIX, step_of
 from cleanrl_worker.kit.device import limit_threads
 from cleanrl_worker.kit.envs import drawn
 from cleanrl_worker.kit.errors import CheckpointError, UsageError
-from cleanrl_worker.kit.evaluation import Episode, Player, TrainedPolicy, open_policy
-from cleanrl_worker.kit.recording import EpisodeRecorder
+from cleanrl_worker.running import checked_files
+from cleanrl_worker.running.beside import WAITING
+from cleanrl_worker.running.checkpoint_files import POLICY_SUFFIX, step_of
+from cleanrl_worker.running.evaluation import Episode, Player, TrainedPolicy, open_policy
+from cleanrl_worker.running.recording import EpisodeRecorder
 from mosaic.curves.names import (
     EVALUATED_LENGTH,
     EVALUATED_RETURN,

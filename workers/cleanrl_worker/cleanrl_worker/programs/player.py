@@ -57,7 +57,7 @@ class Player:
         prepare_rendering()
         trained = None
         if policy is not None:
-            from cleanrl_worker.kit.evaluation import open_policy
+            from cleanrl_worker.running.evaluation import open_policy
 
             trained = open_policy(policy, env_id, algorithm)
             env_id = trained.args.env_id

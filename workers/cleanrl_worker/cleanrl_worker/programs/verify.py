@@ -17,17 +17,17 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
-from cleanrl_worker.kit import checkpoints
-from cleanrl_worker.kit.bridge import Bridge
-from cleanrl_worker.kit.checkpoint_files import STATE_SUFFIX
-from cleanrl_worker.kit.control import Control
 from cleanrl_worker.kit.errors import CheckpointError, TrainingError, UsageError
-from cleanrl_worker.kit.handover import accept
-from cleanrl_worker.kit.parsing import from_values
 from cleanrl_worker.kit.run import Run
-from cleanrl_worker.kit.schema import SCRIPTS, read_schema
-from cleanrl_worker.kit.state_digest import compare
 from cleanrl_worker.kit.types import StateDict
+from cleanrl_worker.running import checkpoints
+from cleanrl_worker.running.bridge import Bridge
+from cleanrl_worker.running.checkpoint_files import STATE_SUFFIX
+from cleanrl_worker.running.control import Control
+from cleanrl_worker.running.handover import accept
+from cleanrl_worker.running.parsing import from_values
+from cleanrl_worker.running.schema import SCRIPTS, read_schema
+from cleanrl_worker.running.state_digest import compare
 from mosaic.config.json_types import JsonValue, object_at
 from mosaic.config.model import SavedState, VerifyRequest
 from mosaic.runs import certificate

@@ -17,9 +17,9 @@ from torch import nn
 from cleanrl_worker.kit.device import limit_threads
 from cleanrl_worker.kit.envs import make_env
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.evaluation import open_policy
 from cleanrl_worker.kit.inference import Policy
 from cleanrl_worker.kit.sampling import Random
+from cleanrl_worker.running.evaluation import open_policy
 from cleanrl_worker.tools import onnx_export
 from mosaic.config.json_types import JsonValue
 from mosaic.system import atomic

@@ -74,7 +74,7 @@ def write_played(
     """
     # Here: a game that was recorded needs no torch.
     from cleanrl_worker.kit.device import limit_threads
-    from cleanrl_worker.kit.evaluation import open_policy
+    from cleanrl_worker.running.evaluation import open_policy
 
     limit_threads(1)
     trained = open_policy(policy)

@@ -23,12 +23,12 @@ from torch import Tensor, nn
 
 from cleanrl_worker.kit.device import limit_threads
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.evaluation import TrainedPolicy, open_policy
 from cleanrl_worker.kit.inference import Policy
 from cleanrl_worker.kit.normalize import NormalizeObservation
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.types import Array, Environments, StateDict
 from cleanrl_worker.kit.weights import load_weights
+from cleanrl_worker.running.evaluation import TrainedPolicy, open_policy
 from mosaic.config.json_types import JsonValue
 from mosaic.system import atomic
 

@@ -18,10 +18,10 @@ import numpy as np
 from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.device import limit_threads
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.evaluation import open_policy
 from cleanrl_worker.kit.inference import Policy
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.trajectories import Played, write_recording
+from cleanrl_worker.running.evaluation import open_policy
 
 
 def record(policy_path: Path, out: Path, steps: int, seed: int, epsilon: float) -> list[float]:

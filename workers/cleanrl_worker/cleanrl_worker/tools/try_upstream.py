@@ -20,8 +20,8 @@ from pathlib import Path
 
 from cleanrl_worker import foresight
 from cleanrl_worker.config import CleanRLWorkerConfig
-from cleanrl_worker.kit.schema import ScriptSchema
 from cleanrl_worker.resolution import HOME_VARIABLE, resolve, searching
+from cleanrl_worker.running.schema import ScriptSchema
 from mosaic.config.model import WorkerRunConfig
 
 _PACKAGE = "cleanrl==1.2.0"

@@ -136,8 +136,8 @@ def problems(config: CleanRLWorkerConfig, *, thorough: bool) -> Iterator[Problem
 
 def _deaf(algo: str) -> str:
     """Why a curriculum would change nothing for an algorithm; empty when it is followed."""
-    from cleanrl_worker.kit.schema import SCRIPTS, read_schema, script_names
     from cleanrl_worker.resolution import UnknownAlgorithmError, resolve
+    from cleanrl_worker.running.schema import SCRIPTS, read_schema, script_names
 
     try:
         script = resolve(algo)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-from cleanrl_worker.kit.bridge import Bridge
+from cleanrl_worker.running.bridge import Bridge
 
 # How often a program looks up from its work. Commands are obeyed within this time, and twenty looks
 # a second are too few for the fastest loop to notice.

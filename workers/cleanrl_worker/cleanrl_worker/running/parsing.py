@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from cleanrl_worker.kit.errors import UsageError
-from cleanrl_worker.kit.schema import SCRIPTS, ScriptSchema
+from cleanrl_worker.running.schema import SCRIPTS, ScriptSchema
 from mosaic.config import flags
 from mosaic.config.json_types import JsonValue
 from mosaic.config.values import kinds_of

@@ -18,7 +18,7 @@ from cleanrl_worker.kit.args import Range, parse_range
 from mosaic.config.json_types import JsonValue
 
 SCRIPTS = Path(__file__).parent.parent / "cleanrl"
-_SHARED_ARGS = Path(__file__).resolve().parent / "args.py"
+_SHARED_ARGS = SCRIPTS.with_name("kit").resolve() / "args.py"
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TypeAlias, TypedDict
 
 from cleanrl_worker.kit.args import RunArgs
-from cleanrl_worker.kit.bridge import CURVES_DIR, METRICS, Bridge
 from cleanrl_worker.kit.errors import TrainingError
-from cleanrl_worker.kit.tensorboard import event_writer
 from cleanrl_worker.kit.types import EndedEpisode
-from cleanrl_worker.kit.wandb_logging import WandbLogger
+from cleanrl_worker.running.bridge import CURVES_DIR, METRICS, Bridge
+from cleanrl_worker.running.tensorboard import event_writer
+from cleanrl_worker.running.wandb_logging import WandbLogger
 from mosaic.curves.episodes import EpisodesByMember, NewestEpisodes
 from mosaic.curves.members import Member
 from mosaic.curves.names import (

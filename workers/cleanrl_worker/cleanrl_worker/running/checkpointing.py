@@ -9,12 +9,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TypeVar
 
-from cleanrl_worker.kit import checked_files, checkpoint_files, checkpoints
 from cleanrl_worker.kit.args import RunArgs
-from cleanrl_worker.kit.bridge import Bridge
-from cleanrl_worker.kit.checkpoint_files import POLICY_SUFFIX
 from cleanrl_worker.kit.errors import CheckpointError, UsageError
 from cleanrl_worker.kit.types import StateDict, Stateful
+from cleanrl_worker.running import checked_files, checkpoint_files, checkpoints
+from cleanrl_worker.running.bridge import Bridge
+from cleanrl_worker.running.checkpoint_files import POLICY_SUFFIX
 from mosaic.config.keeping import KeepPolicy
 from mosaic.curves.names import EPISODES
 from mosaic.system.shortage import shortage

@@ -1,4 +1,6 @@
-"""Checks that an algorithm file resumes exactly: `python -m cleanrl_worker.kit.verification ppo`.
+"""Checks that an algorithm file resumes exactly.
+
+    python -m cleanrl_worker.running.verification ppo
 
 Three runs: the whole schedule at once; the first half, stopped; the second half, resumed.
 Everything in the two final full-state checkpoints must be equal to the last bit.
@@ -14,10 +16,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from cleanrl_worker.kit import checkpoint_files, checkpoints
-from cleanrl_worker.kit.schema import SCRIPTS, read_schema, script_names
-from cleanrl_worker.kit.state_digest import compare
 from cleanrl_worker.kit.types import StateDict
+from cleanrl_worker.running import checkpoint_files, checkpoints
+from cleanrl_worker.running.schema import SCRIPTS, read_schema, script_names
+from cleanrl_worker.running.state_digest import compare
 
 # Processes that have imported the slow parts already start in a twentieth of the time.
 _WARM = multiprocessing.get_context("forkserver")

@@ -50,7 +50,7 @@ def evaluate_saved(
         The returns of the episodes; none for an algorithm that is not bundled.
     """
     # Here, not above: evaluation is slow to import, and only this needs it.
-    from cleanrl_worker.kit.evaluation import evaluate
+    from cleanrl_worker.running.evaluation import evaluate
 
     try:
         episodes = evaluate(

@@ -21,9 +21,9 @@ from pathlib import Path
 import torch
 
 from cleanrl_worker.kit.args import RunArgs
-from cleanrl_worker.kit.bridge import without_bridge
-from cleanrl_worker.kit.checkpoint_files import POLICY_SUFFIX
 from cleanrl_worker.kit.types import StateDict
+from cleanrl_worker.running.bridge import without_bridge
+from cleanrl_worker.running.checkpoint_files import POLICY_SUFFIX
 from mosaic.system.atomic import replacing
 
 PROGRAM = "cleanrl_worker.programs.evaluate_beside"

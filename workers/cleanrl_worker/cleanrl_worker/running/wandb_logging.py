@@ -11,7 +11,7 @@ from pathlib import Path
 from queue import Full, Queue
 from typing import Protocol, TypeVar, cast
 
-from cleanrl_worker.kit.bridge import Bridge
+from cleanrl_worker.running.bridge import Bridge
 from mosaic.system.web import unreachable
 
 # More than a run logs while W&B finds out whether its host can be reached.

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from cleanrl_worker.kit import checked_files
-from cleanrl_worker.kit.checkpoint_files import POLICY_SUFFIX, STATE_SUFFIX
 from cleanrl_worker.kit.errors import CheckpointError
 from cleanrl_worker.kit.types import StateDict
+from cleanrl_worker.running import checked_files
+from cleanrl_worker.running.checkpoint_files import POLICY_SUFFIX, STATE_SUFFIX
 
 FORMAT = 1
 

@@ -17,8 +17,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, cast
 
-from cleanrl_worker.kit import checked_files
 from cleanrl_worker.kit.errors import CheckpointError
+from cleanrl_worker.running import checked_files
 from mosaic.config.keeping import KeepPolicy
 from mosaic.errors import FenceError
 from mosaic.runs.pins import finish_removals, remove_unless_pinned

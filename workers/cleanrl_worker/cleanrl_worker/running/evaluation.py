@@ -13,16 +13,17 @@ from typing import Protocol, TypeVar
 import numpy as np
 import torch
 
-from cleanrl_worker.kit import checked_files, checkpoint_files, checkpoints, spaces
+from cleanrl_worker.kit import spaces
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.device import limit_threads
 from cleanrl_worker.kit.envs import Envs, drawn
 from cleanrl_worker.kit.errors import CheckpointError, UsageError
 from cleanrl_worker.kit.inference import Policy
-from cleanrl_worker.kit.recording import EpisodeRecorder
 from cleanrl_worker.kit.sampling import Random
-from cleanrl_worker.kit.schema import script_names
 from cleanrl_worker.kit.types import Batch, Environments, StateDict
+from cleanrl_worker.running import checked_files, checkpoint_files, checkpoints
+from cleanrl_worker.running.recording import EpisodeRecorder
+from cleanrl_worker.running.schema import script_names
 
 _MOST_ENVS = 16
 ArgsType = TypeVar("ArgsType", bound=RunArgs)
