@@ -1,9 +1,9 @@
 """Doubles: Catch for two players, each in one half of the picture, in PettingZoo's form.
 
 Frames are grey pictures of 84 x 84 pixels. In each half a ball falls and a paddle can catch it: a
-point for the player whose half it is. The game is over when eight balls were missed, whoever
-missed them, or after 1000 frames. So the scores do not add up to nothing, as they do in Pong, and
-what a player has learned shows in its own. Random play scores about 2, and never missing about 50.
+point for the player whose half it is. The game is over when the two have missed eight balls between
+them, or after 1000 frames. The scores do not add up to zero, as they do in Pong, so what a player
+has learned shows in its own. Random play scores about 2, and never missing about 50.
 """
 
 from __future__ import annotations
