@@ -14,7 +14,7 @@ from mosaic.errors import DaemonNotRunningError, DaemonRunningError, MosaicError
 from mosaic.system.processes import is_alive
 
 # The daemon stores what it has in memory before it leaves; longer than this means that it hangs.
-_STOP_LIMIT_S = 15.0
+_STOP_LIMIT_S = 30.0
 
 
 @click.command()
@@ -84,8 +84,8 @@ def down(stop_runs: bool, drain: bool, as_json: bool) -> int:
                 f"the daemon (pid {endpoint.pid}) did not stop; see {home.daemon_log}"
             )
         time.sleep(0.02)
-    one = {"leave": "run continues", "stop": "run was stopped", "drain": "run has ended"}
-    many = {"leave": "runs continue", "stop": "runs were stopped", "drain": "runs have ended"}
+    one = {"leave": "run continues", "stop": "run was told to stop", "drain": "run has ended"}
+    many = {"leave": "runs continue", "stop": "runs were told to stop", "drain": "runs have ended"}
     if as_json:
         output.print_json({"stopped": endpoint.pid, "live_runs": live, "runs": how})
     else:

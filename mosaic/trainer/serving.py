@@ -1,12 +1,17 @@
 """Serving: everything the daemon process owns, from its stores to its port."""
 
 import asyncio
+import faulthandler
 import logging
 import os
 import resource
 import signal
+import sys
+import time
 import uuid
+from collections.abc import Awaitable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +23,7 @@ from mosaic.connect import auth, endpoint
 from mosaic.connect.certificate import Certificate, load_certificate
 from mosaic.errors import BindRefusedError
 from mosaic.system import processes
+from mosaic.trainer import failpoints
 from mosaic.trainer.api.gate import Gate
 from mosaic.trainer.api.service import TrainerService
 from mosaic.trainer.api.translator import ErrorTranslator
@@ -28,6 +34,11 @@ from mosaic.wire import trainer_pb2 as pb
 from mosaic.workers.discovery import DiscoveredWorker
 
 MAX_MESSAGE = 4 * 2**20
+# Beyond the grace period: the kill, and what the end of a run writes.
+_AFTER_GRACE_S = 30.0
+_ASK_AGAIN_S = 1.0
+# Closing takes milliseconds, unless a disk does not answer any more.
+_GOODBYE_S = 15.0
 Workers = Future[dict[str, DiscoveredWorker]]
 
 log = logging.getLogger("mosaic.daemon")
@@ -108,13 +119,16 @@ class Daemon:
             await self._wait_for_runs(engine)
         finally:
             # The reverse of the start: first no new callers, then no calls, then the stores.
+            _end_within(_GOODBYE_S)
             turning.cancel()
             endings.cancel()
-            self._home.endpoint.unlink(missing_ok=True)
+            with suppress(OSError):
+                self._home.endpoint.unlink(missing_ok=True)
             # For calls that are being answered; those who watch would stay for ever.
             await server.stop(grace=0.5)
-            await service.telemetry.close()
-            await engine.close()
+            await _close("telemetry", service.telemetry.close())
+            await _close("runs", engine.close())
+            failpoints.point("before_goodbye")
             registry.close()
             log.info("stopped")
 
@@ -123,13 +137,28 @@ class Daemon:
         self._stopping.set()
 
     async def _wait_for_runs(self, engine: Engine) -> None:
-        """Before leaving: let runs be, stop them, or wait for them, as asked."""
+        """Before leaving: let runs be, stop them, or wait for them, as was asked last.
+
+        The wait ends with a signal, or with a later call that asks to leave the runs. Stopping
+        them has a limit: a run that it was told of ends under the next daemon too.
+        """
         engine.queue.draining = True
-        if self._how == pb.ShutdownRequest.LEAVE:
-            return
-        if self._how == pb.ShutdownRequest.STOP:
-            engine.stop_all("the daemon was asked to stop its runs")
-        while any(not run.queued for run in engine.live.runs()):
+        began: float | None = None
+        asked = -_ASK_AGAIN_S
+        while self._how != pb.ShutdownRequest.LEAVE:
+            left = [run.run_id for run in engine.live.runs() if not run.queued]
+            if not left:
+                return
+            if self._how == pb.ShutdownRequest.STOP:
+                now = time.monotonic()
+                began = now if began is None else began
+                if now > began + self._settings.grace_s + _AFTER_GRACE_S:
+                    log.warning("not ended, and left to the next daemon: %s", ", ".join(left))
+                    return
+                if now > asked + _ASK_AGAIN_S:
+                    # Again: a full disk may have refused to record it, and has room since.
+                    engine.stop_all("the daemon was asked to stop its runs")
+                    asked = now
             await asyncio.sleep(0.1)
 
     def _warm_up(self, engine: Engine, executor: LocalExecutor) -> None:
@@ -195,6 +224,24 @@ class Daemon:
                 shown.name if shown else "",
             ),
         )
+
+
+async def _close(what: str, closing: Awaitable[None]) -> None:
+    """Close one part; whatever is wrong with it, the others are closed too."""
+    try:
+        await closing
+    except Exception:
+        log.exception("the %s could not be closed", what)
+
+
+def _end_within(seconds: float) -> None:
+    """End this process after a while, wherever it hangs, and say in the log where that was.
+
+    A disk that does not answer holds every thread that uses it, and Python waits for its threads.
+    What is not closed by then is no worse off than after `kill -9`.
+    """
+    files = [each for each in logging.getLogger().handlers if isinstance(each, logging.FileHandler)]
+    faulthandler.dump_traceback_later(seconds, exit=True, file=files[0].stream or sys.stderr)
 
 
 def _most_connections() -> int:

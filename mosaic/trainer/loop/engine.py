@@ -276,8 +276,9 @@ class Engine:
     async def close(self) -> None:
         """Store what is only in memory; workers continue without the daemon."""
         for run, watch in self.live.watches():
-            watch.curves.flush()
-            self.registry.put_vitals(run.run_id, watch.vitals)
+            with _fence(run.run_id, "stored"):
+                watch.curves.flush()
+                self.registry.put_vitals(run.run_id, watch.vitals)
         self._tasks.cancel()
         self.checks.close()
         await self.effects.close()
