@@ -54,13 +54,15 @@ _SMALLER = {"--trials": 2, "--seeds": 2, "--num-seeds": 4, "--episodes": 20}
 _MOST_STEPS = 4096
 # A keyboard, a shell's loop, a server of one's own, a package index, a page that has to run.
 _LEFT_OUT = (
-    r"mosaic play \S+( --seed \d+)?$",
+    r"mosaic play (?!.*--script)",
     r"--jid ",
     r"install_extras --set",
     r"check-worker darts",
     r"try_upstream($| .*--steps)",
     r" > \$",
 )
+# What a page writes for a run of the reader's own.
+_ONES_OWN_RUN = re.compile(r"\b(01[KM]\w{1,3}|RUN)\b")
 # What these guides do happens at steps that only their own length reaches.
 _WHOLE = {"fork", "health", "verify"}
 # A session on standard input that ends at once, in the words of its own page.
@@ -161,13 +163,13 @@ def _filled(line: str, reader: Reader) -> str:
     """The line with what stands for a reader's own runs and machine."""
     if not hardware.probe_gpus():
         line = re.sub(r" --gpus \d+", "", line)
-    if not re.search(r"\b01[KM]\w{1,3}\b", line):
+    if not _ONES_OWN_RUN.search(line):
         return line
     listed = reader.type("mosaic runs").splitlines()[1:]
     ids = [row.split("\t")[0] for row in listed if "cp-lr" in row]
     given = iter(ids)
     # A page may name more runs than there are; each is used once.
-    line = re.sub(r"\b01[KM]\w{1,3}\b", lambda _: next(given, ""), line)
+    line = _ONES_OWN_RUN.sub(lambda _: next(given, ""), line)
     return " ".join(line.split())
 
 
