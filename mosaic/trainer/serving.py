@@ -140,7 +140,7 @@ class Daemon:
         """Before leaving: let runs be, stop them, or wait for them, as was asked last.
 
         The wait ends with a signal, or with a later call that asks to leave the runs. Stopping
-        them has a limit: a run that it was told of ends under the next daemon too.
+        them has a limit: the order is recorded, so the next daemon carries it out.
         """
         engine.queue.draining = True
         began: float | None = None

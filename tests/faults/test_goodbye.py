@@ -1,4 +1,4 @@
-"""A daemon that is told to end does, whatever its runs and its disk do."""
+"""A daemon ends when asked, whatever state its runs and its disk are in."""
 
 import os
 import signal
