@@ -105,12 +105,12 @@ class RunsPanel(QWidget):
         if self.model.row_of(run_id) < 0 and self.filter.text():
             self.filter.clear()
             self.model.set_filter("")
+        # Not by the table's own `selectRow`: while Ctrl is held, that takes a selected row away.
+        self._services.selection.select((run_id,))
+        self._follow(run_id)
         place = self.model.row_of(run_id)
         if place >= 0:
-            self.table.selectRow(place)
             self.table.scrollTo(self.model.index(place, 0))
-        else:
-            self._services.selection.select((run_id,))
 
     def show_daemon(self, name: str) -> None:
         """Show the runs of one daemon alone."""

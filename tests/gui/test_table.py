@@ -129,6 +129,23 @@ def test_any_setting_or_metric_becomes_a_column(driver: Driver, trained: list[st
     panel.views.use("")
 
 
+def test_a_run_is_shown_whatever_keys_are_held(driver: Driver, trained: list[str]) -> None:
+    """A run that is looked up with Ctrl held down is selected, also when it was already."""
+    panel = driver.window.runs_panel
+    # Qt takes the modifiers of the last key for those that are held.
+    QTest.keyClick(driver.window, Qt.Key.Key_F12, Qt.KeyboardModifier.ControlModifier)
+    for run_id in (trained[0], trained[0], trained[1]):
+        panel.show_run(run_id)
+        assert driver.services.selection.ids == (run_id,)
+        assert _highlighted(driver) == [run_id]
+
+
+def _highlighted(driver: Driver) -> list[str]:
+    panel = driver.window.runs_panel
+    rows = sorted(index.row() for index in panel.table.selectionModel().selectedRows())
+    return [panel.model.row_at(row).run_id for row in rows]
+
+
 def test_view_is_saved_restored_and_deleted(
     open_window: Callable[..., Driver], trainer: Any
 ) -> None:
