@@ -5,8 +5,8 @@
 For machines that are there only for minutes. On the CPU (without `--cuda`) other, smaller
 settings are meant, and one algorithm at a time. When the time is over every run is stopped as a
 user would stop it (it saves and ends); the record says how many steps that were. A run that
-`--folder` holds already is resumed, so that a long one is trained in pieces. Records go to
-`benchmarks/results/learning/`, or to `--out`.
+`--folder` holds already is resumed, so that a long one is trained in pieces; its record names them
+all. Records go to `benchmarks/results/learning/`, or to `--out`.
 """
 
 from __future__ import annotations
@@ -64,15 +64,16 @@ def main() -> None:
     words = ["--cuda"] * options.cuda + ["--folder", "var/timed"]
     if len(runs) < len(settings):
         words += runs
-    about = {
-        "side_by_side": len(runs),
+    piece = {
         "command": " ".join(
             [f"python -m benchmarks.learning.timed --minutes {options.minutes:g}", *words]
         ),
+        "wall_s": round(seconds, 1),
+        "side_by_side": len(runs),
     }
     with ThreadPoolExecutor(_FINISHERS) as pool:
         for algorithm, (_, flags) in runs.items():
-            pool.submit(_finish, algorithm, settings[algorithm], flags, options, seconds, about)
+            pool.submit(_finish, algorithm, settings[algorithm], flags, options, piece)
 
 
 def _start(
@@ -124,13 +125,13 @@ def _finish(
     setting: TimedSetting,
     flags: list[str],
     options: argparse.Namespace,
-    seconds: float,
-    about: dict[str, Any],
+    piece: dict[str, Any],
 ) -> None:
     """Write the record, or say why there is none."""
     run_dir = options.folder / algorithm
     try:
-        record = {**_record(algorithm, setting, flags, run_dir, seconds), **about}
+        pieces = _pieces(options.folder / f"{algorithm}.pieces.json", piece)
+        record = _record(algorithm, setting, flags, run_dir, pieces)
         path = options.out / f"{algorithm}.json"
         path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         print(
@@ -144,8 +145,20 @@ def _finish(
         print(f"{algorithm}: no record: {type(error).__name__} {error}\n{log}", flush=True)
 
 
+def _pieces(path: Path, piece: dict[str, Any]) -> list[dict[str, Any]]:
+    """All pieces that a run was trained in, this one last."""
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    pieces = [*before, piece]
+    path.write_text(json.dumps(pieces), encoding="utf-8")
+    return pieces
+
+
 def _record(
-    algorithm: str, setting: TimedSetting, flags: list[str], run_dir: Path, seconds: float
+    algorithm: str,
+    setting: TimedSetting,
+    flags: list[str],
+    run_dir: Path,
+    pieces: list[dict[str, Any]],
 ) -> dict[str, Any]:
     steps, returns, sps = read_curve(run_dir / "tensorboard")
     episodes = evaluate(
@@ -174,8 +187,7 @@ def _record(
             {
                 "seed": 1,
                 "command": f"python -m cleanrl_worker.cleanrl.{algorithm} {' '.join(flags)}",
-                # Of the last piece, where it was trained in several.
-                "wall_s": round(seconds, 1),
+                "wall_s": round(sum(piece["wall_s"] for piece in pieces), 1),
                 "episodes": len(returns),
                 "cores": setting.cores,
                 "curve": thin(steps, returns),
@@ -183,6 +195,8 @@ def _record(
         ],
         "machine": machine(),
         "recorded_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "side_by_side": max(piece["side_by_side"] for piece in pieces),
+        "command": "; ".join(piece["command"] for piece in pieces),
     }
 
 

@@ -2,8 +2,8 @@
 
 The budgets are far below the published ones, so a record says what was reached at how many
 steps. Schedules (learning rate, exploration) are made for about what fits into the time: a
-third of an hour for all of `ON_GPU` together, a quarter for one of `ON_CPU`. `ppo_atari` alone has
-the published schedule and is continued in pieces.
+third of an hour for all of `ON_GPU` together, a quarter for one of `ON_CPU`. `ppo_atari` has the
+published schedule and is continued in pieces, as are Rainbow and QDagger.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ ON_GPU: dict[str, TimedSetting] = {
         _BREAKOUT, 600_000, 1, {**_SHORT_Q, **_GRAPHS}, _q(461.86, 69.65, "c51")
     ),
     "c51_atari_jax": TimedSetting(_BREAKOUT, 500_000, 1, _SHORT_Q, _q(448.56, 17.02, "c51")),
-    "rainbow_atari": TimedSetting(_PONG, 400_000, 1, {**_SHORT_REPLAY, **_GRAPHS}),
+    "rainbow_atari": TimedSetting(_PONG, 1_000_000, 1, {**_SHORT_REPLAY, **_GRAPHS}),
     "sac_atari": TimedSetting(
         _BREAKOUT,
         400_000,
@@ -110,7 +110,10 @@ ON_CPU: dict[str, TimedSetting] = {
     "ppo_procgen": TimedSetting("starpilot", 80_000, 2, _ONE_LEVEL),
     "ppg_procgen": TimedSetting("starpilot", 80_000, 2, _ONE_LEVEL),
     "rainbow_atari": TimedSetting(
-        _BREAKOUT, 60_000, 2, {"buffer_size": 60_000, "learning_starts": 5000}
+        _PONG,
+        600_000,
+        1,
+        {**_SHORT_REPLAY, "learning_rate": 1e-4, "target_network_frequency": 2000},
     ),
     "qdagger_dqn_atari_impalacnn": TimedSetting(
         _BREAKOUT,
