@@ -276,6 +276,24 @@ def test_p11_completion_then_crash(trainer: Trainer) -> None:
     assert {"completion_reported", "process_ended"} <= set(trainer.kinds(run_id))
 
 
+@pytest.mark.parametrize(
+    ("said", "outcome", "reason"),
+    [("", "completed", "did not exit"), ("out of luck", "failed", "out of luck")],
+)
+def test_p11_a_worker_that_has_ended_does_not_keep_its_slot(
+    make_trainer: MakeTrainer, said: str, outcome: str, reason: str
+) -> None:
+    """A process that hangs after its last line is ended, and the run ends as what it said."""
+    trainer = make_trainer(grace_s="0.5", cpu_slots="1").start()
+    run_id = trainer.submit("stays_after_the_end", extras={"failure": said})
+    waiting = trainer.submit("short")
+    end = trainer.ended(run_id)
+    assert end.outcome == outcome
+    assert reason in end.reason
+    assert marked_processes(run_id) == []
+    assert trainer.ended(waiting).outcome == "completed"
+
+
 def test_p12_cancel_in_every_state(make_trainer: MakeTrainer) -> None:
     """Cancelling works in every state, twice as well as once, and frees the slot once."""
     trainer = make_trainer(cpu_slots="1").start()

@@ -230,6 +230,7 @@ def test_deadlines_only_count_where_they_apply() -> None:
         (State.EXEC, "handshake"),
         (State.PAUSE, "heartbeat"),
         (State.EXEC, "grace"),
+        (State.EXEC, "exit"),
     ):
         assert decide(make(state), DeadlinePassed(kind), NOW) == Decision()
     assert decide(make(State.RDY), DeadlinePassed("heartbeat"), NOW).events

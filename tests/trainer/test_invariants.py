@@ -86,7 +86,10 @@ _ANYTHING: list[Stimulus] = [
     AlarmRaised("kl-explosion", 1, "far", kept=("c",)),
     AlarmRaised("kl-zero", 0, "nothing"),
     StragglersFound(1),
-    *[DeadlinePassed(kind) for kind in ("launch", "handshake", "wallclock", "grace", "heartbeat")],
+    *[
+        DeadlinePassed(kind)
+        for kind in ("launch", "handshake", "wallclock", "grace", "heartbeat", "exit")
+    ],
 ]
 
 

@@ -92,7 +92,7 @@ from mosaic.trainer.core.stimuli import (
     WorkerSaid,
 )
 from mosaic.trainer.core.value import value
-from mosaic.trainer.core.verdict import verdict
+from mosaic.trainer.core.verdict import own_word, verdict
 
 _Events = tuple[RunEvent, ...]
 _LONGEST_NAME = 200
@@ -433,6 +433,11 @@ def _deadline(run: Run, stimulus: DeadlinePassed, now: Now) -> Decision:
             # Like a cancellation, so that the worker can still save what it has.
             limit = CancelRequested(stimulus.grace_s, Outcome.TIME_LIMIT, stimulus.detail)
             return _cancel(run, limit, now)
+        case "exit" if run.overdue:
+            # All is done and said, only the process is still there: it ends as what it said.
+            outcome, reason = own_word(run)
+            overdue = CancelRequested(stimulus.grace_s, outcome, reason or stimulus.detail)
+            return _cancel(run, overdue, now)
         # Every turn again, until the end is seen: what was being forked when the last signal was
         # sent is caught by the next.
         case "grace" if run.stopping or run.state is State.FAULT:

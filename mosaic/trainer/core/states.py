@@ -158,6 +158,11 @@ class Run:
         return self.state is State.INIT and bool(self.slots)
 
     @property
+    def overdue(self) -> bool:
+        """Its worker has said how it ended; all that is missing is that its process exits."""
+        return (self.completion_seen or bool(self.failure_reported)) and not self.stopping
+
+    @property
     def placed(self) -> bool:
         """The engine of its site has it, and has not begun it yet."""
         return self.launching and bool(self.job)

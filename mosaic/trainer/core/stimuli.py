@@ -138,7 +138,7 @@ class WorkerRefused:
 
 @value
 class DeadlinePassed:
-    """A clock ran out: `launch`, `handshake`, `wallclock`, `grace` or `heartbeat`."""
+    """A clock ran out: `launch`, `handshake`, `wallclock`, `grace`, `heartbeat` or `exit`."""
 
     kind: str
     detail: str = ""

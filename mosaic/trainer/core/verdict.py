@@ -12,7 +12,7 @@ def verdict(run: Run, end: ProcessEnded) -> tuple[Outcome, str]:
     # Before `stopping`: a run that finished while its cancellation was on the way has finished.
     finished = end.code == 0 and run.completion_seen
     if finished and run.state is not State.FAULT:
-        return (Outcome.BUDGET, run.budget_spent) if run.budget_spent else (Outcome.COMPLETED, "")
+        return _completed(run)
     if run.stopping:
         return Outcome(run.stopping), run.stop_reason
     if run.state is State.FAULT and not run.completion_seen:
@@ -24,6 +24,17 @@ def verdict(run: Run, end: ProcessEnded) -> tuple[Outcome, str]:
             return Outcome.COMPLETED, "the completion record was seen, the exit code was not"
         return Outcome.LOST, end.detail or "its processes vanished without an exit record"
     return Outcome.FAILED, _failure_reason(run, end)
+
+
+def own_word(run: Run) -> tuple[Outcome, str]:
+    """How the run ended by its worker's word alone, once that has said so."""
+    if run.failure_reported:
+        return Outcome.FAILED, run.failure_reported
+    return _completed(run)
+
+
+def _completed(run: Run) -> tuple[Outcome, str]:
+    return (Outcome.BUDGET, run.budget_spent) if run.budget_spent else (Outcome.COMPLETED, "")
 
 
 def _failure_reason(run: Run, end: ProcessEnded) -> str:

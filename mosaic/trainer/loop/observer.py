@@ -288,12 +288,22 @@ def _deadlines(run: Run, watch: Watch, settings: Settings, now: Now) -> Iterator
         yield DeadlinePassed("wallclock", detail, settings.grace_s)
     if (run.stopping and now.mono > run.kill_at_mono) or run.state is State.FAULT:
         yield DeadlinePassed("grace")
+    if run.overdue:
+        yield from _overdue(watch, settings.grace_s, now)
     silent = now.mono - watch.heartbeat_mono
     working = run.state in (State.RDY, State.EXEC) and not run.stalled
     if working and silent > settings.stall_after_s:
         yield DeadlinePassed("heartbeat", f"no sign of life for {silent:.0f} s")
     elif working and run.state is State.EXEC:
         yield from _no_progress(run, watch, settings.stall_after_s, now)
+
+
+def _overdue(watch: Watch, limit_s: float, now: Now) -> Iterator[Stimulus]:
+    """A worker that has said its end and does not exit would keep its slots for ever."""
+    watch.last_word_mono = watch.last_word_mono or now.mono
+    if now.mono - watch.last_word_mono > limit_s:
+        detail = f"it did not exit within {limit_s:g} s after its last line, and was ended"
+        yield DeadlinePassed("exit", detail, limit_s)
 
 
 def _no_progress(run: Run, watch: Watch, limit_s: float, now: Now) -> Iterator[Stimulus]:

@@ -29,6 +29,7 @@ class Watch:
         heartbeat_mono: When the worker was last heard.
         watched_mono: Since when this daemon watches without a break; no worker could register
             with it before.
+        last_word_mono: When this daemon first saw that the worker had said its end; 0 before that.
         wait_reason: Why it is not running yet, or what it does before its first step.
         vitals_dirty: The vital signs have not been published yet.
         curves: Its headline numbers on disk, where the worker does not store them itself.
@@ -48,6 +49,7 @@ class Watch:
     tailer: LineTailer
     heartbeat_mono: float = field(default_factory=time.monotonic)
     watched_mono: float = field(default_factory=time.monotonic)
+    last_word_mono: float = 0.0
     wait_reason: str = ""
     vitals_dirty: bool = False
     persisted_mono: float = 0.0
@@ -75,6 +77,7 @@ class Watch:
     def forgive(self, now: float) -> None:
         """Begin all waits again: nothing could be heard until now."""
         self.watched_mono = self.heartbeat_mono = self.movement.since = now
+        self.last_word_mono = 0.0
 
     def thaw(self, gap_s: float, now: float) -> None:
         """Remember a time in which this process stood still until it is in the run's log."""

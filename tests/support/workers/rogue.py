@@ -231,6 +231,18 @@ def crash_at_the_end(rogue: Rogue) -> int:
     return 9
 
 
+def stays_after_the_end(rogue: Rogue) -> int:
+    """Says how it ended and never exits: deaf, as a process that hangs in its last moments."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    rogue.begin()
+    if rogue.extras.get("failure"):
+        rogue.emit.run_failed(rogue.extras["failure"])
+    else:
+        rogue.emit.run_completed()
+    time.sleep(600)
+    return 0
+
+
 def slow_save(rogue: Rogue) -> int:
     """Needs its time to save when it is asked to stop."""
     signal.signal(signal.SIGTERM, lambda *_: rogue.stopped.set())
@@ -327,6 +339,7 @@ BEHAVIOURS: dict[str, Callable[[Rogue], int]] = {
         unreaped,
         silent_exit,
         crash_at_the_end,
+        stays_after_the_end,
         slow_save,
         hungry,
         mute,
