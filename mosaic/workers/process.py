@@ -11,6 +11,7 @@ A worker written with it is a loop:
 """
 
 import argparse
+import faulthandler
 import json
 import os
 import signal
@@ -32,6 +33,9 @@ EXIT_REFUSED = 2
 EXIT_TERMINATED = 128 + signal.SIGTERM
 # A heartbeat comes every few seconds: among so many bytes there is one, whatever else is printed.
 _LAST_LINES = 4 << 20
+# Shorter than the daemon's patience with a process that has said its end.
+_LINGERS_S = 10.0
+_STDERR = 2
 
 
 class WorkerProcess:
@@ -133,6 +137,9 @@ class WorkerProcess:
         code = self._report_end(error)
         if self.session is not None:
             self.session.close()
+        # Interpreters have hung while they shut down, with gRPC's threads still there. One that
+        # does says where in the run's error log, before the daemon ends it.
+        faulthandler.dump_traceback_later(_LINGERS_S, file=_STDERR)
         if code and error is None:
             sys.exit(code)
 
