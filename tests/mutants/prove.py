@@ -43,7 +43,8 @@ def main() -> int:
     if options.only != "learning":
         found = {_stem(mutant.file) for mutant in all_mutants()}
         _side_by_side(
-            ProcessPoolExecutor(CORES, mp_context=get_context("spawn")),
+            # A new process for each file: JAX keeps the programs of all mutants that it compiled.
+            ProcessPoolExecutor(CORES, mp_context=get_context("spawn"), max_tasks_per_child=1),
             {name: (_try_all, name) for name in sorted(found) if not named or name in named},
             record["mutants"],
             record,
