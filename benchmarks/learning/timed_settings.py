@@ -2,8 +2,8 @@
 
 The budgets are far below the published ones, so a record says what was reached at how many
 steps. Schedules (learning rate, exploration) are made for about what fits into the time: a
-third of an hour for all of `ON_GPU` together, a quarter for one of `ON_CPU`. `ppo_atari` has the
-published schedule and is continued in pieces, as are Rainbow and QDagger.
+third of an hour for all of `ON_GPU` together, a quarter for one of `ON_CPU`. `ppo_atari` alone has
+the published schedule and is continued in pieces.
 """
 
 from __future__ import annotations
@@ -110,10 +110,7 @@ ON_CPU: dict[str, TimedSetting] = {
     "ppo_procgen": TimedSetting("starpilot", 80_000, 2, _ONE_LEVEL),
     "ppg_procgen": TimedSetting("starpilot", 80_000, 2, _ONE_LEVEL),
     "rainbow_atari": TimedSetting(
-        _PONG,
-        600_000,
-        1,
-        {**_SHORT_REPLAY, "learning_rate": 1e-4, "target_network_frequency": 2000},
+        _BREAKOUT, 60_000, 2, {"buffer_size": 60_000, "learning_starts": 5000}
     ),
     "qdagger_dqn_atari_impalacnn": TimedSetting(
         _BREAKOUT,
