@@ -1,4 +1,4 @@
-"""Our Atari games as stable-baselines3 wants them, and how it tells of its episodes."""
+"""What makes stable-baselines3 train as our files do: our games, noise only once it learns."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.noise import ActionNoise
 from stable_baselines3.common.vec_env import VecEnv
 
 from cleanrl_worker.kit.atari import AtariEnvs
@@ -69,6 +70,19 @@ class PeerGames(VecEnv):
     ) -> Sequence[Any]:
         """Called once, on the batch."""
         return [getattr(self, method_name)(*args, **kwargs)] * self.num_envs
+
+
+class LateNoise(ActionNoise):
+    """Exploration noise that begins after some steps of one environment."""
+
+    def __init__(self, noise: ActionNoise, after: int) -> None:
+        super().__init__()
+        self._noise, self._left = noise, after
+
+    def __call__(self) -> np.ndarray:
+        noise = self._noise()
+        self._left -= 1
+        return noise if self._left < 0 else np.zeros_like(noise)
 
 
 class Episodes(BaseCallback):

@@ -211,12 +211,15 @@ def _ours(case: Comparison, seed: int, *, cuda: bool) -> list[tuple[int, float]]
 
 
 def _theirs(case: Comparison, seed: int, *, cuda: bool) -> list[tuple[int, float]]:
-    from benchmarks.learning.peer_games import Episodes, PeerGames
+    from benchmarks.learning.peer_games import Episodes, LateNoise, PeerGames
     from benchmarks.speed.peer import make_envs, make_model
 
     make = PeerGames if "NoFrameskip" in case.env_id else make_envs
     envs = make(case.env_id, case.num_envs, seed)
     model = make_model(case.peer, envs, case.options, seed, "cuda" if cuda else "cpu")
+    if "action_noise" in case.options:
+        # As in our files: before learning starts, actions are random and nothing is added to them.
+        model.action_noise = LateNoise(model.action_noise, case.options["learning_starts"])
     episodes = Episodes()
     model.learn(case.steps, callback=episodes)
     return episodes.ended
