@@ -290,6 +290,9 @@ def _deadlines(run: Run, watch: Watch, settings: Settings, now: Now) -> Iterator
         yield DeadlinePassed("grace")
     if run.overdue:
         yield from _overdue(watch, settings.grace_s, now)
+    else:
+        # The next attempt of a run that was placed again has said nothing yet.
+        watch.last_word_mono = 0.0
     silent = now.mono - watch.heartbeat_mono
     working = run.state in (State.RDY, State.EXEC) and not run.stalled
     if working and silent > settings.stall_after_s:
