@@ -12,6 +12,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from cleanrl_worker.kit.atari import AtariEnvs
 from cleanrl_worker.kit.errors import UsageError
@@ -186,6 +187,22 @@ def test_a_student_of_a_recording_trains_and_resumes_exactly(
     flags, half = smoke_flags("qdagger_dqn_atari_impalacnn")
     flags = [*flags, "--teacher-trajectories", str(recording), "--num-envs", "2"]
     assert resume_differences("qdagger_dqn_atari_impalacnn", half, flags, tmp_path) == []
+
+
+def test_the_curve_of_a_student_is_its_own(tmp_path: Path) -> None:
+    """The teacher's games have a tag of their own: a student that is still behind its teacher does
+    not look as if it had forgotten what it never knew."""
+    flags = "--env-id mosaic/Catch-v0 --teacher-steps 400 --offline-steps 10 --learning-starts 420"
+    train(
+        "qdagger_dqn_atari_impalacnn",
+        tmp_path / "run",
+        *("--smoke", *flags.split(), "--total-timesteps", "900"),
+    )
+    events = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
+    events.Reload()
+    teacher = [point.step for point in events.Scalars("charts/teacher/episodic_return")]
+    student = [point.step for point in events.Scalars("charts/episodic_return")]
+    assert 0 < max(teacher) <= 400 < 410 <= min(student)
 
 
 @pytest.mark.prove

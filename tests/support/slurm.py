@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from support.arithmetic import kernels
 from support.trainer import until
 from support.wire import Wire
 
@@ -49,6 +50,7 @@ SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1,sched_min
 SchedulerType=sched/backfill
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
+TaskProlog={prolog}
 StateSaveLocation={root}/state
 SlurmdSpoolDir={root}/spool-%n
 SlurmctldPidFile={root}/slurmctld.pid
@@ -114,8 +116,17 @@ class SlurmCluster:
                 nodes=lines,
                 names=",".join(nodes),
                 munge=self._munge / "socket",
+                prolog=self._write_prolog(),
             )
         )
+
+    def _write_prolog(self) -> Path:
+        """The script whose output SLURM adds to the environment of each job."""
+        prolog = self.root / "prolog"
+        exports = [f"echo 'export {name}={text}'" for name, text in kernels().items()]
+        prolog.write_text("\n".join(["#!/bin/sh", *exports, ""]))
+        prolog.chmod(0o755)
+        return prolog
 
     @property
     def environment(self) -> dict[str, str]:

@@ -18,6 +18,7 @@ import pytest
 
 from mosaic.system.processes import process_state
 
+from .arithmetic import kernels
 from .leaks import MARK
 from .trainer import until
 from .wire import Wire
@@ -54,9 +55,7 @@ class Sshd:
         host_key = (folder / "host.pub").read_text()
         (folder / "known").write_text(f"[{self._host}]:{self.port} {host_key}")
         (folder / "nobody").touch()
-        # What chooses how a machine computes is the same there, or the last digits would differ.
-        kernels = {name: text for name, text in os.environ.items() if name.startswith("OPENBLAS_")}
-        given = {MARK: os.environ.get(MARK, ""), **kernels, **variables}
+        given = {MARK: os.environ.get(MARK, ""), **kernels(), **variables}
         (folder / "sshd_config").write_text(
             f"""Port {self.port}
 ListenAddress {self._host}

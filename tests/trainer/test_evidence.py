@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from mosaic.config.settings import Settings
 from mosaic.config.sites import SiteName, read_site
 from mosaic.records.run import Outcome
 from mosaic.runs.curve_cutting import cut_after
@@ -34,8 +35,16 @@ from mosaic.trainer.core.evidence import (
 from mosaic.trainer.core.folding import evolve
 from mosaic.trainer.core.instructions import Archive, Withdraw
 from mosaic.trainer.core.states import Event, Run, State
-from mosaic.trainer.core.stimuli import CancelRequested, JobPlaced, LaunchUndone, MachineTaken
+from mosaic.trainer.core.stimuli import (
+    CancelRequested,
+    DeadlinePassed,
+    JobPlaced,
+    LaunchUndone,
+    MachineTaken,
+)
+from mosaic.trainer.loop.observer import observe
 from mosaic.trainer.loop.watch import Watch
+from mosaic.trainer.sites.local import LocalSite
 from mosaic.trainer.sites.slurm import _taken
 from mosaic.trainer.sites.slurm_queue import SlurmQueue
 from mosaic.trainer.sites.slurm_words import FORMAT, Job, read_line
@@ -268,3 +277,34 @@ def test_the_point_of_an_interruption_is_cut_too(tmp_path: Path) -> None:
     assert list(reader.read("losses/value_loss")["step"]) == [2000, 2010, 2018]
     cut_after(tmp_path, 2019, 20_000)
     assert list(reader.read("charts/episodic_return")["step"]) == [2000, 2010], "and only once"
+
+
+class _AliveSite(LocalSite):
+    """Where every run is alive."""
+
+    def __init__(self) -> None:
+        """Needs no executor: nothing is started."""
+
+    def news(self, run: Run, watch: Watch, now: Now) -> Alive:
+        return Alive()
+
+
+def test_each_attempt_has_its_own_time_to_exit(tmp_path: Path) -> None:
+    """A run that was placed again after its first worker had said its end is not told to end as
+    soon as its second worker completes."""
+    watch = Watch.of(RunDirectory(tmp_path), Vitals())
+    settings = Settings(grace_s=5.0)
+    began = watch.watched_mono
+    ended = Run("R", state=State.EXEC, pid=1, launched_mono=began, completion_seen=True)
+    again = replace(ended, completion_seen=False, attempt=2)
+
+    def told_to_end(run: Run, after_s: float) -> bool:
+        watch.heartbeat_mono = began + after_s
+        now = Now(wall=0.0, mono=began + after_s)
+        found = observe(run, watch, settings, now, _AliveSite())
+        return any(isinstance(one, DeadlinePassed) and one.kind == "exit" for one in found)
+
+    assert not told_to_end(ended, 1.0)
+    assert not told_to_end(again, 30.0)
+    assert not told_to_end(replace(again, completion_seen=True), 60.0)
+    assert told_to_end(replace(again, completion_seen=True), 66.0)

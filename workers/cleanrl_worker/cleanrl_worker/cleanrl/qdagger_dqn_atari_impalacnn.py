@@ -283,10 +283,14 @@ def train(args: Args, run: Run) -> None:
                 actions = (teacher_act if teaching else act)(obs).argmax(axis=1)
             next_obs, rewards, terminated, _, info = envs.step(actions)
             if info:
-                run.log_episodes(global_step, info)
+                scores = [score for score, _ in info["episodes"]]
+                if teaching:
+                    # The run's own curve is the student's: it begins when the student plays
+                    run.log(global_step, {"charts/teacher/episodic_return": float(np.mean(scores))})
+                else:
+                    run.log_episodes(global_step, info)
+                    progress.student_returns.extend(scores)
                 run.log(global_step, {"charts/epsilon": epsilon})
-                if not teaching:
-                    progress.student_returns.extend(score for score, _ in info["episodes"])
             played = taught if teaching else memory
             played.add(obs, actions, rewards, terminated, info)
             obs = next_obs
