@@ -37,7 +37,8 @@ class SumTree:
         nodes = np.asarray(rows) + self._leaves
         self._nodes[nodes] = numbers
         while nodes[0] > 1:
-            nodes = np.unique(nodes // 2)
+            # Rows with a common parent sum it twice, which costs less than finding out.
+            nodes = nodes // 2
             self._nodes[nodes] = self._nodes[2 * nodes] + self._nodes[2 * nodes + 1]
 
     def find(self, sums: np.ndarray) -> np.ndarray:
@@ -99,15 +100,16 @@ class PrioritizedFrameReplay(FrameReplayBuffer):
     ) -> None:
         where = int(self._next[env])
         super()._push(env, frame, action, reward, done)
-        # What comes after the write position is about to lose the frames of its stack.
-        doomed = (where + np.arange(1, self._stack)) % self.size
-        self._tree.set(doomed, 0.0)
-        self._tree.set(np.array([where]), 0.0)
+        # The transition written now has no next frame yet, and those after the write position are
+        # about to lose the frames of their stack.
+        rows = (where + np.arange(self._stack)) % self.size
+        priorities = np.zeros(len(rows))
         # A transition can be drawn once the steps after it are there.
-        ready = np.array([(where - self._n_step) % self.size])
+        ready = (where - self._n_step) % self.size
         age = self._count[0] - 1 - self._n_step
-        if age >= self._stack - 1 and self._arrays["begins"][0, ready[0]]:
-            self._tree.set(ready, self._largest)
+        if age >= self._stack - 1 and self._arrays["begins"][0, ready]:
+            rows, priorities = np.append(rows, ready), np.append(priorities, self._largest)
+        self._tree.set(rows, priorities)
 
     def sample(self, batch_size: int, rng: np.random.Generator) -> PrioritizedBatch:
         """Draw transitions, one from each of `batch_size` equal shares of the priorities."""
