@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.box import MakeTrainer
-from support.equal_runs import assert_equal, ppo_config
+from support.equal_runs import STROLLING, assert_equal, ppo_config
 from support.ray_cluster import NODES, RayCluster, needed, running
 from support.sshd import command_of
 from support.trainer import Trainer, trainers, until
@@ -278,7 +278,7 @@ def test_c34_a_node_loses_the_network(far_ray: RayCluster, far_lab: Trainer, cab
     """
     lab = far_lab
     steady = _stepping(lab, far_ray)
-    learns = lab.client.submit(ppo_config(far_ray.site, **SAVES)).run_id
+    learns = lab.client.submit(ppo_config(far_ray.site, env_id=STROLLING, **SAVES)).run_id
     until(lambda: lab.client.get(learns).checkpoints, "it has saved", PATIENCE_S)
     late = [lab.client.get(run_id).pid for run_id in (steady, learns)]
     cable.cut()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.equal_runs import assert_equal, ppo_config
+from support.equal_runs import STROLLING, assert_equal, ppo_config
 from support.slurm import SlurmCluster, needed, running
 from support.tiny_disk import TinyDisk, tiny_disk
 from support.trainer import Trainer, until
@@ -42,7 +42,7 @@ def test_c14_a_run_is_preempted_while_the_shared_folder_is_full(
 ) -> None:
     """It can neither save nor say how it ended; with room again it continues to the same bits."""
     lab = make_trainer("disk/home", **SETTINGS).start()
-    run_id = lab.client.submit(ppo_config("slurm:low", **SAVES)).run_id
+    run_id = lab.client.submit(ppo_config("slurm:low", env_id=STROLLING, **SAVES)).run_id
     until(lambda: lab.client.get(run_id).checkpoints, "it has saved")
     job = lab.client.get(run_id).job
     shared_disk.fill()
@@ -129,7 +129,7 @@ def test_c15_a_node_loses_the_network(wired: SlurmCluster, wired_lab: Trainer, c
     lab = wired_lab
     wired.command("scontrol", "update", "nodename=n2", "state=drain", "reason=test")
     steady = lab.stepping()
-    learns = lab.client.submit(ppo_config("slurm:debug")).run_id
+    learns = lab.client.submit(ppo_config("slurm:debug", env_id=STROLLING)).run_id
     until(lambda: lab.client.get(learns).progress.step > 2_000, "it trains", SLURMS_PATIENCE_S)
     assert {steady.host, lab.client.get(learns).host} == {"n1"}
     wired.command("scontrol", "update", "nodename=n2", "state=resume")

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from support.equal_runs import assert_equal, ppo_config
+from support.equal_runs import STROLLING, assert_equal, ppo_config
 from support.slurm import SlurmCluster
 from support.trainer import Trainer, until
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.prove
 
 def test_a_preempted_run_equals_the_undisturbed_one(slurm: SlurmCluster, lab: Trainer) -> None:
     """Weights, optimizer, random states and curve agree to the last bit; the run has one id."""
-    run_id = lab.client.submit(ppo_config("slurm:low")).run_id
+    run_id = lab.client.submit(ppo_config("slurm:low", env_id=STROLLING)).run_id
     until(lambda: lab.client.get(run_id).progress.step > 10_000, "it trains")
     slurm.command("sbatch", "-p", "high", "-c", "2", "--output=/dev/null", "--wrap=sleep 3")
     until(lambda: lab.client.get(run_id).attempt == 2, "its node was taken away")

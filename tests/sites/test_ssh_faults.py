@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.box import Box, MakeTrainer, box_at
-from support.equal_runs import assert_equal, ppo_config
+from support.equal_runs import STROLLING, assert_equal, ppo_config
 from support.trainer import until
 from support.wire import Wire, certificate, wire
 
@@ -36,7 +36,7 @@ def box(tmp_path: Path, make_trainer: MakeTrainer, boot: Path) -> Iterator[Box]:
 def test_c24_a_run_whose_machine_restarts_equals_the_undisturbed_one(box: Box, boot: Path) -> None:
     """Agent, supervisor and worker die with the machine; it continues in the same run."""
     lab = box.lab
-    run_id = lab.client.submit(ppo_config(box.site)).run_id
+    run_id = lab.client.submit(ppo_config(box.site, env_id=STROLLING)).run_id
     until(lambda: lab.client.get(run_id).progress.step > 10_000, "it trains")
     lab.client.checkpoint(run_id)
     until(lambda: lab.client.get(run_id).checkpoints, "it has saved")
@@ -54,7 +54,7 @@ def test_c24_a_run_whose_machine_restarts_equals_the_undisturbed_one(box: Box, b
 def test_c25_every_part_is_killed_once_and_nothing_is_lost(box: Box) -> None:
     """Agent, connection and daemon die while it trains; weights and curve do not show it."""
     lab = box.lab
-    run_id = lab.client.submit(ppo_config(box.site)).run_id
+    run_id = lab.client.submit(ppo_config(box.site, env_id=STROLLING)).run_id
     until(lambda: lab.client.get(run_id).progress.step > 5_000, "it trains")
     for pid in box.agents(run_id):
         os.kill(pid, signal.SIGKILL)
@@ -106,7 +106,7 @@ def far_box(tmp_path: Path, make_trainer: MakeTrainer, cable: Wire) -> Iterator[
 def test_c27_the_network_is_lost_and_the_run_ends_meanwhile(far_box: Box, cable: Wire) -> None:
     """It trains on alone, unseen and not lost; with the network back all it did is here."""
     lab = far_box.lab
-    run_id = lab.client.submit(ppo_config(far_box.site)).run_id
+    run_id = lab.client.submit(ppo_config(far_box.site, env_id=STROLLING)).run_id
     until(lambda: lab.client.get(run_id).progress.step > 2_000, "it trains")
     worker, doors = lab.client.get(run_id).pid, set(far_box.doors())
     cable.cut()

@@ -6,6 +6,8 @@ from support import harness
 from support.trainer import Trainer
 
 STEPS = 60_000
+# The environment of a run that must not end before a test has disturbed it.
+STROLLING = "strolling:StrollingCartPole-v1"
 
 
 def ppo_config(site: str, **fields: object) -> dict[str, object]:
