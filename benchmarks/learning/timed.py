@@ -6,7 +6,8 @@ For machines that are there only for minutes. On the CPU (without `--cuda`) othe
 settings are meant, and one algorithm at a time. When the time is over every run is stopped as a
 user would stop it (it saves and ends); the record says how many steps that were. A run that
 `--folder` holds already is resumed, so that a long one is trained in pieces; its record names them
-all. Records go to `benchmarks/results/learning/`, or to `--out`.
+all. `--train-only` leaves the evaluation and the record to a later piece. Records go to
+`benchmarks/results/learning/`, or to `--out`.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True, help="where the runs go")
     parser.add_argument("--out", type=Path, default=RESULTS, help="where the records go")
     parser.add_argument("--cuda", action="store_true", help="train on the GPU")
+    parser.add_argument("--train-only", action="store_true", help="a later piece is recorded")
     parser.add_argument("algorithms", nargs="*", help="by default all that have a setting")
     options = parser.parse_args()
     settings = ON_GPU if options.cuda else ON_CPU
@@ -61,7 +63,8 @@ def main() -> None:
         own = set(islice(cores, setting.cores))
         runs[algorithm] = _start(algorithm, setting, options, own)
     seconds = _wait(list(runs.values()), options.minutes * 60)
-    words = ["--cuda"] * options.cuda + ["--folder", "var/timed"]
+    words = ["--cuda"] * options.cuda + ["--train-only"] * options.train_only
+    words += ["--folder", "var/timed"]
     if len(runs) < len(settings):
         words += runs
     piece = {
@@ -71,9 +74,13 @@ def main() -> None:
         "wall_s": round(seconds, 1),
         "side_by_side": len(runs),
     }
+    pieces = {name: _pieces(options.folder / f"{name}.pieces.json", piece) for name in runs}
+    if options.train_only:
+        return
     with ThreadPoolExecutor(_FINISHERS) as pool:
         for algorithm, (_, flags) in runs.items():
-            pool.submit(_finish, algorithm, settings[algorithm], flags, options, piece)
+            setting = settings[algorithm]
+            pool.submit(_finish, algorithm, setting, flags, options, pieces[algorithm])
 
 
 def _start(
@@ -125,12 +132,11 @@ def _finish(
     setting: TimedSetting,
     flags: list[str],
     options: argparse.Namespace,
-    piece: dict[str, Any],
+    pieces: list[dict[str, Any]],
 ) -> None:
     """Write the record, or say why there is none."""
     run_dir = options.folder / algorithm
     try:
-        pieces = _pieces(options.folder / f"{algorithm}.pieces.json", piece)
         record = _record(algorithm, setting, flags, run_dir, pieces)
         path = options.out / f"{algorithm}.json"
         path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -60,7 +60,7 @@ _TAUGHT: dict[str, object] = {
 }
 
 ON_GPU: dict[str, TimedSetting] = {
-    "ppo_atari": TimedSetting(_BREAKOUT, 10_000_000, 3, _GRAPHS, _ppo(414.66, 28.09)),
+    "ppo_atari": TimedSetting(_BREAKOUT, 10_000_000, 8, _GRAPHS, _ppo(414.66, 28.09)),
     "ppo_atari_envpool": TimedSetting(_POOL_BREAKOUT, 1_500_000, 2, _GRAPHS, _ppo(211.2, 151.8)),
     "ppo_atari_envpool_xla_jax": TimedSetting(_POOL_BREAKOUT, 1_000_000, 2, {}, _ppo(420.9)),
     "ppo_atari_envpool_xla_jax_scan": TimedSetting(_POOL_BREAKOUT, 1_000_000, 2, {}, _ppo(423.9)),
@@ -85,7 +85,7 @@ ON_GPU: dict[str, TimedSetting] = {
         _BREAKOUT, 600_000, 1, {**_SHORT_Q, **_GRAPHS}, _q(461.86, 69.65, "c51")
     ),
     "c51_atari_jax": TimedSetting(_BREAKOUT, 500_000, 1, _SHORT_Q, _q(448.56, 17.02, "c51")),
-    "rainbow_atari": TimedSetting(_PONG, 1_000_000, 1, {**_SHORT_REPLAY, **_GRAPHS}),
+    "rainbow_atari": TimedSetting(_PONG, 1_000_000, 2, {**_SHORT_REPLAY, **_GRAPHS}),
     "sac_atari": TimedSetting(
         _BREAKOUT,
         400_000,
@@ -109,9 +109,7 @@ _ONE_LEVEL: dict[str, object] = {
 ON_CPU: dict[str, TimedSetting] = {
     "ppo_procgen": TimedSetting("starpilot", 80_000, 2, _ONE_LEVEL),
     "ppg_procgen": TimedSetting("starpilot", 80_000, 2, _ONE_LEVEL),
-    "rainbow_atari": TimedSetting(
-        _BREAKOUT, 60_000, 2, {"buffer_size": 60_000, "learning_starts": 5000}
-    ),
+    "rainbow_atari": TimedSetting(_BREAKOUT, 200_000, 1, _SHORT_REPLAY),
     "qdagger_dqn_atari_impalacnn": TimedSetting(
         _BREAKOUT,
         30_000,
