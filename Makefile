@@ -114,7 +114,7 @@ test: $(STAMPS)/gui $(STAMPS)/web $(STAMPS)/spade $(STAMPS)/llm $(STAMPS)/textar
 
 prove: $(STAMPS)/gui $(STAMPS)/web $(STAMPS)/spade $(STAMPS)/llm $(STAMPS)/textarena $(STAMPS)/extras $(STAMPS)/ray $(STAMPS)/dev
 	@OMP_NUM_THREADS=1 PYTHONPATH=tests:. $(BIN)/python -m mutants.prove $(ARGS)
-	@$(BIN)/python scripts/run_tests.py -m prove -q
+	@$(BIN)/python scripts/run_tests.py -m prove -n 2 --dist loadfile -q
 	@PYTHONPATH=tests $(BIN)/python -m soak --minutes 10 --seed 1
 
 soak: $(STAMPS)/spade $(STAMPS)/dev
