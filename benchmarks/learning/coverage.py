@@ -11,13 +11,13 @@ from typing import Any
 
 from benchmarks.learning import peers, twins
 from benchmarks.learning.fingerprint import fingerprint
+from benchmarks.learning.records import records_of
 from benchmarks.learning.settings import Published
 from benchmarks.learning.verdict import is_current, published_figure, verdict
 from cleanrl_worker.running.schema import SCRIPTS, read_schema, script_names
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "coverage.md"
-LEARNING = ROOT / "benchmarks" / "results" / "learning"
 SPEED = ROOT / "benchmarks" / "results" / "speed"
 PROOF = ROOT / "benchmarks" / "results" / "proof.json"
 _NOT_YET = "no record"
@@ -79,40 +79,35 @@ brackets, by processor time.
 
 def main() -> None:
     """Write the page."""
-    rows = [row(name) for name in script_names()]
-    PAGE.parent.mkdir(parents=True, exist_ok=True)
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"{PAGE.relative_to(ROOT)}: {len(script_names())} algorithms")
+
+
+def page() -> str:
+    """What the records say today."""
+    rows = [line for name in script_names() for line in rows_of(name)]
     sources = sorted({line for name in script_names() for line in source_lines(name)})
     text = _INTRODUCTION + "\n".join(rows) + "\n" + proof_section() + peers_section()
     text += twins_section() + gpu_section()
-    text += "\n## Sources\n\n" + "\n".join(sources) + "\n"
-    PAGE.write_text(text, encoding="utf-8")
-    print(f"{PAGE.relative_to(ROOT)}: {len(rows)} algorithms")
+    return text + "\n## Sources\n\n" + "\n".join(sources) + "\n"
 
 
-def row(name: str) -> str:
-    """One algorithm's line of the table."""
-    speed = _speed(name)
-    record = _read(LEARNING / f"{name}.json")
-    if record is None:
-        env_id = _default_env(name)
-        cells = [
-            name,
-            f"{env_id} (default)",
-            _NOT_YET,
-            _NOT_YET,
-            "",
-            "",
-            _NOT_YET,
-            _NOT_YET,
-            "",
-            speed,
-        ]
-        return "| " + " | ".join(cells) + " |"
-    published = published_figure(name)
+def rows_of(name: str) -> list[str]:
+    """An algorithm's lines of the table: one for each record."""
+    records = records_of(name)
+    if records:
+        return [_row(record) for record in records]
+    env_id = f"{_default_env(name)} (default)"
+    cells = [name, env_id, _NOT_YET, _NOT_YET, "", "", _NOT_YET, _NOT_YET, "", _speed(name)]
+    return ["| " + " | ".join(cells) + " |"]
+
+
+def _row(record: dict[str, Any]) -> str:
+    published = published_figure(record)
     of_evaluation = published is not None and published.of == "evaluation"
     reached = record["evaluation"] if of_evaluation else record["training_return"]
     cells = [
-        name,
+        record["algorithm"],
         _trained_on(record),
         _budget(record),
         _with_spread(reached),
@@ -121,7 +116,7 @@ def row(name: str) -> str:
         "exactly" if record["resumes_exactly"] else "not exactly",
         f"{_with_spread(record['evaluation'])} ({record['evaluation_episodes']} episodes a seed)",
         _sps(record),
-        speed,
+        _speed(record["algorithm"]),
     ]
     return "| " + " | ".join(cells) + " |"
 
@@ -224,10 +219,10 @@ def gpu_section() -> str:
 def source_lines(name: str) -> list[str]:
     """Where an algorithm's published figure comes from, and its paper."""
     lines = [f"- {name}: {read_schema(SCRIPTS / f'{name}.py').algorithm['paper']}"]
-    record = _read(LEARNING / f"{name}.json")
-    published = published_figure(name)
-    if record is not None and published is not None:
-        lines.append(f"- {name}, published figure: {published.source}")
+    for record in records_of(name):
+        published = published_figure(record)
+        if published is not None:
+            lines.append(f"- {name}, published figure: {published.source}")
     return lines
 
 
@@ -252,7 +247,7 @@ def _trained_on(record: dict[str, Any]) -> str:
 def _sps(record: dict[str, Any]) -> str:
     number = f"{record['sps']['mean']:,.0f}"
     others = record.get("side_by_side", 1) - 1
-    return f"{number} (beside {others} other runs)" if others else number
+    return f"{number} (beside {others} other run{'s' if others > 1 else ''})" if others else number
 
 
 def _budget(record: dict[str, Any]) -> str:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.learning.records import FOLDER
 from mosaic.health.known import KnownDocument
 
 ROOT = Path(__file__).resolve().parents[2]
-RECORDS = ROOT / "benchmarks" / "results" / "learning"
 PACKED = ROOT / "mosaic" / "health" / "known_curves.json"
 FEWEST_SEEDS = 3
 
@@ -26,7 +26,7 @@ def main() -> None:
 
 def packed() -> str:
     """The records of several seeds, as the package carries them."""
-    records = [json.loads(path.read_text()) for path in sorted(RECORDS.glob("*.json"))]
+    records = [json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))]
     chosen = [_entry(record) for record in records if len(record["runs"]) >= FEWEST_SEEDS]
     lines = ",\n".join(json.dumps(entry, separators=(",", ":")) for entry in chosen)
     return f"[\n{lines}\n]\n"

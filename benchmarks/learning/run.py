@@ -25,11 +25,11 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from benchmarks.learning.fingerprint import fingerprint
+from benchmarks.learning.records import place_for
 from benchmarks.learning.settings import SETTINGS, Setting
 from cleanrl_worker.running.evaluation import evaluate
 from cleanrl_worker.running.verification import resume_differences, smoke_flags
 
-RESULTS = Path(__file__).resolve().parents[1] / "results" / "learning"
 _CURVE_POINTS = 60
 LAST_EPISODES = 100
 _EVALUATION_EPISODES = 50
@@ -43,10 +43,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="seeds to train side by side")
     parser.add_argument("algorithms", nargs="*", default=list(SETTINGS))
     options = parser.parse_args()
-    RESULTS.mkdir(parents=True, exist_ok=True)
     for algorithm in options.algorithms:
         record = record_algorithm(algorithm, SETTINGS[algorithm], options.jobs)
-        path = RESULTS / f"{algorithm}.json"
+        path = place_for(algorithm, SETTINGS[algorithm].env_id)
         path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         print(f"{algorithm}: {record['training_return']} evaluation {record['evaluation']}")
 

@@ -29,7 +29,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.learning.fingerprint import fingerprint
-from benchmarks.learning.run import LAST_EPISODES, RESULTS, machine, read_curve, thin
+from benchmarks.learning.records import FOLDER, place_for
+from benchmarks.learning.run import LAST_EPISODES, machine, read_curve, thin
 from benchmarks.learning.timed_settings import ON_CPU, ON_GPU, TimedSetting
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.running.evaluation import evaluate, open_policy
@@ -49,7 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, required=True, help="how long to train")
     parser.add_argument("--folder", type=Path, required=True, help="where the runs go")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="where the records go")
+    parser.add_argument("--out", type=Path, default=FOLDER, help="where the records go")
     parser.add_argument("--cuda", action="store_true", help="train on the GPU")
     parser.add_argument("--train-only", action="store_true", help="a later piece is recorded")
     parser.add_argument("algorithms", nargs="*", help="by default all that have a setting")
@@ -138,7 +139,7 @@ def _finish(
     run_dir = options.folder / algorithm
     try:
         record = _record(algorithm, setting, flags, run_dir, pieces)
-        path = options.out / f"{algorithm}.json"
+        path = place_for(algorithm, setting.env_id, options.out)
         path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         print(
             f"{algorithm}: {record['training_return']['mean']} at {record['total_timesteps']:,} "

@@ -25,11 +25,12 @@ _NARROW = 0.05
 Record = Mapping[str, Any]
 
 
-def published_figure(algorithm: str) -> Published | None:
-    """What others reached with an algorithm, if anybody said so."""
+def published_figure(record: Record) -> Published | None:
+    """What others reached with the algorithm in this environment, if they published it."""
     for settings in (SETTINGS, ON_GPU, ON_CPU):
-        setting = settings.get(algorithm)
-        if setting is not None and setting.published is not None:
+        setting = settings.get(record["algorithm"])
+        here = setting is not None and setting.env_id == record["env_id"]
+        if here and setting.published is not None:
             return setting.published
     return None
 
