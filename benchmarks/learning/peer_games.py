@@ -1,14 +1,17 @@
-"""What makes stable-baselines3 train as our files do: our games, noise only once it learns."""
+"""What makes stable-baselines3 train as our files do: our games, our loss, our exploration."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.noise import ActionNoise
 from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.dqn import dqn
+from torch.nn import functional
 
 from cleanrl_worker.kit.atari import AtariEnvs
 
@@ -70,6 +73,15 @@ class PeerGames(VecEnv):
     ) -> Sequence[Any]:
         """Called once, on the batch."""
         return [getattr(self, method_name)(*args, **kwargs)] * self.num_envs
+
+
+def square_errors() -> None:
+    """Let the peer's DQN minimise the squared error, as our files do, for the whole process.
+
+    Its own loss is Huber's. With that and its clipped gradients it learns nothing on CartPole in
+    the steps and with the settings of the comparison, which would make ours look better than it is.
+    """
+    dqn.F = SimpleNamespace(smooth_l1_loss=functional.mse_loss)
 
 
 class LateNoise(ActionNoise):
