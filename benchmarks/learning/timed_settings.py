@@ -2,8 +2,8 @@
 
 The budgets are far below the published ones, so a record says what was reached at how many
 steps. Schedules (learning rate, exploration) are made for about what fits into the time: a
-third of an hour for all of `ON_GPU` together, a quarter for one of `ON_CPU`. `ppo_atari` alone has
-the published schedule and is continued in pieces.
+third of an hour for all of `ON_GPU` together, a quarter for one of `ON_CPU`, an hour for Rainbow.
+`ppo_atari` alone has the published schedule and is continued in pieces.
 """
 
 from __future__ import annotations
