@@ -31,8 +31,8 @@ def refuse_upload_in_vain(args: RunArgs) -> None:
     if importlib.util.find_spec(_LIBRARY) is None:
         raise UsageError(
             f"--upload-model needs the package {_LIBRARY}, which is not installed: install it with "
-            f"pip install {_LIBRARY} and log in with huggingface-cli login, or leave "
-            "--upload-model out; the policy is saved all the same."
+            f"pip install {_LIBRARY} and log in with hf auth login, or leave --upload-model "
+            "out; the policy is saved all the same."
         )
 
 
@@ -75,7 +75,7 @@ def upload(policy: Path, args: RunArgs, env_id: str, returns: Sequence[float]) -
     try:
         api = hub.HfApi()
         repository = f"{args.hf_entity or api.whoami()['name']}/{name}"
-        api.create_repo(repository, exist_ok=True)
+        address = api.create_repo(repository, exist_ok=True)
         card = _card(name, env_id, args, returns).encode()
         for path, content in (("README.md", card), (policy.name, policy.read_bytes())):
             api.upload_file(path_or_fileobj=content, path_in_repo=path, repo_id=repository)
@@ -83,7 +83,7 @@ def upload(policy: Path, args: RunArgs, env_id: str, returns: Sequence[float]) -
         # The library raises errors of several other libraries; none may cost a finished run.
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         return f"the policy was not uploaded ({reason}); it is in {policy}"
-    return f"the policy was uploaded to https://huggingface.co/{repository}"
+    return f"the policy was uploaded to {address}"
 
 
 def _card(name: str, env_id: str, args: RunArgs, returns: Sequence[float]) -> str:
