@@ -134,6 +134,8 @@ COMPARISONS = [
         "DQN",
         {**_CATCH_DQN, "target_network_frequency": 500},
         {**_ATARI_DQN, **_CATCH_DQN, "target_update_interval": 500},
+        # Five left it in doubt: 88.9 against 93.8, p = 0.071.
+        seeds=10,
     ),
 ]
 

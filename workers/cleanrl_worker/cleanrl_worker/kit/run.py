@@ -29,6 +29,7 @@ from cleanrl_worker.running.checkpointing import Checkpointer
 from cleanrl_worker.running.control import Control
 from cleanrl_worker.running.facts import environment_facts
 from cleanrl_worker.running.logger import Logger, MemberEpisodes
+from cleanrl_worker.running.memory import keep_freed_memory
 from cleanrl_worker.running.schema import ScriptSchema
 from cleanrl_worker.wrappers.curriculum import schedule_in_force
 from mosaic.curves.episodes import EpisodesByMember, NewestEpisodes
@@ -63,6 +64,7 @@ class Run:
         self.device = choose_device(args, schema.algorithm["requires"])
         seed_everything(args.seed, deterministic=args.torch_deterministic)
         limit_threads(args.torch_threads)
+        keep_freed_memory()
         self.rng = Random(args.seed)
         self._checkpointer = Checkpointer(
             args, self._env_id, self.name, self.run_dir, self.bridge, self._tell, self._return

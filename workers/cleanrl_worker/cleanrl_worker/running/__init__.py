@@ -10,6 +10,7 @@ An algorithm file asks `kit.run.Run`, which asks these modules:
 - pictures: `live_frames`, `videos`, `atari_colour`;
 - trained policies: `evaluation` plays them, `recording` keeps the episodes, `beside` has them
   judged while training continues, `presentation` uploads them;
+- memory: `memory` keeps what an update frees for the next one;
 - what a file says about itself: `schema` reads its literals and arguments, `parsing` its command
   line, `facts` names the environment's.
 
