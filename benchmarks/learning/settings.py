@@ -6,7 +6,7 @@ record is held against; `None` where nobody published one for that environment a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 CLEANRL = "https://docs.cleanrl.dev/rl-algorithms"
 ZOO = "https://github.com/DLR-RM/rl-baselines3-zoo/blob/master/benchmark.md"
@@ -128,42 +128,7 @@ SETTINGS: dict[str, Setting] = {
         random_return=-280,
     ),
     "rpo_continuous_action": Setting("InvertedPendulum-v5", 300_000, random_return=6),
-    # On the device the algorithms are those of their twins, so the figures are theirs too.
-    "ppo_ondevice": Setting(
-        "CartPole-v1",
-        500_000,
-        published=Published(490.04, 6.12, f"{CLEANRL}/ppo/ (in torch)"),
-        random_return=22,
-    ),
-    "dqn_ondevice": Setting(
-        "CartPole-v1",
-        500_000,
-        seeds=tuple(range(1, 9)),
-        published=Published(488.69, 16.11, f"{CLEANRL}/dqn/ (in torch)"),
-        random_return=22,
-    ),
-    "pqn_ondevice": Setting(
-        "CartPole-v1",
-        500_000,
-        seeds=tuple(range(1, 17)),
-        published=Published(495.13, 6.89, f"{CLEANRL}/pqn/ (in torch)"),
-        random_return=22,
-    ),
     "ppo_continuous_ondevice": Setting("Pendulum-v1", 200_000, SHORT_HORIZON, random_return=-1230),
-    "td3_ondevice": Setting(
-        "Pendulum-v1",
-        20_000,
-        PENDULUM_OFF_POLICY,
-        published=Published(-151.86, 90.23, f"{ZOO} (in torch)", of="evaluation"),
-        random_return=-1230,
-    ),
-    "sac_ondevice": Setting(
-        "Pendulum-v1",
-        20_000,
-        {"learning_starts": 1000},
-        published=Published(-157.00, 88.71, f"{ZOO} (in torch)", of="evaluation"),
-        random_return=-1230,
-    ),
     # The right end is worth 1, the wrong one -1: without a memory, nothing on average.
     "ppo_rnn_ondevice": Setting(
         "mosaic/Recall-v0", 40_960, {"learning_rate": 1e-3}, random_return=0
@@ -171,4 +136,21 @@ SETTINGS: dict[str, Setting] = {
     "ppo_trxl": Setting("mosaic/Recall-v0", 40_960, {"learning_rate": 1e-3}, random_return=0),
     # From the recorded episodes that come with it; it watches its policy while it clones.
     "bc": Setting("CartPole-v1", 20_000, {"dataset": "example"}, random_return=22),
+}
+
+
+def _as_twin(name: str) -> Setting:
+    """The setting of a file in torch, for the one that does the same on the device."""
+    setting = SETTINGS[name]
+    assert setting.published is not None, "its figure is what the twin is held against"
+    source = f"{setting.published.source} (in torch)"
+    return replace(setting, published=replace(setting.published, source=source))
+
+
+SETTINGS |= {
+    "ppo_ondevice": _as_twin("ppo"),
+    "dqn_ondevice": _as_twin("dqn"),
+    "pqn_ondevice": _as_twin("pqn"),
+    "td3_ondevice": _as_twin("td3_continuous_action"),
+    "sac_ondevice": _as_twin("sac_continuous_action"),
 }

@@ -2,8 +2,8 @@
 
 The budgets are far below the published ones, so a record says what was reached at how many
 steps. Schedules (learning rate, exploration) are made for about what fits into the time: a
-third of an hour for all of `ON_GPU` together, a quarter for one of `ON_CPU`, an hour for Rainbow.
-`ppo_atari` alone has the published schedule and is continued in pieces.
+third of an hour for all of `ON_GPU` together, a quarter for one of `ON_CPU`, half an hour for
+Rainbow. `ppo_atari` alone has the published schedule and is continued in pieces.
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ _ONE_LEVEL: dict[str, object] = {
 ON_CPU: dict[str, TimedSetting] = {
     "ppo_procgen": TimedSetting("starpilot", 80_000, 2, _ONE_LEVEL),
     "ppg_procgen": TimedSetting("starpilot", 80_000, 2, _ONE_LEVEL),
-    # On a game that gives points early: a core manages about 36 steps a second, so Breakout or Pong
-    # would take a day.
+    # A game that gives points early: a core manages about 56 steps a second, so the million of Pong
+    # would take five hours.
     "rainbow_atari": TimedSetting(
         "RoadRunnerNoFrameskip-v4",
         80_000,
