@@ -14,8 +14,9 @@ def keep_freed_memory() -> None:
     """Let the C library keep up to 512 MB that are free, here and in the processes started here.
 
     Learning from pictures takes and frees a hundred megabytes in every update. Given back to the
-    system, they come back as empty pages, one fault each: a tenth of the processor time of
-    `ppo_atari`. Blocks above 32 MB, the most that the C library allows, still come and go.
+    system, they come back as empty pages, one fault each: about a tenth of the processor time of
+    `ppo_atari_multigpu` in one process. Blocks above 32 MB, the most that the C library allows,
+    still come and go.
 
     Nothing is changed where one of the variables is set, or where the C library is another.
     """
