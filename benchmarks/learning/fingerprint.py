@@ -14,7 +14,8 @@ PACKAGE = SCRIPTS.parent
 def fingerprint(algorithm: str) -> str:
     """The hash of an algorithm file and of all code of the worker that learning goes through.
 
-    Comments, docstrings, types and layout do not count, and neither do modules that only report.
+    Comments, docstrings, types and layout do not count, neither do modules that only report, nor
+    refusals: none of them stopped the run that the record is of.
     """
     digest = hashlib.sha256()
     # A script asks the run for its environments, and the run is among what only reports.
@@ -76,7 +77,8 @@ class _OnlyWhatRuns(ast.NodeTransformer):
         body = getattr(node, "body", None)
         if isinstance(body, list):
             # A block may have had nothing but a docstring or imports for types.
-            body[:] = _shortest([line for line in body if not _is_text(line)]) or [ast.Pass()]
+            runs = [line for line in body if not _is_text(line) and not _is_refusal(line)]
+            body[:] = _shortest(runs) or [ast.Pass()]
         return node
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.ImportFrom | None:
@@ -190,3 +192,10 @@ def _is_text(node: ast.stmt) -> bool:
         and isinstance(node.value, ast.Constant)
         and isinstance(node.value.value, str)
     )
+
+
+def _is_refusal(node: ast.stmt) -> bool:
+    """A condition under which nothing is done but to raise an error."""
+    if not isinstance(node, ast.If) or node.orelse:
+        return False
+    return len(node.body) == 1 and isinstance(node.body[0], ast.Raise)

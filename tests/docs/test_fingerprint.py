@@ -33,6 +33,8 @@ class A(Generic[T]):
         """Why."""
         # Because.
         assert isinstance(x, float)
+        if x < 0:
+            raise ValueError(x)
         z: float = x * cast(float, y)
         return z
 '''
@@ -44,8 +46,8 @@ def _code(folder: Path, text: str) -> str:
     return code_of(path)
 
 
-def test_words_and_types_leave_a_record_current(tmp_path: Path) -> None:
-    """A record does not become old because its file was documented or typed."""
+def test_words_types_and_refusals_leave_a_record_current(tmp_path: Path) -> None:
+    """A record does not become old because its file was documented or typed, or refuses more."""
     bare = "from __future__ import annotations\n" + _BARE
     assert _code(tmp_path, bare) == _code(tmp_path, _TYPED)
 
