@@ -57,13 +57,14 @@ _REPLAY = {"learning_starts": 400, "buffer_size": 3000}
 # seconds, the slices are shorter.
 _TURN = 1024
 _LEVELS: dict[str, object] = {"num_envs": 16, "num_steps": 64, "num_minibatches": 4}
-# A short past, so that the student's own games are timed.
+# A short past, so that the student's own games are timed. Learning starts a hundred steps into
+# them: older versions drew from the empty memory of the first one, without end.
 _TAUGHT: dict[str, object] = {
     "train_teacher_steps": 500,
     "teacher_steps": 300,
     "teacher_eval_episodes": 1,
     "offline_steps": 100,
-    "learning_starts": 400,
+    "learning_starts": 500,
     "buffer_size": 3000,
 }
 _FURTHER = [

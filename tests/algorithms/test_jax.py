@@ -194,7 +194,7 @@ def test_a_batch_handed_to_jax_is_not_the_memory_of_the_next_one() -> None:
     ("algorithm", "flags", "words"),
     [
         ("dqn_jax", "--env-id Pendulum-v1", ["discrete", "CartPole-v1"]),
-        ("c51_jax", "--v-min 5 --v-max 5", ["--v-min", "--v-max"]),
+        ("c51_jax", "--v-min 5 --v-max 5", ["--v-min 5 must be below --v-max"]),
         ("td3_continuous_action_jax", "--cuda", ["CUDA", "leave --cuda out"]),
         ("qdagger_dqn_atari_jax_impalacnn", "", ["--teacher-policy", "--train-teacher-steps"]),
         ("qdagger_dqn_atari_jax_impalacnn", "--teacher-policy nowhere", ["nowhere"]),

@@ -76,6 +76,9 @@ def test_a_dry_run_speaks_of_flags_too(shared_command: Command) -> None:
         (("ppo", "--total-timesteps", "1.5"), "no number of steps"),
         (("ppo", "--num-envs", "3", "--num-minibatches", "7"), "does not divide 3 environments"),
         (("ppo_continuous_action", "--total-timesteps", "2000"), "use at least 2048"),
+        (("c51", "--v-min", "7", "--v-max", "5"), "v_min 7 must be below v_max, which is 5"),
+        (("rainbow_atari", "--v-min", "50"), "v_min 50 must be below v_max, which is 10"),
+        (("ppo", "--upload-model"), "set save_model too"),
         (("qdagger_dqn_atari_impalacnn",), "needs a teacher"),
         (("qdagger_dqn_atari_impalacnn", "--teacher-policy", "x.npz"), "there is no file"),
         (

@@ -70,7 +70,7 @@ def argument_facts(argument: Argument) -> ArgumentFacts:
         "path": argument.name in _PATHS,
         "run": argument.name in _RUNS,
         "range": None
-        if limits is None
+        if limits is None or limits.below is not None
         else {
             "low": limits.low,
             "high": limits.high,

@@ -43,6 +43,11 @@ def problems(config: CleanRLWorkerConfig, script: Script) -> Iterator[Problem]:
         yield from _length_problems(values)
         yield from _taught_problems(values)
         yield from _late_learning(config, values)
+        yield from _upload_problems(values)
+    for less, more in script.schema.out_of_order(values):
+        low, high = values[less.name], values[more.name]
+        text = f"{less.name} {low:g} must be below {more.name}, which is {high:g}"
+        yield problem(f"extras/algo_params/{less.name}", BAD_COMBINATION, text)
     yield from _judging_problems(config, script, values)
     yield from _teacher_problems(script.name, values)
     if "dataset" in values and not values["dataset"]:
@@ -149,6 +154,13 @@ def _late_learning(config: CleanRLWorkerConfig, values: dict[str, JsonValue]) ->
     """Learning that was set to begin after the end; by default a short run may only try things."""
     if "learning_starts" in config.parameters and (sentence := late_learning(values)):
         yield problem("extras/algo_params/learning_starts", BAD_COMBINATION, sentence)
+
+
+def _upload_problems(values: dict[str, JsonValue]) -> Iterator[Problem]:
+    """A policy that is to be uploaded but was not asked to be saved."""
+    if values.get("upload_model") and not values.get("save_model"):
+        text = "upload_model uploads what save_model saves; set save_model too"
+        yield problem("extras/algo_params/upload_model", BAD_COMBINATION, text)
 
 
 def late_learning(values: dict[str, JsonValue]) -> str:

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from cleanrl_worker.kit.acceleration import accelerator
 from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.envs import Envs
-from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.inference import Policy, expected, greedy_policy, numpy_forward
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.replay import ReplayBuffer
@@ -53,7 +52,7 @@ class Args(TorchArgs):
     n_atoms: int = 101
     """the number of atoms of the return distribution [>=2]"""
     v_min: float = -100.0
-    """the smallest return the atoms cover"""
+    """the smallest return the atoms cover [<v_max]"""
     v_max: float = 100.0
     """the largest return the atoms cover"""
     buffer_size: int = 10000
@@ -115,8 +114,6 @@ def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
 
 
 def train(args: Args, run: Run) -> None:
-    if args.v_min >= args.v_max:
-        raise UsageError(f"--v-min {args.v_min} must be below --v-max {args.v_max}.")
     envs = run.make_envs(args.num_envs)
     q_network = QNetwork(envs, args).to(run.device)
     optimizer = Adam(q_network.parameters(), args.learning_rate, eps=0.01 / args.batch_size)

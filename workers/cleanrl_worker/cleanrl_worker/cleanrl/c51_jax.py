@@ -15,7 +15,6 @@ import numpy as np
 from cleanrl_worker.agents.jax_layers import TORCH_WEIGHTS, Layers, dense, linear, relu
 from cleanrl_worker.kit.args import RunArgs
 from cleanrl_worker.kit.envs import Envs
-from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.inference import Policy, greedy_policy
 from cleanrl_worker.kit.jax_backend import (
     HOST,
@@ -62,7 +61,7 @@ class Args(RunArgs):
     n_atoms: int = 101
     """the number of atoms of the return distribution [>=2]"""
     v_min: float = -100.0
-    """the smallest return the atoms cover"""
+    """the smallest return the atoms cover [<v_max]"""
     v_max: float = 100.0
     """the largest return the atoms cover"""
     buffer_size: int = 10000
@@ -139,8 +138,6 @@ def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
 
 
 def train(args: Args, run: Run) -> None:
-    if args.v_min >= args.v_max:
-        raise UsageError(f"--v-min {args.v_min} must be below --v-max {args.v_max}.")
     key = start(args)
     envs = run.make_envs(args.num_envs)
     adam = optax.adam(args.learning_rate, eps=0.01 / args.batch_size)

@@ -16,7 +16,6 @@ from cleanrl_worker.agents.pixels import ScaledPixels
 from cleanrl_worker.kit.acceleration import accelerator
 from cleanrl_worker.kit.args import TorchArgs
 from cleanrl_worker.kit.atari import AtariEnvs
-from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.inference import Policy, greedy_policy, numpy_forward
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.prioritized import PrioritizedFrameReplay
@@ -75,7 +74,7 @@ class Args(TorchArgs):
     n_atoms: int = 51
     """the number of atoms of the return distribution [>=2]"""
     v_min: float = -10.0
-    """the smallest return the atoms cover"""
+    """the smallest return the atoms cover [<v_max]"""
     v_max: float = 10.0
     """the largest return the atoms cover"""
 
@@ -191,8 +190,6 @@ def make_policy(envs: AtariEnvs, args: Args, model: dict) -> Policy:
 
 
 def train(args: Args, run: Run) -> None:
-    if args.v_min >= args.v_max:
-        raise UsageError(f"--v-min {args.v_min} must be below --v-max {args.v_max}.")
     envs = AtariEnvs(args.env_id, args.num_envs, video_dir=run.video_dir)
     run.check_spaces(envs)
     q_network = QNetwork(envs, args).to(run.device)

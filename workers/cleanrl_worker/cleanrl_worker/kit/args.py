@@ -10,6 +10,7 @@ A help text may end with the allowed range in square or round brackets::
     "the discount factor [0,1]"          closed interval
     "the learning rate [>0]"             one bound: >, >=, < or <=
     "the fraction to explore (0,1]"      a round bracket leaves the bound out
+    "the smallest return [<v_max]"       below another argument of the file
     "the policy to learn [a|b|c]"        one of these words
 
 `parse_range` reads that hint.
@@ -23,18 +24,23 @@ from dataclasses import dataclass
 _NUMBER = r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?"
 _INTERVAL = re.compile(rf"([\[(])\s*({_NUMBER})\s*,\s*({_NUMBER})\s*([\])])\s*$")
 _ONE_BOUND = re.compile(rf"\[\s*(>=|<=|>|<)\s*({_NUMBER})\s*\]\s*$")
+_ORDER = re.compile(r"\[\s*<\s*([a-z]\w*)\s*\]\s*$")
 _CHOICES = re.compile(r"\[\s*([\w.-]+(?:\s*\|\s*[\w.-]+)+)\s*\]\s*$")
 
 
 @dataclass(frozen=True)
 class Range:
-    """What a value may be: bounds for numbers, or a set of words."""
+    """What a value may be: bounds for numbers, or a set of words.
+
+    `below` names an argument that has to be greater; only both values together can tell.
+    """
 
     low: float | None = None
     high: float | None = None
     low_open: bool = False
     high_open: bool = False
     choices: tuple[str, ...] = ()
+    below: str | None = None
 
     def allows(self, value: object) -> bool:
         """Whether a value is in the range; `None` always is."""
@@ -78,6 +84,8 @@ def parse_range(help_text: str) -> Range | None:
         if sign.startswith(">"):
             return Range(low=bound, low_open=sign == ">")
         return Range(high=bound, high_open=sign == "<")
+    if match := _ORDER.search(help_text):
+        return Range(below=match.group(1))
     if match := _CHOICES.search(help_text):
         return Range(choices=tuple(word.strip() for word in match.group(1).split("|")))
     return None

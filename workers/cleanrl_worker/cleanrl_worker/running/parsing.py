@@ -94,7 +94,15 @@ def _build(
 ) -> ArgsType:
     # Short settings are defaults too: a flag given beside --smoke wins.
     defaults = schema.smoke if given.get("smoke") else {}
-    return args_type(**{**defaults, **given})
+    args = args_type(**{**defaults, **given})
+    problems = [
+        f"{less.flag} {getattr(args, less.name):g} must be below {more.flag}, which is "
+        f"{getattr(args, more.name):g}."
+        for less, more in schema.out_of_order(vars(args))
+    ]
+    if problems:
+        raise UsageError("\n".join(problems))
+    return args
 
 
 def _fitting(kind: str, value: JsonValue) -> JsonValue:

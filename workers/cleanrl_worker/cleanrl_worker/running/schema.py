@@ -8,7 +8,7 @@ documentation can read them with `ast` in milliseconds, with no torch in the pro
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -76,6 +76,20 @@ class ScriptSchema:
     spells_truth: bool = False
     imports: frozenset[str] = frozenset()
     asks_for_envs: bool = False
+
+    def out_of_order(self, values: Mapping[str, JsonValue]) -> Iterator[tuple[Argument, Argument]]:
+        """Each argument whose value should be below that of another one and is not, with the other.
+
+        Args:
+            values: All values, as the script will see them.
+        """
+        for argument in self.arguments.values():
+            greater = self.arguments.get(argument.range.below or "") if argument.range else None
+            if greater is None:
+                continue
+            low, high = values[argument.name], values[greater.name]
+            if isinstance(low, int | float) and isinstance(high, int | float) and low >= high:
+                yield argument, greater
 
 
 def script_names() -> list[str]:
