@@ -19,13 +19,13 @@ import torch
 
 from cleanrl_worker.agents import jax_layers
 from cleanrl_worker.cleanrl import (
-    c51,
     c51_atari_jax,
     c51_jax,
     dqn_jax,
     ppo_atari,
     ppo_atari_envpool_xla_jax,
     ppo_atari_envpool_xla_jax_scan,
+    rainbow_atari,
 )
 from cleanrl_worker.kit import device
 from cleanrl_worker.kit.jax_backend import Tree, arrays, jax, trained
@@ -34,7 +34,7 @@ from cleanrl_worker.running.verification import run_script, train
 
 
 @pytest.mark.parametrize("script", [c51_jax, c51_atari_jax])
-def test_c51_projects_like_the_torch_script(script: Any) -> None:
+def test_c51_projects_like_rainbow_in_torch(script: Any) -> None:
     """Two ways to project a distribution, scattering and weighing by distance, agree."""
     rng = np.random.default_rng(0)
     atoms = np.linspace(-10, 10, 51, dtype=np.float32)
@@ -42,8 +42,9 @@ def test_c51_projects_like_the_torch_script(script: Any) -> None:
     rewards = rng.normal(0, 8, 64).astype(np.float32)
     dones = (rng.random(64) < 0.3).astype(np.float32)
     ours = np.asarray(script.project(pmfs, rewards, dones, 0.95, atoms))
-    tensors = map(torch.from_numpy, (pmfs, rewards, dones))
-    scattered = c51.project(*tensors, 0.95, torch.from_numpy(atoms)).numpy()
+    discounts = np.full(64, 0.95, np.float32)
+    tensors = map(torch.from_numpy, (pmfs, rewards, dones, discounts, atoms))
+    scattered = rainbow_atari.project(*tensors).numpy()
     np.testing.assert_allclose(ours, scattered, atol=1e-5)
     np.testing.assert_allclose(ours.sum(axis=1), 1.0, atol=1e-5)
 

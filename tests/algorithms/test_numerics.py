@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from cleanrl_worker.cleanrl import c51, ppo_continuous_action, sac_continuous_action
+from cleanrl_worker.cleanrl import ppo_continuous_action, rainbow_atari, sac_continuous_action
 from cleanrl_worker.kit import fused
 from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.fused import Sequential
@@ -22,14 +22,14 @@ from cleanrl_worker.kit.replay import ReplayBuffer
 from cleanrl_worker.kit.sampling import Random
 
 
-def test_c51_projection_matches_an_atom_by_atom_computation() -> None:
+def test_rainbows_projection_matches_an_atom_by_atom_computation() -> None:
     """Every atom's mass lands on its two neighbours; mass is kept, the mean too where it fits."""
     torch.manual_seed(0)
     atoms = torch.linspace(-10, 10, 21)
     pmfs = torch.randn(40, 21).softmax(1)
     rewards = torch.cat([torch.randn(36) * 6, torch.tensor([0.0, 1.0, 30.0, -30.0])])
     dones = (torch.rand(40) < 0.3).float()
-    projected = c51.project(pmfs, rewards, dones, 0.9, atoms)
+    projected = rainbow_atari.project(pmfs, rewards, dones, torch.full((40,), 0.9), atoms)
     for row in range(40):
         expected = np.zeros(21)
         for atom, mass in zip(atoms.tolist(), pmfs[row].tolist(), strict=True):

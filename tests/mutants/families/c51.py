@@ -119,7 +119,7 @@ def _mutants(name: str) -> list[Mutant]:
     memory: tuple[Check, ...] = (
         (memory_of_frames_holds_what_happened,) if frames else (memory_holds_what_happened,)
     )
-    ends = " * (1 - dones).unsqueeze(1)"
+    ends = " * (1 - dones[:, None])"
     target: tuple[Check, ...] = (target_network_moves_when_it_should,)
     moves = "target.lerp_(source, args.tau)"
     found = [
@@ -141,15 +141,15 @@ def _mutants(name: str) -> list[Mutant]:
         ),
         Mutant(
             file,
-            "next_pmfs = target_network(next_obs)",
-            "next_pmfs = q_network(next_obs)",
+            "pmfs = target_network(next_obs)",
+            "pmfs = q_network(next_obs)",
             "no target network",
             gradient,
         ),
         Mutant(
             file,
-            "(next_pmfs @ atoms).argmax(dim=1)",
-            "(next_pmfs @ atoms).argmin(dim=1)",
+            "(pmfs @ atoms).argmax(dim=1)",
+            "(pmfs @ atoms).argmin(dim=1)",
             "the worst next action is believed",
             gradient,
         ),

@@ -194,8 +194,10 @@ def train(args: Args, run: Run) -> None:
         return bc_loss.detach(), entropy.detach()
 
     envs.reset(seed=args.seed)
+    # What a checkpoint holds: with it a stopped run goes on as if nothing had happened
     run.remember(policy, optimizer=optimizer, envs=envs, demonstrations=demonstrations)
     obs = envs.obs
+    # Each turn takes num_envs steps; the loop also ends when the run is told to stop
     for global_step in run.steps(args.num_envs):
         # Watch the policy
         obs, _, _, _, info = envs.step(act(obs, run.rng, deterministic=True))

@@ -78,7 +78,7 @@ class Args(TorchArgs):
 
 
 class QNetwork(nn.Module):
-    """From an observation to a distribution over returns for each action."""
+    """From an observation to what each action is worth."""
 
     def __init__(self, envs: Envs, args: Args) -> None:
         super().__init__()
@@ -92,24 +92,14 @@ class QNetwork(nn.Module):
         )
 
     def forward(self, obs: Tensor) -> Tensor:
-        """Logits of the atoms, `(batch, actions, atoms)`."""
-        return self.network(obs).view(len(obs), -1, len(self.atoms))
-
-
-def project(pmfs: Tensor, rewards: Tensor, dones: Tensor, gamma: float, atoms: Tensor) -> Tensor:
-    """The distribution of r + gamma Z': each atom moves, and its mass goes to its neighbours."""
-    next_atoms = rewards.unsqueeze(1) + gamma * atoms * (1 - dones).unsqueeze(1)
-    place = (next_atoms.clamp(atoms[0], atoms[-1]) - atoms[0]) / atoms.diff().mean()
-    lower = place.long().clamp(max=len(atoms) - 2)
-    to_upper = (place - lower) * pmfs
-    target = torch.zeros_like(pmfs).scatter_add_(1, lower, pmfs - to_upper)
-    return target.scatter_add_(1, lower + 1, to_upper)
+        return self.network(obs).view(len(obs), -1, len(self.atoms))  # logits of the atoms
 
 
 def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     q_network = QNetwork(envs, args)
     load_weights(q_network, model["q_network"])
+    # When its actions are sampled, it explores as much as training did at the end
     return greedy_policy(expected(numpy_forward(q_network.network), q_network.atoms), args.end_e)
 
 
@@ -117,14 +107,17 @@ def train(args: Args, run: Run) -> None:
     envs = run.make_envs(args.num_envs)
     q_network = QNetwork(envs, args).to(run.device)
     optimizer = Adam(q_network.parameters(), args.learning_rate, eps=0.01 / args.batch_size)
+    # Targets come from a copy that lags behind, so that learning does not chase its own estimates
     target_network = QNetwork(envs, args).to(run.device).requires_grad_(False)
     target_network.load_state_dict(q_network.state_dict())
+    # Steps in a row are much alike; batches are drawn from a memory that mixes many of them
     memory = ReplayBuffer(args.buffer_size, envs, run.device)
     accelerate = accelerator(args, run.device)
     atoms, each = q_network.atoms, torch.arange(args.batch_size, device=run.device)
     q_values = expected(numpy_forward(q_network.network, accelerate), atoms)
 
     envs.reset(seed=args.seed)
+    # What a checkpoint holds: with it a stopped run goes on as if nothing had happened
     run.remember(
         {"q_network": q_network},
         target_network=target_network,
@@ -133,6 +126,7 @@ def train(args: Args, run: Run) -> None:
         envs=envs,
     )
     obs = envs.obs
+    # Each turn takes num_envs steps; the loop also ends when the run is told to stop
     for global_step in run.steps(args.num_envs):
         # Act: at random with probability epsilon, else greedily
         epsilon = linear_schedule(
@@ -147,8 +141,10 @@ def train(args: Args, run: Run) -> None:
             run.log_episodes(global_step, info)
 
         # Remember the state that followed, not the one a new episode began with
+        # Only `terminated` ends the future: an episode that ran out of time could have gone on
         memory.add(obs, info.get("final_obs", next_obs), actions, rewards, terminated)
         obs = next_obs
+        # Nothing is learned before there is enough to learn from
         if global_step < args.learning_starts or not memory.ready:
             continue
 
@@ -161,23 +157,32 @@ def train(args: Args, run: Run) -> None:
             ) -> tuple[Tensor, Tensor]:
                 """Move Z(s, a) towards r + gamma Z'(s', a'), where a' has the best mean."""
                 with torch.no_grad():
-                    next_pmfs = target_network(next_obs).softmax(dim=2)
-                    best = (next_pmfs @ atoms).argmax(dim=1)
-                    next_pmfs = next_pmfs[each, best]
-                    target_pmfs = project(next_pmfs, rewards, dones, args.gamma, atoms)
+                    pmfs = target_network(next_obs).softmax(dim=2)
+                    pmfs = pmfs[each, (pmfs @ atoms).argmax(dim=1)]
+                    # Each atom moves, and the fixed ones on both sides share its probability
+                    moved = rewards[:, None] + args.gamma * atoms * (1 - dones[:, None])
+                    place = (moved.clamp(atoms[0], atoms[-1]) - atoms[0]) / atoms.diff().mean()
+                    lower = place.long().clamp(max=args.n_atoms - 2)
+                    to_upper = (place - lower) * pmfs
+                    target_pmfs = torch.zeros_like(pmfs).scatter_add_(1, lower, pmfs - to_upper)
+                    target_pmfs.scatter_add_(1, lower + 1, to_upper)
                 log_pmfs = q_network(obs)[each, actions.squeeze(1)].log_softmax(dim=1)
                 loss = -(target_pmfs * log_pmfs).sum(dim=1).mean()
+                old_value = log_pmfs.exp() @ atoms
 
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
-                return loss.detach(), (log_pmfs.detach().exp() @ atoms).mean()
+                return loss.detach(), old_value.detach().mean()
 
             loss, old_value = update(*memory.sample(args.batch_size, run.rng))
             if global_step % 100 < args.num_envs:
                 run.log(
                     global_step,
-                    {"losses/loss": loss.item(), "losses/q_values": old_value.item()},
+                    {
+                        "losses/loss": loss.item(),
+                        "losses/q_values": old_value.item(),
+                    },
                 )
 
         # The target network follows: target <- tau * network + (1 - tau) * target

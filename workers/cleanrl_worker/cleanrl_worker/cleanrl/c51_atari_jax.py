@@ -161,8 +161,10 @@ def train(args: Args, run: Run) -> None:
     run.check_spaces(envs)
     adam = optax.adam(args.learning_rate, eps=0.01 / args.batch_size)
     q_network = Tree(init_q_network(envs, args, key))
+    # Targets come from a copy that lags behind, so that learning does not chase its own estimates
     target_network = Tree(q_network.value)
     optimizer = Tree(adam.init(q_network.value))
+    # Steps in a row are much alike; batches are drawn from a memory that mixes many of them
     memory = FrameReplayBuffer(args.buffer_size, envs, HOST)
     atoms = support(args)
 
@@ -186,6 +188,7 @@ def train(args: Args, run: Run) -> None:
         return optax.apply_updates(params, step), moments, loss, q_value
 
     envs.reset(seed=args.seed)
+    # What a checkpoint holds: with it a stopped run goes on as if nothing had happened
     run.remember(
         {"q_network": q_network},
         target_network=target_network,
@@ -194,6 +197,7 @@ def train(args: Args, run: Run) -> None:
         envs=envs,
     )
     obs = envs.obs
+    # Each turn takes num_envs steps; the loop also ends when the run is told to stop
     for global_step in run.steps(args.num_envs):
         # Act: at random with probability epsilon, else greedily
         epsilon = linear_schedule(
@@ -210,6 +214,7 @@ def train(args: Args, run: Run) -> None:
         memory.add(obs, actions, rewards, terminated, info)
         obs = next_obs
 
+        # Nothing is learned before there is enough to learn from
         if global_step < args.learning_starts or not memory.ready:
             continue
         if global_step % args.train_frequency < args.num_envs:

@@ -144,6 +144,7 @@ def train(args: Args, run: Run) -> None:
     accelerate = accelerator(args, run.device)
 
     envs.reset(seed=args.seed)
+    # What a checkpoint holds: with it a stopped run goes on as if nothing had happened
     run.remember(
         {"actor": actor},
         judges={"qf1": qf1},
@@ -156,6 +157,7 @@ def train(args: Args, run: Run) -> None:
     )
     obs = envs.obs
     actor_loss = torch.zeros(())
+    # Each turn takes num_envs steps; the loop also ends when the run is told to stop
     for global_step in run.steps(args.num_envs):
         # Act: at random at first, then with noise to explore
         if global_step < args.learning_starts:
@@ -169,6 +171,7 @@ def train(args: Args, run: Run) -> None:
             run.log_episodes(global_step, info)
 
         # Remember the state that followed, not the one a new episode began with
+        # Only `terminated` ends the future: an episode that ran out of time could have gone on
         memory.add(obs, info.get("final_obs", next_obs), actions, rewards, terminated)
         obs = next_obs
         if global_step < args.learning_starts:

@@ -72,7 +72,7 @@ class Args(TorchArgs):
 
 
 class QNetwork(nn.Module):
-    """From an observation to the value of each action."""
+    """From an observation to what each action is worth."""
 
     def __init__(self, envs: AtariEnvs) -> None:
         super().__init__()
@@ -103,6 +103,7 @@ def make_policy(envs: AtariEnvs, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     q_network = QNetwork(envs)
     load_weights(q_network, model["q_network"])
+    # When its actions are sampled, it explores as much as training did at the end
     return greedy_policy(numpy_forward(q_network.network), epsilon=args.end_e)
 
 
@@ -111,13 +112,16 @@ def train(args: Args, run: Run) -> None:
     run.check_spaces(envs)
     q_network = QNetwork(envs).to(run.device)
     optimizer = Adam(q_network.parameters(), args.learning_rate)
+    # Targets come from a copy that lags behind, so that learning does not chase its own estimates
     target_network = QNetwork(envs).to(run.device).requires_grad_(False)
     target_network.load_state_dict(q_network.state_dict())
+    # Steps in a row are much alike; batches are drawn from a memory that mixes many of them
     memory = FrameReplayBuffer(args.buffer_size, envs, run.device)
     accelerate = accelerator(args, run.device)
     q_values = numpy_forward(q_network.network, accelerate)  # speed: from arrays to arrays
 
     envs.reset(seed=args.seed)
+    # What a checkpoint holds: with it a stopped run goes on as if nothing had happened
     run.remember(
         {"q_network": q_network},
         target_network=target_network,
@@ -126,6 +130,7 @@ def train(args: Args, run: Run) -> None:
         envs=envs,
     )
     obs = envs.obs
+    # Each turn takes num_envs steps; the loop also ends when the run is told to stop
     for global_step in run.steps(args.num_envs):
         # Act: at random with probability epsilon, else greedily
         epsilon = linear_schedule(
@@ -140,8 +145,10 @@ def train(args: Args, run: Run) -> None:
             run.log_episodes(global_step, info)
 
         # Remember the frames; where a game ended, info has the last one
+        # Only `terminated` ends the future: an episode that ran out of time could have gone on
         memory.add(obs, actions, rewards, terminated, info)
         obs = next_obs
+        # Nothing is learned before there is enough to learn from
         if global_step < args.learning_starts or not memory.ready:
             continue
 
@@ -168,7 +175,10 @@ def train(args: Args, run: Run) -> None:
             if global_step % 100 < args.num_envs:
                 run.log(
                     global_step,
-                    {"losses/td_loss": loss.item(), "losses/q_values": old_value.item()},
+                    {
+                        "losses/td_loss": loss.item(),
+                        "losses/q_values": old_value.item(),
+                    },
                 )
 
         # The target network follows: target <- tau * network + (1 - tau) * target

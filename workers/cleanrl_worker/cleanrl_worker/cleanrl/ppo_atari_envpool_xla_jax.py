@@ -215,6 +215,7 @@ def train(args: Args, run: Run) -> None:
     optimizer = Tree(adam.init(agent.value))
 
     envs.reset(seed=args.seed)
+    # What a checkpoint holds: with it a stopped run goes on as if nothing had happened
     run.remember({"agent": agent}, optimizer=optimizer, key=key, envs=envs)
     step = envs.xla_step()
 
@@ -251,6 +252,7 @@ def train(args: Args, run: Run) -> None:
         move = jax.tree.map(lambda change: -learning_rate * change, move)
         return optax.apply_updates(params, move), moments, losses
 
+    # Each turn takes batch_size steps; the loop also ends when the run is told to stop
     for global_step in run.steps(batch_size):
         began = time.monotonic()
         learning_rate = args.learning_rate

@@ -219,6 +219,7 @@ def train(args: Args, run: Run) -> None:
     optimizer = Tree(adam.init(agent.value))
 
     envs.reset(seed=args.seed)
+    # What a checkpoint holds: with it a stopped run goes on as if nothing had happened
     run.remember({"agent": agent}, optimizer=optimizer, key=key, envs=envs)
     step = envs.xla_step()
 
@@ -284,6 +285,7 @@ def train(args: Args, run: Run) -> None:
         losses = jax.tree.map(lambda values: values[ran.sum() - 1], losses)
         return params, moments, games, key, samples, losses
 
+    # Each turn takes batch_size steps; the loop also ends when the run is told to stop
     for global_step in run.steps(batch_size):
         began = time.monotonic()
         learning_rate = args.learning_rate

@@ -309,7 +309,9 @@ def train(args: Args, run: Run) -> None:
     devices = choose_devices(args.world_size, args.device_ids, cuda=args.cuda)
     with Group(Share, args, devices, args.backend, run.video_dir) as group:
         run.check_spaces(group.share.envs)
+        # What a checkpoint holds: with it a stopped run goes on as if nothing had happened
         run.remember({"agent": group.share.agent}, group=group)
+        # Each turn takes batch_size steps; the loop also ends when the run is told to stop
         for global_step in run.steps(batch_size):
             lr = args.learning_rate
             if args.anneal_lr:

@@ -190,8 +190,10 @@ def train(args: Args, run: Run) -> None:
     advantages = np.zeros(shape, np.float32)
 
     envs.reset(seed=args.seed)
+    # What a checkpoint holds: with it a stopped run goes on as if nothing had happened
     run.remember({"agent": agent}, optimizer=optimizer, envs=envs)
     next_obs = envs.obs
+    # Each turn takes batch_size steps; the loop also ends when the run is told to stop
     for global_step in run.steps(batch_size):
         if args.anneal_lr:
             optimizer.lr = (1.0 - global_step / (num_iterations * batch_size)) * args.learning_rate

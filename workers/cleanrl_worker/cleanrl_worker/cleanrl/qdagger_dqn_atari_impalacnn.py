@@ -224,8 +224,10 @@ def train(args: Args, run: Run) -> None:
     teacher = teacher.to(run.device).requires_grad_(False)
     q_network = QNetwork(envs).to(run.device)
     optimizer = Adam(q_network.parameters(), args.learning_rate)
+    # Targets come from a copy that lags behind, so that learning does not chase its own estimates
     target_network = QNetwork(envs).to(run.device).requires_grad_(False)
     target_network.load_state_dict(q_network.state_dict())
+    # Steps in a row are much alike; batches are drawn from a memory that mixes many of them
     memory = FrameReplayBuffer(args.buffer_size, envs, run.device)
     n_actions = int(envs.single_action_space.n)
     act, teacher_act = numpy_forward(q_network.network), numpy_forward(teacher.network)
@@ -255,6 +257,7 @@ def train(args: Args, run: Run) -> None:
         return loss, q_loss, distill_loss, old_value.mean()
 
     envs.reset(seed=args.seed)
+    # What a checkpoint holds: with it a stopped run goes on as if nothing had happened
     run.remember(
         {"q_network": q_network},
         teacher=teacher,
@@ -267,6 +270,7 @@ def train(args: Args, run: Run) -> None:
     )
     obs = envs.obs
     online_from = args.teacher_steps + args.offline_steps
+    # Each turn takes num_envs steps; the loop also ends when the run is told to stop
     for global_step in run.steps(args.num_envs):
         teaching, offline = global_step < args.teacher_steps, global_step < online_from
         if teaching or not offline:

@@ -239,8 +239,10 @@ def train(args: Args, run: Run) -> None:
         teacher.load_state_dict(model["q_network"])
     adam = optax.adam(args.learning_rate)
     q_network = Tree(init_q_network(envs, student_key))
+    # Targets come from a copy that lags behind, so that learning does not chase its own estimates
     target_network = Tree(q_network.value)
     optimizer = Tree(adam.init(q_network.value))
+    # Steps in a row are much alike; batches are drawn from a memory that mixes many of them
     memory = FrameReplayBuffer(args.buffer_size, envs, HOST)
 
     def preferences(teacher_params: Params, data: dict) -> Array:
@@ -300,6 +302,7 @@ def train(args: Args, run: Run) -> None:
         return losses
 
     envs.reset(seed=args.seed)
+    # What a checkpoint holds: with it a stopped run goes on as if nothing had happened
     run.remember(
         {"q_network": q_network},
         teacher=teacher,
@@ -312,6 +315,7 @@ def train(args: Args, run: Run) -> None:
     )
     obs = envs.obs
     online_from = args.teacher_steps + args.offline_steps
+    # Each turn takes num_envs steps; the loop also ends when the run is told to stop
     for global_step in run.steps(args.num_envs):
         teaching, offline = global_step < args.teacher_steps, global_step < online_from
         if teaching or not offline:

@@ -194,8 +194,10 @@ def train(args: Args, run: Run) -> None:
     run.check_spaces(envs)
     q_network = QNetwork(envs, args).to(run.device)
     optimizer = Adam(q_network.parameters(), args.learning_rate, eps=1.5e-4)
+    # Targets come from a copy that lags behind, so that learning does not chase its own estimates
     target_network = QNetwork(envs, args).to(run.device).requires_grad_(False)
     target_network.load_state_dict(q_network.state_dict())
+    # Steps in a row are much alike; batches are drawn from a memory that mixes many of them
     memory = PrioritizedFrameReplay(args.buffer_size, envs, run.device, n_step=args.n_step)
     q_values = ActionValues(q_network)
     each = torch.arange(args.batch_size, device=run.device)
@@ -208,6 +210,7 @@ def train(args: Args, run: Run) -> None:
         return q_values(obs).argmax(dim=1)
 
     envs.reset(seed=args.seed)
+    # What a checkpoint holds: with it a stopped run goes on as if nothing had happened
     run.remember(
         {"q_network": q_network},
         target_network=target_network,
@@ -216,6 +219,7 @@ def train(args: Args, run: Run) -> None:
         envs=envs,
     )
     obs = envs.obs
+    # Each turn takes num_envs steps; the loop also ends when the run is told to stop
     for global_step in run.steps(args.num_envs):
         # Act greedily: the noise in the network explores
         if global_step < args.learning_starts:
@@ -227,8 +231,10 @@ def train(args: Args, run: Run) -> None:
             run.log_episodes(global_step, info)
 
         # Remember the frames; where a game ended, info has the last one
+        # Only `terminated` ends the future: an episode that ran out of time could have gone on
         memory.add(obs, actions, rewards, terminated, info)
         obs = next_obs
+        # Nothing is learned before there is enough to learn from
         if global_step < args.learning_starts or not memory.ready:
             continue
 

@@ -150,6 +150,7 @@ def train(args: Args, run: Run) -> None:
         return actor(obs)
 
     envs.reset(seed=args.seed)
+    # What a checkpoint holds: with it a stopped run goes on as if nothing had happened
     run.remember(
         {"actor": actor},
         judges={"qf1": qf1, "qf2": qf2},
@@ -163,6 +164,7 @@ def train(args: Args, run: Run) -> None:
         envs=envs,
     )
     obs = envs.obs
+    # Each turn takes num_envs steps; the loop also ends when the run is told to stop
     for global_step in run.steps(args.num_envs):
         # Act: at random at first, then as the policy samples
         if global_step < args.learning_starts:
@@ -175,6 +177,7 @@ def train(args: Args, run: Run) -> None:
             run.log_episodes(global_step, info)
 
         # Remember the frames; where a game ended, info has the last one
+        # Only `terminated` ends the future: an episode that ran out of time could have gone on
         memory.add(obs, actions, rewards, terminated, info)
         obs = next_obs
         if global_step < args.learning_starts or not memory.ready:

@@ -185,6 +185,7 @@ def train(args: Args, run: Run) -> None:
         return actor, targets, moments, loss
 
     envs.reset(seed=args.seed)
+    # What a checkpoint holds: with it a stopped run goes on as if nothing had happened
     run.remember(
         {"actor": actor},
         judges={"critics": critics},
@@ -198,6 +199,7 @@ def train(args: Args, run: Run) -> None:
     obs = envs.obs
     low, high = envs.single_action_space.low, envs.single_action_space.high
     actor_loss = 0.0
+    # Each turn takes num_envs steps; the loop also ends when the run is told to stop
     for global_step in run.steps(args.num_envs):
         # Act, with noise to explore
         if global_step < args.learning_starts:
@@ -211,6 +213,7 @@ def train(args: Args, run: Run) -> None:
             run.log_episodes(global_step, info)
 
         # The state that followed, not the one a new episode began with
+        # Only `terminated` ends the future: an episode that ran out of time could have gone on
         memory.add(obs, info.get("final_obs", next_obs), actions, rewards, terminated)
         obs = next_obs
 
