@@ -52,7 +52,8 @@ Made by `python -m benchmarks.learning.peers`, for budgets below the published o
 trained on one machine with the same hyperparameters. Returns are the average over the episodes that
 ended in the last quarter of the steps, mean and standard deviation over seeds; a permutation test
 compares them. It is not corrected for seeds that were added after a look: DDPG on HalfCheetah went
-from 5 to 10 (p = 0.064 at 5), DQN on Catch from 5 to 10 to 16 (p = 0.071, then 0.010 against ours).
+from 5 to 10 (p = 0.064 at 5), the first sample of DQN on Catch from 5 to 10 to 16 (p = 0.071, then
+0.010 against ours). Its second sample, seeds 17 to 32, was fixed before any of them was trained.
 
 | algorithm | trained on | steps | ours against theirs | what differs | code |
 |---|---|---|---|---|---|
@@ -167,7 +168,7 @@ def peers_section() -> str:
             [
                 record["algorithm"],
                 record["env_id"],
-                _budget(record),
+                _budget(record) + _which(record["seeds"]),
                 peers.said(record),
                 record["differs"] or "nothing",
                 "current" if is_current(record) else "older",
@@ -254,6 +255,10 @@ def _sps(record: dict[str, Any]) -> str:
 def _budget(record: dict[str, Any]) -> str:
     seeds = len(record["seeds"])
     return f"{record['total_timesteps']:,} x {seeds} seed{'s' if seeds > 1 else ''}"
+
+
+def _which(seeds: list[int]) -> str:
+    return "" if seeds[0] == 1 else f", {seeds[0]} to {seeds[-1]}"
 
 
 def _with_spread(summary: dict[str, float]) -> str:
