@@ -119,7 +119,7 @@ def _mutants(name: str) -> list[Mutant]:
     memory: tuple[Check, ...] = (
         (memory_of_frames_holds_what_happened,) if frames else (memory_holds_what_happened,)
     )
-    ends = " * (1 - dones[:, None])"
+    ends = " * (1 - dones).unsqueeze(1)"
     target: tuple[Check, ...] = (target_network_moves_when_it_should,)
     moves = "target.lerp_(source, args.tau)"
     found = [

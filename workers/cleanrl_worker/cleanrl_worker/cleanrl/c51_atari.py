@@ -172,7 +172,7 @@ def train(args: Args, run: Run) -> None:
                     pmfs = target_network(next_obs).softmax(dim=2)
                     pmfs = pmfs[each, (pmfs @ atoms).argmax(dim=1)]
                     # Each atom moves, and the fixed ones on both sides share its probability
-                    moved = rewards[:, None] + args.gamma * atoms * (1 - dones[:, None])
+                    moved = rewards.unsqueeze(1) + args.gamma * atoms * (1 - dones).unsqueeze(1)
                     place = (moved.clamp(atoms[0], atoms[-1]) - atoms[0]) / atoms.diff().mean()
                     lower = place.long().clamp(max=args.n_atoms - 2)
                     to_upper = (place - lower) * pmfs
