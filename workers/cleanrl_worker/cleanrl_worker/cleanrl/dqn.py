@@ -132,7 +132,7 @@ def train(args: Args, run: Run) -> None:
         if info:
             run.log_episodes(global_step, info)
 
-        # Remember the state that followed, not the one a new episode began with
+        # Remember the state that followed, not the one a new episode began with.
         # Only `terminated` ends the future: an episode that ran out of time could have gone on
         memory.add(obs, info.get("final_obs", next_obs), actions, rewards, terminated)
         obs = next_obs

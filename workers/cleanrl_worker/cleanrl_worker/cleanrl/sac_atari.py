@@ -176,7 +176,7 @@ def train(args: Args, run: Run) -> None:
         if info:
             run.log_episodes(global_step, info)
 
-        # Remember the frames; where a game ended, info has the last one
+        # Remember the frames; where a game ended, info has the last one.
         # Only `terminated` ends the future: an episode that ran out of time could have gone on
         memory.add(obs, actions, rewards, terminated, info)
         obs = next_obs
