@@ -3,7 +3,8 @@
     python -m benchmarks.learning.run [--jobs N] ppo dqn        (all settings without names)
 
 Each algorithm's record goes to `benchmarks/results/learning/<algorithm>.json`: the curve,
-returns, evaluation, seeds, speed, the commands, and whether resume was exact.
+returns, evaluation, seeds, speed, the commands, and whether resume was exact. What else computes on
+the machine slows it down; `--beside` says how many processes that are, so that the record does.
 """
 
 from __future__ import annotations
@@ -41,11 +42,14 @@ def main() -> None:
     """Record the algorithms named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=1, help="seeds to train side by side")
+    parser.add_argument("--beside", type=int, default=0, help="other busy processes there")
     parser.add_argument("algorithms", nargs="*", default=list(SETTINGS))
     options = parser.parse_args()
     for algorithm in options.algorithms:
-        record = record_algorithm(algorithm, SETTINGS[algorithm], options.jobs)
-        path = place_for(algorithm, SETTINGS[algorithm].env_id)
+        setting = SETTINGS[algorithm]
+        record = record_algorithm(algorithm, setting, options.jobs)
+        record["side_by_side"] = min(options.jobs, len(setting.seeds)) + options.beside
+        path = place_for(algorithm, setting.env_id)
         path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         print(f"{algorithm}: {record['training_return']} evaluation {record['evaluation']}")
 

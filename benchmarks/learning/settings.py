@@ -134,6 +134,10 @@ SETTINGS: dict[str, Setting] = {
         "mosaic/Recall-v0", 40_960, {"learning_rate": 1e-3}, random_return=0
     ),
     "ppo_trxl": Setting("mosaic/Recall-v0", 40_960, {"learning_rate": 1e-3}, random_return=0),
+    # The score of one player, who gets about 50 for never missing.
+    "ppo_pettingzoo_ma_atari": Setting(
+        "mosaic/Doubles-v0", 81_920, {"num_envs": 8, "learning_rate": 1e-3}, random_return=1.4
+    ),
     # From the recorded episodes that come with it; it watches its policy while it clones.
     "bc": Setting("CartPole-v1", 20_000, {"dataset": "example"}, random_return=22),
 }

@@ -6,7 +6,8 @@ For machines that are there only for minutes. On the CPU (without `--cuda`) othe
 settings are meant, and one algorithm at a time. When the time is over every run is stopped as a
 user would stop it (it saves and ends); the record says how many steps that were. A run that
 `--folder` holds already is resumed, so that a long one is trained in pieces; its record names them
-all. `--train-only` leaves the evaluation and the record to a later piece. Records go to
+all. `--train-only` leaves the evaluation and the record to a later piece, or to `--record-only`,
+which trains nothing: so a run can be evaluated on another machine. Records go to
 `benchmarks/results/learning/`, or to `--out`.
 """
 
@@ -48,57 +49,79 @@ _CHECKING = Lock()
 def main() -> None:
     """Train, stop, and write the records."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, required=True, help="how long to train")
+    parser.add_argument("--minutes", type=float, default=0.0, help="how long to train")
     parser.add_argument("--folder", type=Path, required=True, help="where the runs go")
     parser.add_argument("--out", type=Path, default=FOLDER, help="where the records go")
     parser.add_argument("--cuda", action="store_true", help="train on the GPU")
-    parser.add_argument("--train-only", action="store_true", help="a later piece is recorded")
+    parser.add_argument("--beside", type=int, default=0, help="other busy processes there")
+    halves = parser.add_mutually_exclusive_group()
+    halves.add_argument("--train-only", action="store_true", help="record nothing yet")
+    halves.add_argument("--record-only", action="store_true", help="train nothing more")
     parser.add_argument("algorithms", nargs="*", help="by default all that have a setting")
     options = parser.parse_args()
     settings = ON_GPU if options.cuda else ON_CPU
+    algorithms = options.algorithms or list(settings)
+    if not options.record_only:
+        if options.minutes <= 0:
+            parser.error("--minutes says how long to train, such as --minutes 15")
+        _train({name: settings[name] for name in algorithms}, options)
+    if options.train_only:
+        return
     options.out.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(_FINISHERS) as pool:
+        for algorithm in algorithms:
+            pool.submit(_finish, algorithm, settings[algorithm], options)
+
+
+def _train(settings: dict[str, TimedSetting], options: argparse.Namespace) -> None:
+    """Train one more piece of every run, side by side, and note how it was done."""
+    options.folder.mkdir(parents=True, exist_ok=True)
     cores = cycle(sorted(os.sched_getaffinity(0)))
-    runs = {}
-    for algorithm in options.algorithms or settings:
-        setting = settings[algorithm]
+    runs = []
+    for algorithm, setting in settings.items():
         own = set(islice(cores, setting.cores))
-        runs[algorithm] = _start(algorithm, setting, options, own)
-    seconds = _wait(list(runs.values()), options.minutes * 60)
+        runs.append(_start(algorithm, setting, options, own))
+    seconds = _wait(runs, options.minutes * 60)
     words = ["--cuda"] * options.cuda + ["--train-only"] * options.train_only
-    words += ["--folder", "var/timed"]
-    if len(runs) < len(settings):
-        words += runs
+    words += ["--folder", "var/timed", *settings]
     piece = {
         "command": " ".join(
             [f"python -m benchmarks.learning.timed --minutes {options.minutes:g}", *words]
         ),
         "wall_s": round(seconds, 1),
-        "side_by_side": len(runs),
+        "side_by_side": len(runs) + options.beside,
+        "machine": machine(),
     }
-    pieces = {name: _pieces(options.folder / f"{name}.pieces.json", piece) for name in runs}
-    if options.train_only:
-        return
-    with ThreadPoolExecutor(_FINISHERS) as pool:
-        for algorithm, (_, flags) in runs.items():
-            setting = settings[algorithm]
-            pool.submit(_finish, algorithm, setting, flags, options, pieces[algorithm])
+    for algorithm in settings:
+        path = _pieces_of(algorithm, options.folder)
+        before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+        path.write_text(json.dumps([*before, piece]), encoding="utf-8")
 
 
-def _start(
-    algorithm: str, setting: TimedSetting, options: argparse.Namespace, cores: set[int]
-) -> tuple[subprocess.Popen, list[str]]:
-    folder = options.folder
+def _pieces_of(algorithm: str, folder: Path) -> Path:
+    """Where the pieces are noted that a run was trained in."""
+    return folder / f"{algorithm}.pieces.json"
+
+
+def _flags(setting: TimedSetting, cuda: bool) -> list[str]:
+    """What the command line of the algorithm has."""
     values: dict[str, object] = {
         "env_id": setting.env_id,
         "total_timesteps": setting.total_timesteps,
         "seed": 1,
         **setting.flags,
     }
-    flags = ["--cuda" if options.cuda else "--no-cuda"]
+    flags = ["--cuda" if cuda else "--no-cuda"]
     for name, value in values.items():
         flag = f"--{name.replace('_', '-')}"
         flags += [flag] if value is True else [flag, str(value)]
-    folder.mkdir(parents=True, exist_ok=True)
+    return flags
+
+
+def _start(
+    algorithm: str, setting: TimedSetting, options: argparse.Namespace, cores: set[int]
+) -> subprocess.Popen:
+    folder, flags = options.folder, _flags(setting, options.cuda)
     run_dir = folder / algorithm
     place = ["--run-dir", str(run_dir), "--checkpoint-interval-s", "0"]
     if run_dir.exists():
@@ -107,13 +130,12 @@ def _start(
     with (folder / f"{algorithm}.log").open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
     os.sched_setaffinity(process.pid, cores)
-    return process, flags
+    return process
 
 
-def _wait(runs: list[tuple[subprocess.Popen, list[str]]], limit: float) -> float:
-    """Let them train for the time they have; gives the seconds it were."""
+def _wait(processes: list[subprocess.Popen], limit: float) -> float:
+    """Let them train for the time they have; gives the seconds it took."""
     began = time.monotonic()
-    processes = [process for process, _ in runs]
     while time.monotonic() - began < limit and any(p.poll() is None for p in processes):
         time.sleep(0.5)
     seconds = time.monotonic() - began
@@ -128,17 +150,10 @@ def _wait(runs: list[tuple[subprocess.Popen, list[str]]], limit: float) -> float
     return seconds
 
 
-def _finish(
-    algorithm: str,
-    setting: TimedSetting,
-    flags: list[str],
-    options: argparse.Namespace,
-    pieces: list[dict[str, Any]],
-) -> None:
+def _finish(algorithm: str, setting: TimedSetting, options: argparse.Namespace) -> None:
     """Write the record, or say why there is none."""
-    run_dir = options.folder / algorithm
     try:
-        record = _record(algorithm, setting, flags, run_dir, pieces)
+        record = _record(algorithm, setting, options)
         path = place_for(algorithm, setting.env_id, options.out)
         path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         print(
@@ -152,21 +167,10 @@ def _finish(
         print(f"{algorithm}: no record: {type(error).__name__} {error}\n{log}", flush=True)
 
 
-def _pieces(path: Path, piece: dict[str, Any]) -> list[dict[str, Any]]:
-    """All pieces that a run was trained in, this one last."""
-    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    pieces = [*before, piece]
-    path.write_text(json.dumps(pieces), encoding="utf-8")
-    return pieces
-
-
-def _record(
-    algorithm: str,
-    setting: TimedSetting,
-    flags: list[str],
-    run_dir: Path,
-    pieces: list[dict[str, Any]],
-) -> dict[str, Any]:
+def _record(algorithm: str, setting: TimedSetting, options: argparse.Namespace) -> dict[str, Any]:
+    run_dir = options.folder / algorithm
+    pieces = json.loads(_pieces_of(algorithm, options.folder).read_text(encoding="utf-8"))
+    flags = " ".join(_flags(setting, options.cuda))
     steps, returns, sps = read_curve(run_dir / "tensorboard")
     episodes = evaluate(
         run_dir, episodes=_GAMES, seed=10_001, max_steps=_MAX_STEPS, deterministic=False
@@ -193,14 +197,14 @@ def _record(
         "runs": [
             {
                 "seed": 1,
-                "command": f"python -m cleanrl_worker.cleanrl.{algorithm} {' '.join(flags)}",
+                "command": f"python -m cleanrl_worker.cleanrl.{algorithm} {flags}",
                 "wall_s": round(sum(piece["wall_s"] for piece in pieces), 1),
                 "episodes": len(returns),
                 "cores": setting.cores,
                 "curve": thin(steps, returns),
             }
         ],
-        "machine": machine(),
+        "machine": pieces[-1]["machine"],
         "recorded_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "side_by_side": max(piece["side_by_side"] for piece in pieces),
         "command": "; ".join(piece["command"] for piece in pieces),
