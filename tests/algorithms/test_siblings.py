@@ -13,7 +13,7 @@ from cleanrl_worker.running.schema import SCRIPTS, script_names
 AT_MOST = 0.15
 # The same when the defaults of arguments count too: those are published hyperparameters, one line
 # in each file, and say nothing about how the algorithm is written.
-AT_MOST_WITH_DEFAULTS = 0.20
+AT_MOST_WITH_DEFAULTS = 0.18
 
 PAIRS = [
     ("ppo", "ppo_atari"),
@@ -43,8 +43,8 @@ FURTHER_APART = {
     # Two critics in one tree, a random key for the noise: in JAX both are handed in and out.
     ("td3_continuous_action_jax", "ddpg_continuous_action_jax"): 0.21,
     # A network in JAX is two functions, one that makes the parameters and one that uses them.
-    ("dqn_jax", "dqn_atari_jax"): 0.22,
-    ("c51_jax", "c51_atari_jax"): 0.21,
+    ("dqn_jax", "dqn_atari_jax"): 0.21,
+    ("c51_jax", "c51_atari_jax"): 0.20,
     ("dqn_jax", "c51_jax"): 0.26,
 }
 
@@ -73,7 +73,7 @@ def differing(one: str, other: str, *, defaults: bool = False) -> tuple[float, s
 @pytest.mark.parametrize(("one", "other"), PAIRS)
 def test_siblings_can_be_read_side_by_side(one: str, other: str) -> None:
     """A diff of two siblings shows what the second one changes: at most 15 % of the lines, and at
-    most 20 % where other hyperparameters count too."""
+    most 18 % where other hyperparameters count too."""
     share, found = differing(one, other)
     assert share <= AT_MOST, found
     share, found = differing(one, other, defaults=True)

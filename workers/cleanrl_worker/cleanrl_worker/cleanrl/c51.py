@@ -14,13 +14,13 @@ from torch import Tensor, nn
 
 from cleanrl_worker.kit.acceleration import accelerator
 from cleanrl_worker.kit.args import TorchArgs
-from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.inference import Policy, expected, greedy_policy, numpy_forward
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.replay import ReplayBuffer
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schedules import linear_schedule
 from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.types import Batch
 from cleanrl_worker.kit.weights import load_weights
 
 ALGORITHM = {
@@ -80,7 +80,7 @@ class Args(TorchArgs):
 class QNetwork(nn.Module):
     """From an observation to what each action is worth."""
 
-    def __init__(self, envs: Envs, args: Args) -> None:
+    def __init__(self, envs: Batch, args: Args) -> None:
         super().__init__()
         self.register_buffer("atoms", torch.linspace(args.v_min, args.v_max, args.n_atoms))
         self.network = nn.Sequential(
@@ -95,7 +95,7 @@ class QNetwork(nn.Module):
         return self.network(obs).view(len(obs), -1, len(self.atoms))  # logits of the atoms
 
 
-def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
+def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     q_network = QNetwork(envs, args)
     load_weights(q_network, model["q_network"])

@@ -21,6 +21,7 @@ from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schedules import linear_schedule
 from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.types import Batch
 from cleanrl_worker.kit.weights import load_weights
 
 ALGORITHM = {
@@ -80,7 +81,7 @@ class Args(TorchArgs):
 class QNetwork(nn.Module):
     """From an observation to what each action is worth."""
 
-    def __init__(self, envs: AtariEnvs, args: Args) -> None:
+    def __init__(self, envs: Batch, args: Args) -> None:
         super().__init__()
         self.register_buffer("atoms", torch.linspace(args.v_min, args.v_max, args.n_atoms))
         self.network = nn.Sequential(
@@ -106,7 +107,7 @@ def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> AtariEnv
     return AtariEnvs(args.env_id, num_envs, learning=False, video_dir=video_dir)
 
 
-def make_policy(envs: AtariEnvs, args: Args, model: dict) -> Policy:
+def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     q_network = QNetwork(envs, args)
     load_weights(q_network, model["q_network"])

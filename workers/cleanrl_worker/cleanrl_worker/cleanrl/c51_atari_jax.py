@@ -38,6 +38,7 @@ from cleanrl_worker.kit.jax_backend import (
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schedules import linear_schedule
 from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.types import Batch
 
 ALGORITHM = {
     "title": "Categorical DQN (C51), Atari, in JAX",
@@ -93,7 +94,7 @@ class Args(RunArgs):
     """steps between two updates [>=1]"""
 
 
-def init_q_network(envs: AtariEnvs, args: Args, key: Array) -> Params:
+def init_q_network(envs: Batch, args: Args, key: Array) -> Params:
     """Parameters of the network from stacked frames to logits of each action's atoms."""
     trunk_key, head_key = jax.random.split(key)
     keys = jax.random.split(trunk_key, 4)
@@ -146,7 +147,7 @@ def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> AtariEnv
     return AtariEnvs(args.env_id, num_envs, learning=False, video_dir=video_dir)
 
 
-def make_policy(envs: AtariEnvs, args: Args, model: dict) -> Policy:
+def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     params = jax.device_put(trained(partial(init_q_network, envs, args), model["q_network"]))
     atoms = support(args)

@@ -14,7 +14,6 @@ import numpy as np
 
 from cleanrl_worker.agents.jax_layers import TORCH_WEIGHTS, Layers, dense, linear, relu
 from cleanrl_worker.kit.args import RunArgs
-from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.inference import Policy, greedy_policy
 from cleanrl_worker.kit.jax_backend import (
     HOST,
@@ -31,6 +30,7 @@ from cleanrl_worker.kit.replay import ReplayBuffer
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schedules import linear_schedule
 from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.types import Batch
 
 ALGORITHM = {
     "title": "Categorical DQN (C51), in JAX",
@@ -86,7 +86,7 @@ class Args(RunArgs):
     """steps between two updates [>=1]"""
 
 
-def init_q_network(envs: Envs, args: Args, key: Array) -> Layers:
+def init_q_network(envs: Batch, args: Args, key: Array) -> Layers:
     """Parameters of the network from an observation to logits of each action's atoms."""
     inputs = math.prod(envs.single_observation_space.shape)
     outputs = int(envs.single_action_space.n) * args.n_atoms
@@ -131,7 +131,7 @@ def project(
     return jnp.einsum("bij,bj->bi", (1 - distance).clip(0, 1), next_pmfs)
 
 
-def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
+def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     params = trained(partial(init_q_network, envs, args), model["q_network"])
     return greedy_policy(partial(action_values, params, support(args)), epsilon=args.end_e)

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from cleanrl_worker.kit.acceleration import accelerator
 from cleanrl_worker.kit.actions import action_scale
 from cleanrl_worker.kit.args import TorchArgs
-from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.fused import Sequential
 from cleanrl_worker.kit.inference import Policy, judged_policy, noisy_policy, numpy_forward
 from cleanrl_worker.kit.judging import torch_judge
@@ -25,6 +24,7 @@ from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.replay import ReplayBuffer
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.types import Batch
 from cleanrl_worker.kit.weights import load_weights
 
 ALGORITHM = {
@@ -77,7 +77,7 @@ class Args(TorchArgs):
 class QNetwork(nn.Module):
     """The value of an action in a state."""
 
-    def __init__(self, envs: Envs) -> None:
+    def __init__(self, envs: Batch) -> None:
         super().__init__()
         inputs = math.prod(envs.single_observation_space.shape)
         inputs += math.prod(envs.single_action_space.shape)
@@ -97,7 +97,7 @@ class QNetwork(nn.Module):
 class Actor(nn.Module):
     """The action to take in a state."""
 
-    def __init__(self, envs: Envs) -> None:
+    def __init__(self, envs: Batch) -> None:
         super().__init__()
         inputs = math.prod(envs.single_observation_space.shape)
         outputs = math.prod(envs.single_action_space.shape)
@@ -117,7 +117,7 @@ class Actor(nn.Module):
         return self.network(obs) * self.scale + self.centre
 
 
-def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
+def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     actor = Actor(envs)
     load_weights(actor, model["actor"])

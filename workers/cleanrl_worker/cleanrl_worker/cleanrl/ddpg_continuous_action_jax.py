@@ -15,7 +15,6 @@ import numpy as np
 from cleanrl_worker.agents.jax_layers import Layers, dense, linear, relu
 from cleanrl_worker.kit.actions import action_scale
 from cleanrl_worker.kit.args import RunArgs
-from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.inference import Policy, judged_policy, noisy_policy
 from cleanrl_worker.kit.jax_backend import (
     HOST,
@@ -32,6 +31,7 @@ from cleanrl_worker.kit.judging import jax_judge
 from cleanrl_worker.kit.replay import ReplayBuffer
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.types import Batch
 
 ALGORITHM = {
     "title": "Deep Deterministic Policy Gradient, in JAX",
@@ -80,7 +80,7 @@ class Args(RunArgs):
     """updates of the critic for one of the actor [>=1]"""
 
 
-def init_critic(envs: Envs, key: Array) -> Layers:
+def init_critic(envs: Batch, key: Array) -> Layers:
     """Parameters of the network from an observation and an action to a value."""
     inputs = math.prod(envs.single_observation_space.shape)
     inputs += math.prod(envs.single_action_space.shape)
@@ -97,7 +97,7 @@ def critic_value(params: Layers, obs: Array, actions: Array) -> Array:
     return linear(last, hidden).squeeze(1)
 
 
-def init_actor(envs: Envs, key: Array) -> Layers:
+def init_actor(envs: Batch, key: Array) -> Layers:
     """Parameters of the network from an observation to an action."""
     inputs = math.prod(envs.single_observation_space.shape)
     outputs = math.prod(envs.single_action_space.shape)
@@ -114,7 +114,7 @@ def actor_action(params: Layers, scale: np.ndarray, centre: np.ndarray, obs: Arr
     return tanh(linear(last, hidden)) * scale + centre
 
 
-def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
+def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     scale, centre = action_scale(envs)
     act = partial(actor_action, trained(partial(init_actor, envs), model["actor"]), scale, centre)

@@ -14,13 +14,13 @@ from torch import Tensor, nn
 
 from cleanrl_worker.kit.acceleration import accelerator
 from cleanrl_worker.kit.args import TorchArgs
-from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.inference import Policy, greedy_policy, numpy_forward
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.replay import ReplayBuffer
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schedules import linear_schedule
 from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.types import Batch
 from cleanrl_worker.kit.weights import load_weights
 
 ALGORITHM = {
@@ -74,7 +74,7 @@ class Args(TorchArgs):
 class QNetwork(nn.Module):
     """From an observation to what each action is worth."""
 
-    def __init__(self, envs: Envs) -> None:
+    def __init__(self, envs: Batch) -> None:
         super().__init__()
         self.network = nn.Sequential(
             nn.Linear(math.prod(envs.single_observation_space.shape), 120),
@@ -88,7 +88,7 @@ class QNetwork(nn.Module):
         return self.network(obs)
 
 
-def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
+def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     q_network = QNetwork(envs)
     load_weights(q_network, model["q_network"])

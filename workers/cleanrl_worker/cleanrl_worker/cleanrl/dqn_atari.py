@@ -21,6 +21,7 @@ from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schedules import linear_schedule
 from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.types import Batch
 from cleanrl_worker.kit.weights import load_weights
 
 ALGORITHM = {
@@ -74,7 +75,7 @@ class Args(TorchArgs):
 class QNetwork(nn.Module):
     """From an observation to what each action is worth."""
 
-    def __init__(self, envs: AtariEnvs) -> None:
+    def __init__(self, envs: Batch) -> None:
         super().__init__()
         self.network = nn.Sequential(
             ScaledPixels(),
@@ -99,7 +100,7 @@ def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> AtariEnv
     return AtariEnvs(args.env_id, num_envs, learning=False, video_dir=video_dir)
 
 
-def make_policy(envs: AtariEnvs, args: Args, model: dict) -> Policy:
+def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     q_network = QNetwork(envs)
     load_weights(q_network, model["q_network"])

@@ -12,7 +12,6 @@ from functools import partial
 
 from cleanrl_worker.agents.jax_layers import Layers, dense, linear, relu
 from cleanrl_worker.kit.args import RunArgs
-from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.inference import Policy, greedy_policy
 from cleanrl_worker.kit.jax_backend import (
     HOST,
@@ -29,6 +28,7 @@ from cleanrl_worker.kit.replay import ReplayBuffer
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.schedules import linear_schedule
 from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.types import Batch
 
 ALGORITHM = {
     "title": "Deep Q-Network, in JAX",
@@ -78,7 +78,7 @@ class Args(RunArgs):
     """steps between two updates [>=1]"""
 
 
-def init_q_network(envs: Envs, key: Array) -> Layers:
+def init_q_network(envs: Batch, key: Array) -> Layers:
     """Parameters of the network from an observation to the value of each action."""
     inputs = math.prod(envs.single_observation_space.shape)
     keys = jax.random.split(key, 3)
@@ -97,7 +97,7 @@ def q_values(params: Layers, obs: Array) -> Array:
     return linear(last, hidden)
 
 
-def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
+def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     params = trained(partial(init_q_network, envs), model["q_network"])
     return greedy_policy(partial(q_values, params), epsilon=args.end_e)

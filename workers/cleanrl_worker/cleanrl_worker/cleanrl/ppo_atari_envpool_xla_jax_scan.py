@@ -36,6 +36,7 @@ from cleanrl_worker.kit.jax_backend import Array, Tree, jax, jnp, optax, start, 
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.types import Batch
 
 ALGORITHM = {
     "title": "Proximal Policy Optimization, Atari in EnvPool, in JAX, compiled as a whole",
@@ -99,7 +100,7 @@ class Sample(NamedTuple):
     outcome: Outcome
 
 
-def init_agent(envs: EnvPoolEnvs, key: Array) -> Params:
+def init_agent(envs: Batch, key: Array) -> Params:
     """Parameters of one trunk with two heads: action logits and the value."""
     trunk_key, actor_key, critic_key = jax.random.split(key, 3)
     keys = jax.random.split(trunk_key, 4)
@@ -131,7 +132,7 @@ def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> EnvPoolE
     return EnvPoolEnvs(args.env_id, num_envs, learning=False, video_dir=video_dir)
 
 
-def make_policy(envs: EnvPoolEnvs, args: Args, model: dict) -> Policy:
+def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     params = jax.device_put(trained(partial(init_agent, envs), model["agent"]))
     policy = jax.jit(forward)

@@ -21,6 +21,7 @@ from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.prioritized import PrioritizedFrameReplay
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.types import Batch
 from cleanrl_worker.kit.weights import load_weights
 
 ALGORITHM = {
@@ -112,7 +113,7 @@ class NoisyLinear(nn.Module):
 class QNetwork(nn.Module):
     """A distribution over returns for each action: a common value plus an advantage."""
 
-    def __init__(self, envs: AtariEnvs, args: Args) -> None:
+    def __init__(self, envs: Batch, args: Args) -> None:
         super().__init__()
         self.n_actions = int(envs.single_action_space.n)
         self.n_atoms = args.n_atoms
@@ -181,7 +182,7 @@ def make_eval_envs(args: Args, num_envs: int, video_dir: str | None) -> AtariEnv
     return AtariEnvs(args.env_id, num_envs, learning=False, video_dir=video_dir)
 
 
-def make_policy(envs: AtariEnvs, args: Args, model: dict) -> Policy:
+def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation; without the noise of exploration."""
     q_network = QNetwork(envs, args)
     load_weights(q_network, model["q_network"])

@@ -23,6 +23,7 @@ from cleanrl_worker.kit.inference import Policy, categorical_policy, numpy_forwa
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.types import Batch
 from cleanrl_worker.kit.weights import load_weights, trained_critics
 
 ALGORITHM = {
@@ -82,7 +83,7 @@ def layer_init(layer: nn.Module) -> nn.Module:
     return layer
 
 
-def network(envs: AtariEnvs) -> nn.Sequential:
+def network(envs: Batch) -> nn.Sequential:
     """From frames to one number for each action: a value for a critic, a logit for the actor."""
     return nn.Sequential(
         ScaledPixels(),
@@ -112,7 +113,7 @@ def state_value(actor: nn.Module, critics: list[nn.Module], obs: np.ndarray) -> 
     return (actor(rows).softmax(dim=1) * values).sum(dim=1).numpy()
 
 
-def make_policy(envs: AtariEnvs, args: Args, model: dict) -> Policy:
+def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     actor = network(envs)
     load_weights(actor, model["actor"])

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from cleanrl_worker.kit.acceleration import accelerator
 from cleanrl_worker.kit.actions import action_scale
 from cleanrl_worker.kit.args import TorchArgs
-from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.fused import Sequential
 from cleanrl_worker.kit.inference import Policy, judged_policy
 from cleanrl_worker.kit.optim import Adam
@@ -26,6 +25,7 @@ from cleanrl_worker.kit.replay import ReplayBuffer
 from cleanrl_worker.kit.run import Run
 from cleanrl_worker.kit.sampling import Random
 from cleanrl_worker.kit.script import main
+from cleanrl_worker.kit.types import Batch
 from cleanrl_worker.kit.weights import load_weights, trained_critics
 
 ALGORITHM = {
@@ -85,7 +85,7 @@ class Args(TorchArgs):
 class SoftQNetwork(nn.Module):
     """The soft value of an action in a state."""
 
-    def __init__(self, envs: Envs) -> None:
+    def __init__(self, envs: Batch) -> None:
         super().__init__()
         inputs = math.prod(envs.single_observation_space.shape)
         inputs += math.prod(envs.single_action_space.shape)
@@ -105,7 +105,7 @@ class SoftQNetwork(nn.Module):
 class Actor(nn.Module):
     """A Gaussian over actions, squashed into the action range by tanh."""
 
-    def __init__(self, envs: Envs) -> None:
+    def __init__(self, envs: Batch) -> None:
         super().__init__()
         inputs = math.prod(envs.single_observation_space.shape)
         outputs = math.prod(envs.single_action_space.shape)
@@ -148,7 +148,7 @@ def smaller_value(critics: list[SoftQNetwork], obs: np.ndarray, actions: np.ndar
     return torch.stack([critic(*rows) for critic in critics]).amin(dim=0).numpy()
 
 
-def make_policy(envs: Envs, args: Args, model: dict) -> Policy:
+def make_policy(envs: Batch, args: Args, model: dict) -> Policy:
     """Rebuild the trained policy for evaluation."""
     actor = Actor(envs)
     load_weights(actor, model["actor"])
