@@ -1,7 +1,7 @@
 """All checks, mutants and learning runs, from the modules in `mutants.families`.
 
 A family module has `MUTANTS`, a list of `mutants.subject.Mutant`, and may have `LEARNING`, a list
-of `mutants.learning.Learning`.
+of `mutants.learning.Learning`, and `HARMLESS`, a list of `mutants.harmless.Harmless`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import pkgutil
 from types import ModuleType
 
 from mutants import families
+from mutants.edits import Edit
+from mutants.harmless import EVERYWHERE, Harmless
 from mutants.learning import Learning
 from mutants.subject import Check, Mutant
 
@@ -23,6 +25,21 @@ def all_mutants() -> list[Mutant]:
 def all_learning() -> list[Learning]:
     """The learning runs of every family, in the order of the families' names."""
     return [case for module in _modules() for case in getattr(module, "LEARNING", [])]
+
+
+def all_harmless() -> list[Harmless]:
+    """The edits that no check can notice, those of every family first."""
+    return [*EVERYWHERE, *(kind for module in _modules() for kind in getattr(module, "HARMLESS", []))]
+
+
+def reason_for(edit: Edit) -> Harmless | None:
+    """Why an edit needs no check, if there is a reason."""
+    return next((kind for kind in all_harmless() if kind.covers(edit)), None)
+
+
+def checks_of(file: str) -> list[Check]:
+    """All checks of a file: those that its mutants name."""
+    return [check for of, check in promises(all_mutants()) if of == file]
 
 
 def promises(mutants: list[Mutant]) -> list[tuple[str, Check]]:

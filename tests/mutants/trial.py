@@ -8,11 +8,13 @@ that a check can compute each update again, independently, and compare.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -44,6 +46,15 @@ class Draw:
     random: torch.Tensor
 
 
+@dataclass(frozen=True)
+class Ended:
+    """Episodes that ended in one step of the environments: the step as curves count it, and their
+    returns."""
+
+    step: int
+    returns: tuple[float, ...]
+
+
 @dataclass
 class Turn:
     """One turn of the training loop."""
@@ -59,6 +70,10 @@ class Turn:
     """the permutations that were drawn, such as those of an epoch's rows"""
     noise: list[np.ndarray] = field(default_factory=list)
     """the normal noise that a compiled program drew, in the order of its use"""
+    ended: list[Ended] = field(default_factory=list)
+    """the episodes that ended"""
+    reported: list[Ended] = field(default_factory=list)
+    """the episodes that the algorithm reported"""
     random: torch.Tensor = field(default_factory=torch.get_rng_state)
     """torch's random state at the start of the turn"""
 
@@ -83,6 +98,8 @@ class Trial:
         self.step = 0
         self.turns: list[Turn] = []
         self.remembered: dict[str, Any] = {}
+        self.closed = False
+        self.stride = 1
         self._env_options = env_options
         self._watch_orders(self.rng)
 
@@ -108,6 +125,7 @@ class Trial:
 
     def steps(self, stride: int) -> Iterator[int]:
         """The loop, as `Run.steps` yields it; copies all states between two turns."""
+        self.stride = stride
         state = self._copies({})
         while self.step + stride <= self.args.total_timesteps:
             turn = Turn(self.step, state)
@@ -121,9 +139,15 @@ class Trial:
         self.turns[-1].logged.update({name: float(value) for name, value in values.items()})
 
     def log_episodes(self, step: int, info: dict[str, Any], older: int = 0) -> None:
-        """Keep the last episode's return."""
-        for total, _ in info["episodes"]:
-            self.turns[-1].logged["charts/episodic_return"] = float(total)
+        """Keep what was reported, and the last episode's return."""
+        returns = tuple(float(total) for total, _ in info["episodes"])
+        if returns:
+            self.turns[-1].reported.append(Ended(step, returns))
+            self.turns[-1].logged["charts/episodic_return"] = returns[-1]
+
+    def to_report(self, turn: Turn) -> list[Ended]:
+        """The episodes of a turn that should be reported: all of them."""
+        return turn.ended
 
     def _copies(self, before: State) -> State:
         return {
@@ -155,7 +179,7 @@ class Trial:
         memory.sample = watched
 
     def _watch_envs(self, envs: Any) -> None:
-        step = envs.step
+        step, close = envs.step, envs.close
 
         def watched(actions: np.ndarray) -> Any:
             obs = envs.obs.copy()
@@ -163,14 +187,34 @@ class Trial:
             next_obs, rewards, terminated, truncated, info = result
             following = np.array(info.get("final_obs", next_obs))
             kept = (np.array(item) for item in (actions, rewards, terminated, truncated))
-            self.turns[-1].steps.append(Step(obs, *kept, following))
+            turn = self.turns[-1]
+            turn.steps.append(Step(obs, *kept, following))
+            if info:
+                returns = tuple(float(total) for total, _ in info["episodes"])
+                turn.ended.append(Ended(self._count(turn, len(rewards)), returns))
             return result
 
-        envs.step = watched
+        def noted() -> None:
+            self.closed = True
+            close()
+
+        envs.step, envs.close = watched, noted
+
+    def _count(self, turn: Turn, num_envs: int) -> int:
+        """The step at which curves show what a step of the environments ended.
+
+        A loop that takes one step a turn counts it when the next one begins, a rollout at once.
+        """
+        return turn.step + (len(turn.steps) * num_envs if self.stride > num_envs else 0)
 
 
 class GroupTrial(Trial):
     """A trial of one process that leads a group of one, as `kit.group` has it."""
+
+    def to_report(self, turn: Turn) -> list[Ended]:
+        """Processes bring what ended when they have done their share of a turn."""
+        returns = sum((ended.returns for ended in turn.ended), ())
+        return [Ended(turn.step + self.stride, returns)] if returns else []
 
     def remember(self, policy: dict[str, Any], **objects: Any) -> None:
         """Look into the process's share of the work."""
@@ -211,6 +255,9 @@ def rehearse(
 ) -> list[Turn]:
     """Run a module's `train` and return its turns.
 
+    Whatever is rehearsed, environments begin with the seed of the run, all episodes are reported
+    where they ended, and environments are closed at the end.
+
     Args:
         module: an algorithm file.
         env_options: further arguments for `gymnasium.make`.
@@ -223,5 +270,32 @@ def rehearse(
     # As every run does: for networks this small more threads only cost time.
     torch.set_num_threads(1)
     trial = kind(args, env_options or {})
-    module.train(args, trial)
+    with _seeds_of_resets(module) as seeds:
+        module.train(args, trial)
+    assert seeds[:1] == [args.seed], "the environments do not begin with the seed of the run"
+    assert trial.closed, "the environments are left open"
+    for turn in trial.turns:
+        assert turn.reported == trial.to_report(turn), "episodes are not reported where they ended"
     return trial.turns
+
+
+@contextmanager
+def _seeds_of_resets(module: ModuleType) -> Iterator[list[int]]:
+    """The seeds with which the environments of a module are reset, as they come."""
+    seeds: list[int] = []
+    with ExitStack() as stack:
+        for batch in {Envs, *(item for item in vars(module).values() if _is_batch(item))}:
+            stack.enter_context(mock.patch.object(batch, "reset", _noted(batch.reset, seeds)))
+        yield seeds
+
+
+def _is_batch(item: object) -> bool:
+    return isinstance(item, type) and hasattr(item, "reset") and hasattr(item, "step")
+
+
+def _noted(reset: Callable[..., Any], seeds: list[int]) -> Callable[..., Any]:
+    def noted(envs: Any, seed: int) -> Any:
+        seeds.append(seed)
+        return reset(envs, seed)
+
+    return noted

@@ -16,7 +16,7 @@ from mutants.learning import Learning
 from mutants.noise_envs import NoiseFrames
 from mutants.rollouts import Rollout, advantages, load_state, plain_adam, small_trunk
 from mutants.subject import Check, Mutant, Subject
-from mutants.trial import State, Turn, rehearse
+from mutants.trial import Ended, State, Trial, Turn, rehearse
 
 RND = "cleanrl/ppo_rnd_envpool.py"
 _SETTINGS: dict[str, Any] = {
@@ -69,11 +69,21 @@ class _SmallRND(nn.Module):
         return (self.target(frames) - self.predictor(frames)).square().mean(dim=1)
 
 
+class _Curious(Trial):
+    """A trial that knows of the random steps before the first rollout: nobody played them."""
+
+    def to_report(self, turn: Turn) -> list[Ended]:
+        """What ended in the rollout."""
+        before = self.args.num_envs * (len(turn.steps) - self.args.num_steps)
+        played = [ended for ended in turn.ended if ended.step > turn.step + before]
+        return [Ended(ended.step - before, ended.returns) for ended in played]
+
+
 def _turns(subject: Subject) -> tuple[list[Turn], Any]:
     module: ModuleType = subject.module
     module.EnvPoolEnvs = NoiseFrames
     module.Agent, module.RNDModel = _SmallAgent, _SmallRND
-    return rehearse(module, **_SETTINGS), module.Args(**_SETTINGS)
+    return rehearse(module, kind=_Curious, **_SETTINGS), module.Args(**_SETTINGS)
 
 
 class _Seen:

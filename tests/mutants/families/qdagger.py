@@ -14,7 +14,7 @@ from mutants.families.dqn import FRAMES
 from mutants.learning import CATCH, Learning
 from mutants.rollouts import SmallQ
 from mutants.subject import Mutant, Subject
-from mutants.trial import Turn, rehearse
+from mutants.trial import Ended, Trial, Turn, rehearse
 
 FILE = "cleanrl/qdagger_dqn_atari_impalacnn.py"
 GAMMA, TEMPERATURE, TEACHER_RETURN = 0.9, 0.5, 10.0
@@ -31,9 +31,17 @@ SETTINGS: dict[str, Any] = {
 }
 
 
+class Taught(Trial):
+    """A trial whose first episodes are the teacher's: the run's curve is the student's alone."""
+
+    def to_report(self, turn: Turn) -> list[Ended]:
+        """The student's episodes."""
+        return turn.ended if turn.step >= self.args.teacher_steps else []
+
+
 def _turns(subject: Subject, **arguments: object) -> list[Turn]:
     _with_teacher(subject.module)
-    return rehearse(subject.module, **{**SETTINGS, **arguments})
+    return rehearse(subject.module, kind=Taught, **{**SETTINGS, **arguments})
 
 
 def _with_teacher(module: ModuleType) -> None:

@@ -14,6 +14,7 @@ from mutants.families.qdagger import (
     SETTINGS,
     TEACHER_RETURN,
     TEMPERATURE,
+    Taught,
     imitation_fades_as_the_student_catches_up,
 )
 from mutants.subject import Check, Mutant, Subject
@@ -25,7 +26,7 @@ _PIXELS = 4 * 84 * 84
 
 def _turns(subject: Subject, **arguments: object) -> list[Turn]:
     _made_small(subject.module)
-    return rehearse(subject.module, **{**SETTINGS, **arguments})
+    return rehearse(subject.module, kind=Taught, **{**SETTINGS, **arguments})
 
 
 def _made_small(module: Any) -> None:
