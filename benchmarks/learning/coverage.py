@@ -23,15 +23,18 @@ PROOF = ROOT / "benchmarks" / "results" / "proof.json"
 _NOT_YET = "no record"
 
 _PROOF_INTRODUCTION = """
-## Mutants noticed, and short runs that learn
+## Mutants and edits noticed, and short runs that learn
 
-Made by `make prove`. A mutant is a small edit that breaks an algorithm, such as max for min, or a
-target network that never moves; a check that computes the update independently must notice it. The
-last column is the average return of the untrained policy and of the one after a short run, with the
-version of the library that computed it where the record has it.
+Made by `make prove`. A mutant is a mistake that a person could make, such as max for min, or a
+target network that never moves. Edits are made by rule, at every place of the file: plus for minus,
+less for greater, a condition that always holds or never, a number doubled, a statement left out.
+Each has to be noticed by a check that computes independently what the file should compute. Edits
+that change nothing that anyone could see are not counted; `tests/mutants` names each with its
+reason. The last column is the average return of the untrained policy and of the one after a short
+run, with the version of the library that computed it where the record has it.
 
-| algorithm | mutants noticed | learns |
-|---|---|---|
+| algorithm | mutants noticed | edits noticed | learns |
+|---|---|---|---|
 """
 
 _TWINS_INTRODUCTION = """
@@ -141,8 +144,18 @@ def proof_section() -> str:
         killed = f"{len(tried) - len(survivors)} of {len(tried)}" if tried else _NOT_YET
         if survivors:
             killed += f"; survived: {', '.join(survivors)}"
-        rows.append(f"| {name} | {killed} | {'; '.join(map(_learned, runs)) or _NOT_YET} |")
+        edits = _edits(name, proof.get("edits", {}).get(name))
+        learns = "; ".join(map(_learned, runs)) or _NOT_YET
+        rows.append(f"| {name} | {killed} | {edits} | {learns} |")
     return _PROOF_INTRODUCTION + "\n".join(rows) + "\n"
+
+
+def _edits(algorithm: str, record: dict[str, Any] | None) -> str:
+    if record is None:
+        return _NOT_YET
+    visible = record["edits"] - record["harmless"]
+    age = "" if record["code"] == fingerprint(algorithm) else ", by older code"
+    return f"{visible - len(record['survivors'])} of {visible}{age}"
 
 
 def _learned(run: dict[str, Any]) -> str:
@@ -153,7 +166,8 @@ def _learned(run: dict[str, Any]) -> str:
         env_id = words[words.index("--env-id") + 1]
     else:
         env_id = _default_env(run["algorithm"])
-    library = "jax" if "_jax" in run["algorithm"] else "torch"
+    in_jax = "jax" in read_schema(SCRIPTS / f"{run['algorithm']}.py").algorithm["requires"]
+    library = "jax" if in_jax else "torch"
     version = run.get("libraries", {}).get(library)
     made_with = f" ({library} {version})" if version else ""
     return f"{env_id}: {run['untrained']:g} → {run['trained']:g}{verdict}{made_with}{age}"

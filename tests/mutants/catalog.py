@@ -29,7 +29,10 @@ def all_learning() -> list[Learning]:
 
 def all_harmless() -> list[Harmless]:
     """The edits that no check can notice, those of every family first."""
-    return [*EVERYWHERE, *(kind for module in _modules() for kind in getattr(module, "HARMLESS", []))]
+    return [
+        *EVERYWHERE,
+        *(kind for module in _modules() for kind in getattr(module, "HARMLESS", [])),
+    ]
 
 
 def reason_for(edit: Edit) -> Harmless | None:

@@ -50,4 +50,3 @@ EVERYWHERE = [
         "it guards against a division by zero; the spread of a batch is a million times as large",
     ),
 ]
-

@@ -1,10 +1,11 @@
-"""`make prove`: every mutant and every learning run, the long ones too, in one table.
+"""`make prove`: every mutant, every edit and every learning run, the long ones too, in one table.
 
-    PYTHONPATH=tests:. python -m mutants.prove [--only mutants|learning] [ALGORITHM ...]
+    PYTHONPATH=tests:. python -m mutants.prove [--only mutants|edits|learning ...] [ALGORITHM ...]
 
 Prints the table and keeps it in `benchmarks/results/proof.json`, from where
 `python -m benchmarks.learning.coverage` takes it into `docs/coverage.md`. Algorithms that are not
-named keep their rows. The exit status is 1 when a mutant survived or an algorithm did not learn.
+named keep their rows. The exit status is 1 when a mutant or an edit survived, or an algorithm did
+not learn.
 """
 
 from __future__ import annotations
@@ -23,33 +24,36 @@ from typing import Any
 
 from benchmarks.learning.fingerprint import fingerprint
 from cleanrl_worker.running.schema import script_names
-from mutants.catalog import all_learning, all_mutants, promises
+from mutants.catalog import all_learning, all_mutants, checks_of, promises, reason_for
+from mutants.edits import edits, noticed
 from mutants.learning import Learning, file_of
 from mutants.subject import Mutant, killer, original
 
 # A trial and a run compute in one thread: as many side by side as there are cores.
 CORES = len(os.sched_getaffinity(0))
+PARTS = ("mutants", "edits", "learning")
 RESULT = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "proof.json"
 
 
 def main() -> int:
     """Prove the algorithms named on the command line, or all of them."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=("mutants", "learning"), help="the other half stays")
+    parser.add_argument("--only", choices=PARTS, action="append", help="the other parts stay")
     parser.add_argument("algorithms", nargs="*", help="by default all")
     options = parser.parse_args()
-    named = options.algorithms
+    named, parts = options.algorithms, options.only or PARTS
     record = _read()
-    if options.only != "learning":
-        found = {_stem(mutant.file) for mutant in all_mutants()}
-        _side_by_side(
-            # A new process for each file: JAX keeps the programs of all mutants that it compiled.
-            ProcessPoolExecutor(CORES, mp_context=get_context("spawn"), max_tasks_per_child=1),
-            {name: (_try_all, name) for name in sorted(found) if not named or name in named},
-            record["mutants"],
-            record,
-        )
-    if options.only != "mutants":
+    files = sorted({_stem(mutant.file) for mutant in all_mutants()})
+    for part, work in (("mutants", _try_all), ("edits", _edit_all)):
+        if part in parts:
+            _side_by_side(
+                # A new process for each file: JAX keeps the programs that it compiled.
+                ProcessPoolExecutor(CORES, mp_context=get_context("spawn"), max_tasks_per_child=1),
+                {name: (work, name) for name in files if not named or name in named},
+                record[part],
+                record,
+            )
+    if "learning" in parts:
         cases = [case for case in all_learning() if not named or case.algorithm in named]
         _side_by_side(
             ThreadPoolExecutor(CORES),
@@ -100,6 +104,37 @@ def _try(mutant: Mutant) -> dict[str, Any]:
     return {"why": mutant.why, "killed_by": by, "seconds": round(time.monotonic() - began, 1)}
 
 
+def _edit_all(algorithm: str) -> dict[str, Any]:
+    """Every edit of one algorithm, in a process of its own."""
+    began = time.monotonic()
+    file = f"cleanrl/{algorithm}.py"
+    checks = checks_of(file)
+    found = edits(file)
+    to_notice = [edit for edit in found if reason_for(edit) is None]
+    survivors = []
+    for edit in to_notice:
+        check = noticed(edit, checks)
+        _forget_programs()
+        if check is None:
+            survivors.append(str(edit))
+        else:
+            # What noticed one edit is likely to notice the next, which is of the same line.
+            checks.sort(key=lambda other: other is not check)
+    return {
+        "edits": len(found),
+        "harmless": len(found) - len(to_notice),
+        "survivors": survivors,
+        "seconds": round(time.monotonic() - began, 1),
+        "code": fingerprint(algorithm),
+    }
+
+
+def _forget_programs() -> None:
+    """Let JAX free what it compiled; hundreds of programs would not fit into the memory."""
+    if (jax := sys.modules.get("jax")) is not None:
+        jax.clear_caches()
+
+
 def _learn(case: Learning) -> dict[str, Any]:
     began = time.monotonic()
     untrained = case.measure(file_of(case), learn=False)
@@ -120,7 +155,7 @@ def _learn(case: Learning) -> dict[str, Any]:
 def _print(record: dict[str, Any]) -> bool:
     """The table; whether anything in it is a failure."""
     failed = False
-    print(f"{'':34} {'mutants':>9}  learning (untrained -> trained, wanted)")
+    print(f"{'':34} {'mutants':>9} {'edits':>9}  learning (untrained -> trained, wanted)")
     for name in sorted({*script_names(), *record["mutants"]}):
         tried = record["mutants"].get(name, [])
         dead = [item for item in tried if item["killed_by"]]
@@ -130,11 +165,16 @@ def _print(record: dict[str, Any]) -> bool:
             f"{'' if item['learned'] else ' NOT LEARNED'}"
             for item in runs
         ]
-        print(f"{name:34} {len(dead):>4}/{len(tried):<4}  {'; '.join(results)}")
-        for item in tried:
-            if not item["killed_by"]:
-                print(f"{'':34} SURVIVED: {item['why']}")
-        failed |= len(dead) < len(tried) or not all(item["learned"] for item in runs)
+        edited = record["edits"].get(name, {"edits": 0, "harmless": 0, "survivors": []})
+        visible = edited["edits"] - edited["harmless"]
+        seen = visible - len(edited["survivors"])
+        print(
+            f"{name:34} {len(dead):>4}/{len(tried):<4} {seen:>4}/{visible:<4}  {'; '.join(results)}"
+        )
+        left = [item["why"] for item in tried if not item["killed_by"]] + edited["survivors"]
+        for what in left:
+            print(f"{'':34} SURVIVED: {what}")
+        failed |= bool(left) or not all(item["learned"] for item in runs)
     return failed
 
 
@@ -143,8 +183,8 @@ def _write(record: dict[str, Any]) -> None:
 
 
 def _read() -> dict[str, Any]:
-    empty: dict[str, Any] = {"mutants": {}, "learning": {}}
-    return json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else empty
+    kept = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else {}
+    return {part: kept.get(part, {}) for part in PARTS}
 
 
 def _stem(file: str) -> str:
