@@ -13,7 +13,7 @@ FILES := pyproject.toml setup.py proto/mosaic/trainer.proto requirements/base.tx
 help:
 	@echo "make run          train PPO on CartPole-v1 end to end"
 	@echo "make test         the whole test suite"
-	@echo "make prove        every mutant, every learning run, long tests and a soak (an hour or two)"
+	@echo "make prove        every mutant, edit and learning run, long tests and a soak (a few hours)"
 	@echo "make soak         random kills for MINUTES=10 with SEED=1, and a ledger of what they cost"
 	@echo "make gui          open the workbench"
 	@echo "make lint         ruff, mypy, import walls"
