@@ -11,6 +11,7 @@ not learn.
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import sys
@@ -109,12 +110,16 @@ def _edit_all(algorithm: str) -> dict[str, Any]:
     began = time.monotonic()
     file = f"cleanrl/{algorithm}.py"
     checks = checks_of(file)
+    for check in checks:
+        check(original(file))
     found = edits(file)
     to_notice = [edit for edit in found if reason_for(edit) is None]
     survivors = []
+    # What is loaded by now stays, and need not be looked through after each edit.
+    gc.freeze()
     for edit in to_notice:
         check = noticed(edit, checks)
-        _forget_programs()
+        _clean_up()
         if check is None:
             survivors.append(str(edit))
         else:
@@ -129,8 +134,9 @@ def _edit_all(algorithm: str) -> dict[str, Any]:
     }
 
 
-def _forget_programs() -> None:
-    """Let JAX free what it compiled; hundreds of programs would not fit into the memory."""
+def _clean_up() -> None:
+    """Free what the trials kept and JAX compiled: of hundreds it would not fit into the memory."""
+    gc.collect()
     if (jax := sys.modules.get("jax")) is not None:
         jax.clear_caches()
 
