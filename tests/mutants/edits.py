@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from types import FrameType
 
+import pytest
+
 from mutants.subject import Check, Subject, original
 
 # An edit may make a loop endless; the slowest check takes a tenth of that.
@@ -162,7 +164,7 @@ def noticed(edit: Edit, checks: list[Check]) -> Check | None:
         try:
             with _limited(), contextlib.redirect_stdout(io.StringIO()):
                 check(subject)
-        except (Exception, SystemExit, _TookTooLong):
+        except (Exception, SystemExit, pytest.fail.Exception, _TookTooLong):
             return check
     return None
 

@@ -16,7 +16,7 @@ from cleanrl_worker.kit.envs import Envs
 
 DISCRETE = "mutants/Noise-v0"
 CONTINUOUS = "mutants/ContinuousNoise-v0"
-_PIXELS = "mutants/NoisePixels-v0"
+PIXELS = "mutants/NoisePixels-v0"
 _SHAPE = (2, 8, 8)
 _TIME_LIMIT = 6
 _ENDS = 0.12
@@ -77,7 +77,7 @@ class NoisePool(Envs):
     averages: dict[str, float] = {}  # noqa: RUF012  (a pool's running averages: there are none)
 
     def __init__(self, env_id: str, num_envs: int, **options: Any) -> None:
-        super().__init__(_PIXELS, num_envs, shape=self.shape())
+        super().__init__(PIXELS, num_envs, shape=self.shape())
 
     @classmethod
     def shape(cls) -> tuple[int, int, int]:
@@ -97,7 +97,7 @@ class NoiseFrames(NoisePool):
         return (4, 84, 84)
 
 
-gym.register(_PIXELS, NoisePixels, max_episode_steps=_TIME_LIMIT)
+gym.register(PIXELS, NoisePixels, max_episode_steps=_TIME_LIMIT)
 for name, is_continuous in ((DISCRETE, False), (CONTINUOUS, True)):
     gym.register(
         name,

@@ -95,6 +95,32 @@ def nature_cnn(outputs: int) -> nn.Sequential:
     )
 
 
+class _Residual(nn.Module):
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.first, self.second = (nn.Conv2d(channels, channels, 3, padding=1) for _ in range(2))
+
+    def forward(self, maps: Tensor) -> Tensor:
+        change: Tensor = self.second(torch.relu(self.first(torch.relu(maps))))
+        return maps + change
+
+
+def impala_trunk(frames: int, side: int) -> nn.Sequential:
+    """The deep trunk of Espeholt et al. (2018) in plain torch, from pictures between 0 and 1.
+
+    Args:
+        frames: the channels of a picture.
+        side: its width and height.
+    """
+    layers: list[nn.Module] = []
+    for inputs, outputs in ((frames, 16), (16, 32), (32, 32)):
+        layers += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.MaxPool2d(3, 2, 1)]
+        layers += [_Residual(outputs), _Residual(outputs)]
+        side = (side + 1) // 2
+    layers += [nn.Flatten(), nn.ReLU(), nn.Linear(32 * side * side, 256), nn.ReLU()]
+    return nn.Sequential(*layers)
+
+
 def projected(
     pmfs: np.ndarray, rewards: np.ndarray, discounts: np.ndarray, atoms: np.ndarray
 ) -> np.ndarray:
@@ -182,3 +208,45 @@ def learning_turns(turns: Sequence[Turn], optimizer: str = "optimizer") -> list[
     assert found, f"{optimizer} never took a step"
     assert all(updated(turn, optimizer) == 1 for turn in found)
     return found
+
+
+def assert_orthogonal(layer: Any, gain: float) -> None:
+    """A layer begins with orthogonal weights of this gain, and without a bias."""
+    weight = torch.as_tensor(layer.weight).detach().flatten(1)
+    narrow = weight if weight.shape[0] <= weight.shape[1] else weight.T
+    wanted = gain**2 * torch.eye(len(narrow))
+    torch.testing.assert_close(narrow @ narrow.T, wanted, rtol=1e-3, atol=1e-5 * gain**2)
+    assert not torch.as_tensor(layer.bias).any()
+
+
+def assert_adam_step(
+    turn: Turn,
+    optimizer: str,
+    networks: Sequence[str],
+    lr: float,
+    *,
+    eps: float = 1e-8,
+    without: Iterable[str] = (),
+) -> None:
+    """What the networks learned in a turn with one update is the step of Adam's definition.
+
+    Args:
+        turn: what happened.
+        optimizer: the name of the optimiser; its saved moments are taken as they are.
+        networks: the names of the networks it trains, in its order.
+        lr: the learning rate.
+        eps: what Adam adds to the spread.
+        without: saved tensors that do not learn.
+    """
+    moments = turn.after[optimizer]
+    count = float(moments["step"])
+    mean = torch.as_tensor(moments["mean"]).double() / (1 - _ADAM_BETA**count)
+    square = torch.as_tensor(moments["square"]).double() / (1 - 0.999**count)
+    expected = -lr * mean / (square.sqrt() + eps)
+    before, after = (
+        torch.cat(
+            [flat({k: v for k, v in s[name].items() if k not in set(without)}) for name in networks]
+        )
+        for s in (turn.before, turn.after)
+    )
+    torch.testing.assert_close((after - before).double(), expected, rtol=1e-3, atol=lr * 1e-3)

@@ -7,16 +7,19 @@ the order of the minibatches; everything else it computes itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.distributions import Categorical, Distribution, Normal
 
-from mutants.trial import State, Turn
+from mutants.noise_envs import NoisePool
+from mutants.trial import State, Trial, Turn
 
 
 @dataclass
@@ -269,11 +272,14 @@ def replay(
         obs, actions = rollout.obs.flatten(0, 1), rollout.actions.flatten(0, 1)
         old_log_probs = agent.log_prob(agent.distribution(obs), actions)
     returns = gae + old_values
+    # Not a number where returns do not vary.
+    explained = 1 - (returns - old_values).var(correction=0) / returns.var(correction=0)
     if whole:
         gae = (gae - gae.mean()) / (gae.std(correction=0) + 1e-8)
     optimizer = plain_adam(torch.optim.Adam, agent, turn.before["optimizer"], lr, eps)
     rows, size = len(obs), len(obs) // args.num_minibatches
-    clipped_share, logged = [], {}
+    logged: dict[str, float] = {}
+    clipped_share = []
     torch.set_rng_state(turn.random)
     for order in turn.orders:
         for start in range(0, rows, size):
@@ -283,34 +289,81 @@ def replay(
                 shift = torch.zeros(size, actions.shape[1]).uniform_(-alpha, alpha)
             distribution = agent.distribution(obs[mb], shift)
             ratio = (agent.log_prob(distribution, actions[mb]) - old_log_probs[mb]).exp()
-            advantage = gae[mb]
-            if args.norm_adv:
-                advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-            low, high = 1 - args.clip_coef, 1 + args.clip_coef
-            surrogates = advantage * ratio, advantage * ratio.clip(low, high)
-            policy_loss = -torch.minimum(*surrogates).mean()
-            value = agent.value(obs[mb])
-            errors = (value - returns[mb]) ** 2
-            if args.clip_vloss:
-                near = old_values[mb] + (value - old_values[mb]).clip(
-                    -args.clip_coef, args.clip_coef
-                )
-                errors = torch.maximum(errors, (near - returns[mb]) ** 2)
-            value_loss = errors.mean() / 2
             entropy = agent.entropy(distribution).mean()
-            loss = policy_loss - args.ent_coef * entropy + args.vf_coef * value_loss
+            loss, logged = loss_of_ppo(
+                args, ratio, gae[mb], agent.value(obs[mb]), old_values[mb], returns[mb], entropy
+            )
             optimizer.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(agent.parameters(), args.max_grad_norm)
             optimizer.step()
             clipped_share.append(((ratio - 1).abs() > args.clip_coef).float().mean().item())
-        approx_kl = (ratio - 1 - ratio.log()).mean().item()
-        logged = {
-            "losses/value_loss": value_loss.item(),
-            "losses/policy_loss": policy_loss.item(),
-            "losses/entropy": entropy.item(),
-            "losses/approx_kl": approx_kl,
-            "losses/clipfrac": float(np.mean(clipped_share)),
-            "charts/learning_rate": lr,
-        }
+    logged |= {
+        "losses/clipfrac": float(np.mean(clipped_share)),
+        "losses/explained_variance": explained.item(),
+        "charts/learning_rate": lr,
+    }
     return Replayed(agent, logged)
+
+
+def loss_of_ppo(
+    args: Any,
+    ratio: Tensor,
+    advantage: Tensor,
+    value: Tensor,
+    old_value: Tensor,
+    returns: Tensor,
+    entropy: Tensor,
+) -> tuple[Tensor, dict[str, float]]:
+    """PPO's loss of a minibatch, and what curves show of it."""
+    if args.norm_adv:
+        advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+    surrogates = advantage * ratio, advantage * ratio.clip(1 - args.clip_coef, 1 + args.clip_coef)
+    policy_loss = -torch.minimum(*surrogates).mean()
+    errors = (value - returns) ** 2
+    if args.clip_vloss:
+        near = old_value + (value - old_value).clip(-args.clip_coef, args.clip_coef)
+        errors = torch.maximum(errors, (near - returns) ** 2)
+    value_loss = errors.mean() / 2
+    return policy_loss - args.ent_coef * entropy + args.vf_coef * value_loss, {
+        "losses/value_loss": value_loss.item(),
+        "losses/policy_loss": policy_loss.item(),
+        "losses/entropy": entropy.item(),
+        "losses/old_approx_kl": -ratio.log().mean().item(),
+        "losses/approx_kl": (ratio - 1 - ratio.log()).mean().item(),
+    }
+
+
+class _LookedAtError(Exception):
+    """The run has seen the games."""
+
+
+def games_made(module: ModuleType, batch: str, **arguments: Any) -> dict[str, Any]:
+    """What a file asks for when it makes its games.
+
+    Before it does anything with them, the run must be asked whether it can play them.
+
+    Args:
+        module: an algorithm file.
+        batch: what it calls its games.
+        arguments: fields of its `Args` that differ from the defaults.
+    """
+    asked: dict[str, Any] = {}
+
+    class Asked(NoisePool):
+        def __init__(self, env_id: str, num_envs: int, **options: Any) -> None:
+            asked.update(options, env_id=env_id, num_envs=num_envs)
+            super().__init__(env_id, num_envs)
+
+    class Looking(Trial):
+        def check_spaces(self, envs: Any) -> None:
+            raise _LookedAtError
+
+        def steps(self, stride: int) -> Iterator[int]:
+            raise AssertionError("the run begins without being asked")
+
+    setattr(module, batch, Asked)
+    args = module.Args(cuda=False, **arguments)
+    with pytest.raises(_LookedAtError):
+        module.train(args, Looking(args, {}))
+    return asked

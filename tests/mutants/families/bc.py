@@ -9,9 +9,11 @@ import torch
 from torch import nn
 
 from cleanrl_worker.kit.demonstrations import Demonstrations
+from cleanrl_worker.kit.envs import Envs
 from cleanrl_worker.kit.sampling import Random
 from mutants.learning import Learning
-from mutants.noise_envs import CONTINUOUS, DISCRETE
+from mutants.noise_envs import CONTINUOUS, DISCRETE, PIXELS
+from mutants.reference import assert_orthogonal, load
 from mutants.subject import Mutant, Subject
 from mutants.trial import Turn, rehearse
 
@@ -39,11 +41,16 @@ def _data(continuous: bool) -> Demonstrations:
     return Demonstrations("noise", seen, done, "")
 
 
-def _turns(subject: Subject, *, continuous: bool, **arguments: Any) -> tuple[list[Turn], Any]:
-    subject.module.__dict__["read_demonstrations"] = lambda *_: _data(continuous)
+def _turns(
+    subject: Subject, *, continuous: bool, data: Demonstrations | None = None, **arguments: Any
+) -> tuple[list[Turn], Any]:
+    data = _data(continuous) if data is None else data
+    subject.module.__dict__["read_demonstrations"] = lambda *_: data
     settings = {**_SETTINGS, "env_id": CONTINUOUS if continuous else DISCRETE, **arguments}
     settings["dataset"] = "noise"
-    return rehearse(subject.module, **settings), subject.module.Args(**settings)
+    options = settings.pop("env_options", None)
+    turns = rehearse(subject.module, env_options=options, **settings)
+    return turns, subject.module.Args(**settings)
 
 
 class _Plain(nn.Module):
@@ -136,6 +143,77 @@ def the_best_action_is_watched(subject: Subject) -> None:
         np.testing.assert_array_equal(step.actions, best)
 
 
+def the_network_begins_as_it_should(subject: Subject) -> None:
+    """Weights are orthogonal with gain sqrt 2 inside and 0.01 for the policy, biases are zero, and
+    the standard deviation is 1, as those of PPO, which can begin with it."""
+    for env_id in (DISCRETE, CONTINUOUS):
+        envs = Envs(env_id, 1)
+        torch.manual_seed(0)
+        agent = subject.module.make_agent(envs)
+        envs.close()
+        if env_id == CONTINUOUS:
+            assert not agent.actor_logstd.any()
+        network = agent.actor_mean if env_id == CONTINUOUS else agent.actor
+        layers = [layer for layer in network if isinstance(layer, nn.Linear)]
+        for layer, gain in zip(layers, (2**0.5, 2**0.5, 0.01), strict=True):
+            assert_orthogonal(layer, gain)
+
+
+def losses_are_logged_when_asked_for(subject: Subject) -> None:
+    """With --log-every 3 losses are logged in every third turn, from the first on. Where nothing is
+    kept apart there is no loss of it; where almost everything is, one step is learned from."""
+    turns, _ = _turns(subject, continuous=False, log_every=3, holdout=0.0)
+    logged = [{name for name in turn.logged if "losses" in name} for turn in turns]
+    losses = {"losses/bc_loss", "losses/entropy"}
+    assert logged == [losses if number % 3 == 0 else set() for number in range(len(turns))]
+
+    whole = _data(continuous=False)
+    two = Demonstrations("noise", whole.observations[:2], whole.actions[:2], "")
+    turns, args = _turns(subject, continuous=False, data=two, holdout=0.9)
+    _, kept = np.random.default_rng(args.seed).permutation(2)
+    obs, actions = torch.from_numpy(two.observations[[kept]]), torch.tensor(two.actions[[kept]])
+    for turn in turns:
+        plain = _Plain(continuous=False)
+        plain.load_state_dict(turn.after["agent"])
+        expected = -plain.distribution(obs).log_prob(actions).mean()
+        np.testing.assert_allclose(
+            turn.logged["losses/holdout_loss"], expected.item(), rtol=2e-3, atol=1e-5
+        )
+
+
+def grids_are_learned_from_too(subject: Subject) -> None:
+    """On grids, such as those of MiniGrid, the logged losses are those of a plain network with
+    convolutions."""
+    height, width, channels = shape = (4, 5, 3)
+    rng = np.random.default_rng(5)
+    seen = rng.integers(10, size=(_ROWS, *shape), dtype=np.uint8)
+    done = rng.integers(3, size=_ROWS)
+    turns, args = _turns(
+        subject,
+        continuous=False,
+        data=Demonstrations("noise", seen, done, ""),
+        env_id=PIXELS,
+        env_options={"shape": shape},
+        total_timesteps=4,
+    )
+    order = np.random.default_rng(args.seed).permutation(_ROWS)[round(_ROWS * (1 - args.holdout)) :]
+    obs = torch.from_numpy(seen[order]).permute(0, 3, 1, 2).float()
+    actions = torch.from_numpy(done[order])
+    for turn in turns:
+        layers: list[nn.Module] = []
+        for inputs, outputs in ((channels, 32), (32, 64), (64, 64)):
+            layers += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU()]
+        layers += [nn.Flatten(), nn.Linear(64 * height * width, 128), nn.ReLU()]
+        plain = nn.Sequential(*layers, nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 3))
+        state = turn.after["agent"]
+        load(plain, {name: part for name, part in state.items() if "critic" not in name})
+        with torch.no_grad():
+            expected = nn.functional.cross_entropy(plain(obs), actions)
+        np.testing.assert_allclose(
+            turn.logged["losses/holdout_loss"], expected.item(), rtol=2e-3, atol=1e-5
+        )
+
+
 _CHECKS = (a_turn_makes_the_expert_likelier,)
 _EDITS = [
     ("bc_loss = -log_probs.mean()", "bc_loss = log_probs.mean()", "learns what was not done"),
@@ -157,6 +235,40 @@ MUTANTS = [
         "deterministic=False))",
         "the curve is of samples, not of the best actions",
         (the_best_action_is_watched,),
+    ),
+    *(
+        Mutant(BC, old, new, why, (the_network_begins_as_it_should,))
+        for old, new, why in (
+            (
+                "layer_init(nn.Linear(64, outputs), std=0.01)",
+                "nn.Linear(64, outputs)",
+                "the policy begins with a preference",
+            ),
+            ("std: float = math.sqrt(2)", "std: float = 1.0", "signals fade from layer to layer"),
+        )
+    ),
+    *(
+        Mutant(BC, old, new, why, (losses_are_logged_when_asked_for,))
+        for old, new, why in (
+            ("% args.log_every == 0:", "% 1 == 0:", "--log-every is ignored"),
+            (
+                "if learned < len(order):",
+                "if learned:",
+                "a loss of no steps at all is logged, which is not a number",
+            ),
+            (
+                "max(1, round(len(order) * (1 - args.holdout)))",
+                "round(len(order) * (1 - args.holdout))",
+                "there may be nothing to learn from",
+            ),
+        )
+    ),
+    Mutant(
+        BC,
+        "agent(obs)[0] if isinstance",
+        "agent(obs)[0].relu() if isinstance",
+        "on grids another policy is learned than is played",
+        (grids_are_learned_from_too,),
     ),
 ]
 LEARNING = [

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
 from torch import nn
+from torch.distributions import Normal
 
 from cleanrl_worker.kit.envs import Envs
+from cleanrl_worker.running import evaluation
 from mutants.learning import Learning
 from mutants.noise_envs import CONTINUOUS, DISCRETE
+from mutants.reference import assert_orthogonal
 from mutants.rollouts import PlainAgent, Rollout, load_state, replay
 from mutants.subject import Mutant, Subject
-from mutants.trial import Turn, rehearse
+from mutants.trial import Trial, Turn, rehearse
 
 PPO = "cleanrl/ppo.py"
 PPO_CONTINUOUS = "cleanrl/ppo_continuous_action.py"
@@ -112,17 +117,76 @@ def the_network_begins_as_it_should(subject: Subject) -> None:
     for network, last in ((actor, 0.01), (agent.critic, 1.0)):
         layers = [layer for layer in network if isinstance(layer, nn.Linear)]
         for layer, gain in zip(layers, (2**0.5, 2**0.5, last), strict=True):
-            weight = layer.weight.detach()
-            narrow = weight if weight.shape[0] <= weight.shape[1] else weight.T
-            gram = narrow @ narrow.T
-            wanted = gain**2 * torch.eye(len(gram))
-            torch.testing.assert_close(gram, wanted, rtol=1e-4, atol=1e-5)
-            assert not layer.bias.any()
+            assert_orthogonal(layer, gain)
+
+
+def small_rollouts_are_explained_too(subject: Subject) -> None:
+    """The explained variance is right for rollouts of two steps, whose returns hardly vary, and not
+    a number for those of one, whose returns do not: then there is nothing to explain."""
+    settings: dict[str, Any] = {"num_envs": 1, "num_minibatches": 1}
+    _same(subject, **settings, num_steps=2, gamma=0.1, total_timesteps=20)
+    turns = _same(subject, **settings, num_steps=1, norm_adv=False, total_timesteps=3)
+    assert all(np.isnan(turn.logged["losses/explained_variance"]) for turn in turns)
+
+
+def the_density_is_that_of_gaussians(subject: Subject) -> None:
+    """The log-density of an action is the sum of those of independent Gaussians, one for each of
+    its parts."""
+    torch.manual_seed(0)
+    actions, mean, logstd = torch.randn(5, 2), torch.randn(5, 2), torch.randn(2)
+    density = subject.module.gaussian_log_prob(actions, mean, logstd)
+    expected = Normal(mean, logstd.exp()).log_prob(actions).sum(-1)
+    torch.testing.assert_close(density, expected, rtol=1e-5, atol=1e-5)
+
+
+class _Resumed(Trial):
+    """A run that goes on from a checkpoint."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.resumed = True
+
+
+def a_run_begins_with_the_policy_it_was_given(subject: Subject) -> None:
+    """With --warm-start the first rollout is that of the given policy, which sees observations with
+    the statistics it was made for; what judges states starts fresh. A run that is resumed has its
+    own policy, and does not even look for that one."""
+    continuous = subject.file != PPO
+    torch.manual_seed(5)
+    given = PlainAgent(3, 2 if continuous else 3, continuous=continuous).state_dict()
+    statistics = {
+        "mean": torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64),
+        "var": torch.tensor([4.0, 0.25, 2.0], dtype=torch.float64),
+        "count": 50.0,
+    }
+    asked: list[Path] = []
+
+    def read(path: Path) -> dict[str, Any]:
+        asked.append(path)
+        return {"model": {"agent": given, "obs_rms": statistics}, "algorithm": "bc", "env_id": ""}
+
+    settings = {**_SETTINGS, "env_id": CONTINUOUS if continuous else DISCRETE}
+    settings |= {"total_timesteps": 48, "warm_start": "given"}
+    fresh, _ = _turns(subject, total_timesteps=48)
+    with patch.object(evaluation, "load_policy", read):
+        (turn,) = rehearse(subject.module, **settings)
+        assert asked == [Path("given")]
+        (resumed,) = rehearse(subject.module, kind=_Resumed, **settings)
+        assert len(asked) == 1, "a resumed run begins anew"
+    for name, weights in given.items():
+        own = fresh[0].before["agent"][name]
+        expected = own if name.startswith("critic") else weights
+        assert torch.equal(turn.before["agent"][name], expected), name
+        assert torch.equal(resumed.before["agent"][name], own), name
+    if continuous:
+        for name in ("mean", "var"):
+            np.testing.assert_array_equal(turn.before["obs_rms"][name], statistics[name])
 
 
 TURN = (a_turn_is_that_of_the_paper,)
 OPTIONS = (options_do_what_they_say,)
-ALL = (a_turn_is_that_of_the_paper, options_do_what_they_say)
+SMALL = (small_rollouts_are_explained_too,)
+WARM = (a_run_begins_with_the_policy_it_was_given,)
 
 # Each edit fits every file of the family: they share these lines.
 SHARED: list[SimpleNamespace] = [
@@ -206,6 +270,18 @@ SHARED: list[SimpleNamespace] = [
             TURN,
         ),
         (
+            "-logratio.mean().item()",
+            "logratio.mean().item()",
+            "old_approx_kl has the wrong sign",
+            TURN,
+        ),
+        (
+            "1 - (returns - values[:-1]).var() / variance if",
+            "(returns - values[:-1]).var() / variance if",
+            "a value network that explains nothing seems to explain everything",
+            TURN,
+        ),
+        (
             "layer_init(nn.Linear(64, 1), std=1.0)",
             "nn.Linear(64, 1)",
             "the value head begins with torch's weights",
@@ -220,11 +296,51 @@ SHARED: list[SimpleNamespace] = [
     )
 ]
 
+# The same for the files whose rollouts can be as short as two steps.
+UNEXPLAINED: list[tuple[str, str, str]] = [
+    (
+        "variance if variance > 0 else",
+        "variance if variance > 1 else",
+        "the curve of the explained variance has gaps",
+    ),
+    (
+        "/ variance if variance > 0 else np.nan",
+        "/ variance if variance > 0 else 1.0",
+        "where there is nothing to explain all seems to be explained",
+    ),
+]
+
 MUTANTS = [
     *(
         Mutant(file, edit.old, edit.new, edit.why, edit.checks)
         for file in (PPO, PPO_CONTINUOUS, RPO)
         for edit in SHARED
+    ),
+    *(Mutant(file, *edit, SMALL) for file in (PPO, PPO_CONTINUOUS, RPO) for edit in UNEXPLAINED),
+    *(
+        Mutant(file, "args.warm_start and not run.resumed", condition, why, WARM)
+        for file in (PPO, PPO_CONTINUOUS)
+        for condition, why in (
+            ("args.warm_start and run.resumed", "--warm-start is ignored"),
+            ("args.warm_start", "a run cannot be resumed once the policy it began with is gone"),
+        )
+    ),
+    Mutant(
+        PPO_CONTINUOUS,
+        "warm_start(args.warm_start, agent, normalized.rms)",
+        "warm_start(args.warm_start, agent)",
+        "the given policy sees observations as it never saw them",
+        WARM,
+    ),
+    *(
+        Mutant(
+            file,
+            "- 0.5 * math.log(2 * math.pi)).sum(dim=-1)",
+            "- math.log(2 * math.pi)).sum(dim=-1)",
+            "what is called a density is none",
+            (the_density_is_that_of_gaussians,),
+        )
+        for file in (PPO_CONTINUOUS, RPO)
     ),
     Mutant(
         PPO,

@@ -1,24 +1,28 @@
-"""PPO on pixels: the same algorithm as on flat observations, and a memory that can forget."""
+"""PPO on pixels: the same algorithm as on flat observations, and the networks that see."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier, get_ident
 from types import ModuleType, SimpleNamespace
 from typing import Any
-from unittest.mock import patch
 
 import gymnasium as gym
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from cleanrl_worker.kit.recurrent import Recurrent
 from mutants.families import ppo
+from mutants.harmless import Harmless
 from mutants.learning import CATCH, Learning
+from mutants.memory import Remembered, SmallMemory, replay_with_memory
 from mutants.noise_envs import NoisePool
-from mutants.reference import assert_same_gradient, flat
-from mutants.rollouts import AsPlain, Rollout, SmallAgent, replay
+from mutants.reference import assert_orthogonal, impala_trunk, load, nature_cnn
+from mutants.rollouts import (
+    AsPlain,
+    Rollout,
+    SmallAgent,
+    games_made,
+    replay,
+)
 from mutants.subject import Check, Mutant, Subject
 from mutants.trial import GroupTrial, Trial, Turn, rehearse
 
@@ -28,9 +32,8 @@ MULTIGPU = "cleanrl/ppo_atari_multigpu.py"
 PROCGEN = "cleanrl/ppo_procgen.py"
 PETTINGZOO = "cleanrl/ppo_pettingzoo_ma_atari.py"
 LSTM = "cleanrl/ppo_atari_lstm.py"
-PQN_LSTM = "cleanrl/pqn_atari_envpool_lstm.py"
 
-_SETTINGS: dict[str, Any] = {
+SETTINGS: dict[str, Any] = {
     "total_timesteps": 96,
     "num_envs": 2,
     "num_steps": 24,
@@ -46,49 +49,56 @@ _SETTINGS: dict[str, Any] = {
     "ent_coef": 0.05,
     "vf_coef": 0.7,
 }
-_GROUP: dict[str, Any] = {
-    **{name: value for name, value in _SETTINGS.items() if name != "num_envs"},
-    "local_num_envs": 2,
-    "world_size": 2,
-    "num_minibatches": 1,
-    "update_epochs": 1,
-}
-_ADAM_BETA = 0.9
 # What a file calls its games.
 _GAMES = ("AtariEnvs", "EnvPoolEnvs", "MultiAgentAtari")
 
 
-def made_small(module: ModuleType) -> ModuleType:
+def made_small(module: ModuleType, games: type[NoisePool] = NoisePool) -> ModuleType:
     """The file with random pictures for games and a small network: the rest is in question."""
     for name in _GAMES:
         if hasattr(module, name):
-            setattr(module, name, NoisePool)
+            setattr(module, name, games)
     module.Agent = SmallAgent
     return module
 
 
-def _turns(subject: Subject, **arguments: Any) -> tuple[list[Turn], Any]:
-    settings = {**_SETTINGS, **arguments}
-    kind = Trial
+def fresh(subject: Subject) -> ModuleType:
+    """The file with its own network, whatever other checks have put in its place."""
+    return Subject(subject.file, subject.source).module
+
+
+def _turns(
+    subject: Subject,
+    kind: type[Trial] = Trial,
+    games: type[NoisePool] = NoisePool,
+    **arguments: Any,
+) -> tuple[list[Turn], Any]:
+    settings = {**SETTINGS, **arguments}
     if subject.file == MULTIGPU:
         settings |= {"local_num_envs": settings.pop("num_envs"), "world_size": 1}
         kind = GroupTrial
-    turns = rehearse(made_small(subject.module), kind=kind, **settings)
-    return turns, subject.module.Args(**settings)
+    module = made_small(fresh(subject), games)
+    if subject.file == LSTM:
+        module.__dict__.update(Agent=SmallMemory, HIDDEN=SmallMemory.hidden)
+    return rehearse(module, kind=kind, **settings), module.Args(**settings)
 
 
-def _same(subject: Subject, **arguments: Any) -> set[str]:
-    """Compare every turn with a plain one; the ways in which episodes ended."""
+def _same(subject: Subject, **arguments: Any) -> list[Turn]:
+    """Compare every turn with a plain one."""
     turns, args = _turns(subject, **arguments)
-    kinds = set()
+    memory = Remembered(args.num_envs) if subject.file == LSTM else None
     for turn in turns:
-        agent = AsPlain(SmallAgent(NoisePool("", 1)))
         share = 1 - turn.step / args.total_timesteps if args.anneal_lr else 1.0
-        expected = replay(turn, args, agent, share * args.learning_rate)
-        assert_logged(turn, expected.logged)
-        assert_weights(turn.after["agent"], agent.network.state_dict())
-        kinds |= Rollout.of(turn).kinds
-    return kinds
+        lr = share * args.learning_rate
+        if memory is None:
+            plain = AsPlain(SmallAgent(NoisePool("", 1)))
+            logged, network = replay(turn, args, plain, lr).logged, plain.network
+        else:
+            network = SmallMemory(NoisePool("", 1))
+            logged = replay_with_memory(turn, args, network, lr, memory)
+        assert_logged(turn, logged)
+        assert_weights(turn.after["agent"], network.state_dict())
+    return turns
 
 
 def assert_logged(turn: Turn, wanted: dict[str, float]) -> None:
@@ -108,7 +118,8 @@ def assert_weights(reached: dict[str, Any], wanted: dict[str, Any]) -> None:
 def a_turn_is_that_of_the_paper(subject: Subject) -> None:
     """Weights and losses after each turn are those of a plain implementation, around a small
     network; episodes end both ways."""
-    assert _same(subject) == {"terminated", "truncated"}
+    turns = _same(subject)
+    assert set.union(*(Rollout.of(turn).kinds for turn in turns)) == {"terminated", "truncated"}
 
 
 def options_do_what_they_say(subject: Subject) -> None:
@@ -123,137 +134,138 @@ def updates_stop_early(subject: Subject) -> None:
         assert [len(turn.orders) for turn in turns] == [epochs] * len(turns)
 
 
-def a_rollout_is_what_its_steps_were(subject: Subject) -> None:
-    """A minibatch of whole rollouts gives what acting step by step gave, also where an episode
-    began in the middle of it and the past was forgotten."""
-    steps, envs, actions = 6, 3, 4
-    spaces = {
-        "num_envs": envs,
-        "single_observation_space": gym.spaces.Box(0, 255, (1, 84, 84), np.uint8),
+def small_rollouts_are_explained_too(subject: Subject) -> None:
+    """The explained variance is right for rollouts of two steps, whose returns hardly vary, and not
+    a number for those of one, whose returns do not: then there is nothing to explain."""
+    settings: dict[str, Any] = {"num_envs": 1, "num_minibatches": 1, "norm_adv": False}
+    _same(subject, **settings, num_steps=2, gamma=0.1, total_timesteps=20)
+    turns = _same(subject, **settings, num_steps=1, total_timesteps=3)
+    assert all(np.isnan(turn.logged["losses/explained_variance"]) for turn in turns)
+
+
+def spaces(channels: int, size: int, actions: int) -> Any:
+    """What a network is made for: pictures of this size."""
+    known = {
+        "num_envs": 3,
+        "single_observation_space": gym.spaces.Box(0, 255, (channels, size, size), np.uint8),
         "single_action_space": gym.spaces.Discrete(actions),
     }
-    torch.manual_seed(0)
-    make = subject.module.Agent if subject.file == LSTM else subject.module.QNetwork
-    network = make(type("Spaces", (), spaces))
+    return type("Spaces", (), known)
+
+
+def pictures(rows: int, channels: int, size: int) -> Tensor:
+    """Random pictures, the same ones each time."""
     rng = np.random.default_rng(0)
-    obs = rng.integers(256, size=(steps, envs, 1, 84, 84), dtype=np.uint8)
-    begins = np.zeros((steps, envs), np.float32)
-    begins[0], begins[3, 1], begins[5, 2] = 1, 1, 1
-    acting = Recurrent(network, subject.module.HIDDEN, envs, torch.device("cpu"))
-    acting.state = torch.randn(2, envs, subject.module.HIDDEN)
-    first = acting.state
-    one_by_one = []
-    for now, begin in zip(obs, begins, strict=True):
-        acting.begins = begin
-        one_by_one.append(acting(now)[0])
+    return torch.from_numpy(rng.integers(256, size=(rows, channels, size, size), dtype=np.uint8))
+
+
+def mnih(channels: int) -> nn.Sequential:
+    """The trunk of Mnih et al. (2015), from frames between 0 and 1 to 512 features."""
+    _, *others, _ = nature_cnn(1)
+    return nn.Sequential(nn.Conv2d(channels, 32, 8, 4), *others)
+
+
+def the_network_is_that_of_mnih(subject: Subject) -> None:
+    """Action logits and values are those of the network of Mnih et al. (2015) in plain torch, as
+    many frames or players as the pictures show; it begins with orthogonal weights of gain sqrt 2,
+    0.01 for the policy and 1 for the value, and without biases."""
+    # Frames, and beside them whose turn it is.
+    channels = 6 if subject.file == PETTINGZOO else 4
+    agent = fresh(subject).Agent(spaces(channels, 84, 5))
+    trunk, actor, critic = mnih(channels), nn.Linear(512, 5), nn.Linear(512, 1)
+    load(nn.ModuleList([trunk, actor, critic]), agent.state_dict())
+    obs = pictures(3, channels, 84)
     with torch.no_grad():
-        whole, *_ = network(
-            torch.from_numpy(obs).flatten(0, 1), torch.from_numpy(begins).flatten(), first
-        )
-    np.testing.assert_allclose(np.concatenate(one_by_one), whole, rtol=1e-3, atol=1e-5)
-    # An environment whose episode begins does not depend on what came before.
-    other = Recurrent(network, subject.module.HIDDEN, envs, torch.device("cpu"))
-    for now in obs[3:5]:
-        outputs = other(now)[0]
-    np.testing.assert_allclose(outputs[1], one_by_one[4][1], rtol=1e-3, atol=1e-5)
+        logits, values = agent(obs)
+        hidden = trunk(obs / 255)
+        torch.testing.assert_close(logits, actor(hidden), rtol=1e-3, atol=1e-5)
+        torch.testing.assert_close(values, critic(hidden).flatten(), rtol=1e-3, atol=1e-5)
+    assert_gains(trunk, actor, critic)
 
 
-def turns_go_through_whole_rollouts(subject: Subject) -> None:
-    """Epochs shuffle environments, not single steps, so that the memory follows time; the first
-    minibatch's ratios are 1, because nothing has been learned yet."""
-    # No episode ends with a rollout of 22 steps here: the next one continues it.
-    settings = {**_SETTINGS, "env_id": "mosaic/Catch-v0", "total_timesteps": 88, "num_steps": 22}
-    settings |= {"update_epochs": 1, "num_minibatches": 1}
-    turns = rehearse(subject.module, **settings)
-    assert not turns[0].steps[-1].terminated.all()
-    for turn in turns:
-        assert [len(order) for order in turn.orders] == [settings["num_envs"]]
-        np.testing.assert_allclose(turn.logged["losses/old_approx_kl"], 0.0, atol=1e-6)
-        assert turn.logged["losses/clipfrac"] == 0.0
+def assert_gains(trunk: nn.Sequential, actor: nn.Module, critic: nn.Module) -> None:
+    """All layers begin orthogonal: with gain sqrt 2, 0.01 for the policy, 1 for the value."""
+    for layer in trunk:
+        if hasattr(layer, "weight"):
+            assert_orthogonal(layer, 2**0.5)
+    assert_orthogonal(actor, 0.01)
+    assert_orthogonal(critic, 1.0)
 
 
-def acting_forgets_where_an_episode_ended(subject: Subject) -> None:
-    """In the step after a lost life, and in no other, the past is forgotten."""
-    begins: list[np.ndarray] = []
-
-    class Watched(Recurrent):
-        def __call__(self, obs: np.ndarray) -> tuple[np.ndarray, ...]:
-            begins.append(self.begins.copy())
-            return super().__call__(obs)
-
-    module = subject.module
-    module.Recurrent = Watched
-    turns = rehearse(module, **{**_SETTINGS, "env_id": "mosaic/Catch-v0"})
-    steps = [step for turn in turns for step in turn.steps]
-    ended = [np.ones(2, np.bool_), *(step.terminated | step.truncated for step in steps[:-1])]
-    np.testing.assert_array_equal(np.array(begins), np.array(ended, np.float32))
-    assert np.array(ended[1:]).any()
-
-
-def _two_processes(subject: Subject, **arguments: Any) -> list[Any]:
-    """One turn of two processes that learn together, as threads that exchange real gradients."""
-    module, meeting, given = made_small(subject.module), Barrier(2, timeout=10), {}
-    args = module.Args(cuda=False, **{**_GROUP, **arguments})
-
-    def all_reduce(numbers: Tensor) -> None:
-        given[get_ident()] = numbers.clone()
-        meeting.wait()
-        numbers.copy_(torch.stack(list(given.values())).sum(dim=0))
-        meeting.wait()
-
-    torch.manual_seed(1)
-    shares = [module.Share(args, rank, torch.device("cpu"), None) for rank in range(2)]
-    shares[1].agent.load_state_dict(shares[0].agent.state_dict())
-    with patch.object(torch.distributed, "all_reduce", all_reduce), ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda share: share.turn(args.learning_rate), shares))
-    return shares
+def the_trunk_is_that_of_impala(subject: Subject) -> None:
+    """Action logits and values are those of the residual network of Espeholt et al. (2018) in plain
+    torch; its trunk begins with torch's weights, its heads with orthogonal ones of gain 0.01 for
+    the policy and 1 for the value, without biases."""
+    agent = fresh(subject).Agent(spaces(3, 64, 15))
+    trunk = impala_trunk(3, 64)
+    actor, critic = nn.Linear(256, 15), nn.Linear(256, 1)
+    load(nn.ModuleList([trunk, actor, critic]), agent.state_dict())
+    obs = pictures(3, 3, 64)
+    with torch.no_grad():
+        logits, values = agent(obs)
+        hidden = trunk(obs / 255)
+        torch.testing.assert_close(logits, actor(hidden), rtol=1e-3, atol=1e-6)
+        torch.testing.assert_close(values, critic(hidden).flatten(), rtol=1e-3, atol=1e-5)
+    for weight in (weight.detach() for weight in trunk.parameters() if weight.dim() > 1):
+        largest = weight[0].numel() ** -0.5
+        assert 0.95 * largest < float(weight.abs().max()) < 1.0001 * largest
+    assert_orthogonal(actor, 0.01)
+    assert_orthogonal(critic, 1.0)
 
 
-def _gradient(share: Any) -> Tensor:
-    return torch.as_tensor(share.optimizer.state_dict()["mean"]) / (1 - _ADAM_BETA)
+def the_games_are_those_asked_for(subject: Subject) -> None:
+    """A file makes as many games as it was asked for, with the options that they have, and lets the
+    run refuse those that it cannot play."""
+    module = fresh(subject)
+    (batch,) = (name for name in _GAMES if hasattr(module, name))
+    count: dict[str, Any] = {"num_envs": 4}
+    if subject.file == MULTIGPU:
+        count = {"local_num_envs": 4, "world_size": 1}
+    options: dict[str, Any] = {}
+    if subject.file == PROCGEN:
+        options = {"distribution_mode": "hard", "num_levels": 3, "start_level": 5}
+    asked = games_made(module, batch, env_id="a game", **count, **options)
+    # A memory needs no stack of frames.
+    options |= {"stack": 1} if subject.file == LSTM else {}
+    assert asked == {"env_id": "a game", "num_envs": 4, "video_dir": None, **options}
 
 
-def processes_learn_as_one(subject: Subject) -> None:
-    """Two processes play different games, learn from the average of both gradients, clipped after
-    averaging, and so stay equal."""
-    alone = []
-    for rank in range(2):
-        module = made_small(subject.module)
-        args = module.Args(cuda=False, **{**_GROUP, "world_size": 1, "max_grad_norm": 1e9})
-        torch.manual_seed(1)
-        share = module.Share(args, rank, torch.device("cpu"), None)
-        share.turn(args.learning_rate)
-        alone.append(_gradient(share))
-    assert not torch.allclose(*alone, rtol=0.1)
-    average = torch.stack(alone).mean(dim=0)
-    for limit in (0.05, 1e9):
-        shares = _two_processes(subject, max_grad_norm=limit)
-        expected = average * min(1.0, limit / float(average.norm()))
-        for share in shares:
-            assert_same_gradient(_gradient(share), expected)
-        one, other = (flat(share.agent.state_dict()) for share in shares)
-        torch.testing.assert_close(one, other, rtol=0, atol=0)
+def each_player_has_a_curve(subject: Subject) -> None:
+    """What each player of a game reached is a curve of its own, at the step where it ended."""
+    curve, curves = "charts/episodic_return-player0", []
+
+    class Players(NoisePool):
+        def _finish(self, ended: list[int]) -> Any:
+            info = super()._finish(ended)
+            return {**info, "players": {curve: info["episodes"][0][0]}}
+
+    class Watched(Trial):
+        def log(self, step: int, values: dict[str, Any]) -> None:
+            super().log(step, values)
+            if curve in values:
+                curves.append((step, values[curve]))
+
+    turns, _ = _turns(subject, kind=Watched, games=Players)
+    ended = [ended for turn in turns for ended in turn.ended]
+    assert curves == [(one.step, one.returns[0]) for one in ended]
+    assert curves
 
 
-def processes_stop_together(subject: Subject) -> None:
-    """A target for the change of the policy between those of two processes ends both or none: one
-    that continued alone would wait for the other for ever."""
-    settings: dict[str, Any] = {"num_minibatches": 2, "update_epochs": 3}
-    taken = []
-    # Somewhere between the two processes' own changes they would part, if each decided alone.
-    for target in (1e-9, *np.geomspace(1e-4, 1e-2, 8), 1e9):
-        shares = _two_processes(subject, target_kl=float(target), **settings)
-        one, other = (int(share.optimizer.state_dict()["step"]) for share in shares)
-        assert one == other
-        taken.append(one)
-    assert (taken[0], taken[-1]) == (2, 6)
+def the_pools_averages_are_curves(subject: Subject) -> None:
+    """What the pool says of its newest episodes is logged with the losses."""
+
+    class Averaging(NoisePool):
+        averages = {"charts/avg_episodic_return": 2.5}  # noqa: RUF012  (as in `NoisePool`)
+
+    turns, _ = _turns(subject, games=Averaging)
+    assert [turn.logged["charts/avg_episodic_return"] for turn in turns] == [2.5] * len(turns)
 
 
 PIXELS: tuple[Check, ...] = (a_turn_is_that_of_the_paper,)
-GROUP: tuple[Check, ...] = (processes_learn_as_one,)
-MEMORY: tuple[Check, ...] = (a_rollout_is_what_its_steps_were,)
-WHOLE: tuple[Check, ...] = (turns_go_through_whole_rollouts,)
-FORGETS: tuple[Check, ...] = (acting_forgets_where_an_episode_ended,)
+SMALL: tuple[Check, ...] = (small_rollouts_are_explained_too,)
+MNIH: tuple[Check, ...] = (the_network_is_that_of_mnih,)
+IMPALA: tuple[Check, ...] = (the_trunk_is_that_of_impala,)
+GAMES: tuple[Check, ...] = (the_games_are_those_asked_for,)
 
 _SAME_CHECK: dict[Check, Check] = {
     ppo.a_turn_is_that_of_the_paper: a_turn_is_that_of_the_paper,
@@ -273,82 +285,93 @@ def shared_edits(*left_out: str) -> list[SimpleNamespace]:
     ]
 
 
+_ALL = (ATARI, ENVPOOL, PROCGEN, PETTINGZOO, LSTM, MULTIGPU)
 MUTANTS = [
     *(
         Mutant(file, edit.old, edit.new, edit.why, edit.checks)
-        for file in (ATARI, ENVPOOL, PROCGEN, PETTINGZOO)
+        for file in (ATARI, ENVPOOL, PROCGEN, PETTINGZOO, LSTM)
         for edit in shared_edits()
     ),
     *(
         Mutant(MULTIGPU, edit.old, edit.new, edit.why, edit.checks)
         for edit in shared_edits("the learning rate rises")
     ),
-    Mutant(MULTIGPU, "lr *= 1.0 - global", "lr *= 1.0 + global", "the learning rate rises", PIXELS),
-    Mutant(
-        MULTIGPU,
-        "            average(optimizer.gradient, args.world_size)\n",
-        "",
-        "each process learns alone",
-        GROUP,
-    ),
-    Mutant(MULTIGPU, "numbers /= world_size", "pass", "gradients add up", GROUP),
-    Mutant(
-        MULTIGPU,
-        "            average(optimizer.gradient, args.world_size)\n"
-        "            optimizer.clip_grad_norm_(args.max_grad_norm)\n",
-        "            optimizer.clip_grad_norm_(args.max_grad_norm)\n"
-        "            average(optimizer.gradient, args.world_size)\n",
-        "gradients are clipped before they are averaged",
-        GROUP,
-    ),
-    Mutant(
-        MULTIGPU,
-        "        self.rng = Random(args.seed + 1000 * rank)\n",
-        "        rank = 0\n        self.rng = Random(args.seed)\n",
-        "all processes play the same games",
-        GROUP,
-    ),
-    Mutant(
-        MULTIGPU,
-        "average((logratio.exp() - 1 - logratio).mean(), args.world_size).item()",
-        "(logratio.exp() - 1 - logratio).mean().item()",
-        "each process decides alone when to stop, and waits for the others for ever",
-        (processes_stop_together,),
-    ),
+    *(Mutant(file, *edit, SMALL) for file in _ALL for edit in ppo.UNEXPLAINED),
     *(
-        Mutant(file, old, new, why, MEMORY)
-        for file in (LSTM, PQN_LSTM)
+        Mutant(file, old, new, why, MNIH)
+        for file in (ATARI, ENVPOOL, PETTINGZOO, MULTIGPU)
         for old, new, why in (
-            ("(1.0 - begin) * memory,", "memory,", "the hidden state outlives an episode"),
-            ("(1.0 - begin) * cell", "cell", "the cell outlives an episode"),
-            ("(1.0 - begin) * memory,", "begin * memory,", "memory begins where it should end"),
-            ("memory, cell = state.unsqueeze(1)", "cell, memory = state.unsqueeze(1)", "swapped"),
             (
-                "begins.view(-1, 1, state.shape[1], 1)",
-                "begins.view(state.shape[1], 1, -1, 1).transpose(0, 2)",
-                "ends of one environment reset another",
+                "layer_init(nn.Conv2d(64, 64, 3, stride=1))",
+                "nn.Conv2d(64, 64, 3, stride=1)",
+                "a layer begins with torch's weights",
             ),
             (
-                "self.network(obs).view(-1, state.shape[1], 512)",
-                "self.network(obs).view(state.shape[1], -1, 512).transpose(0, 1)",
-                "environments and steps are confused",
+                "            ScaledPixels(),\n",
+                "",
+                "pixels are bytes, not numbers between 0 and 1",
+            ),
+            ("std: float = math.sqrt(2)", "std: float = 1.0", "signals fade from layer to layer"),
+            (
+                "int(envs.single_action_space.n)), std=0.01)",
+                "int(envs.single_action_space.n)), std=1.0)",
+                "the policy begins with a preference",
             ),
         )
     ),
-    Mutant(
-        LSTM,
-        "first_state = act.state\n",
-        "first_state = torch.zeros_like(act.state)\n",
-        "a rollout forgets the one before",
-        WHOLE,
+    *(
+        Mutant(PROCGEN, old, new, why, IMPALA)
+        for old, new, why in (
+            ("return maps + self", "return self", "nothing is residual"),
+            ("self.conv0(maps.relu()).relu()", "self.conv0(maps).relu()", "a ReLU is missing"),
+            (
+                "nn.MaxPool2d(3, stride=2, padding=1)",
+                "nn.AvgPool2d(3, stride=2, padding=1)",
+                "pools by the mean",
+            ),
+            (
+                "        ResidualBlock(outputs),\n        ResidualBlock(outputs),\n",
+                "        ResidualBlock(outputs),\n",
+                "half of the residual blocks are missing",
+            ),
+        )
     ),
-    Mutant(LSTM, "            act.reset(ends[t])\n", "", "the memory is not reset", FORGETS),
+    *(
+        Mutant(file, old, "pass\n", "a game that cannot be played breaks in the middle", GAMES)
+        for file in _ALL
+        for old in (f"run.check_spaces({'group.share.' * (file == MULTIGPU)}envs)\n",)
+    ),
+    Mutant(LSTM, "run.video_dir, stack=1)", "run.video_dir)", "it sees four frames", GAMES),
     Mutant(
-        LSTM,
-        "obs[t], begins[t] = next_obs, act.begins",
-        "obs[t], begins[t] = next_obs, 0 * act.begins",
-        "updates remember past the end of an episode",
-        WHOLE,
+        PROCGEN,
+        "        num_levels=args.num_levels,\n",
+        "",
+        "--num-levels is ignored",
+        GAMES,
+    ),
+    Mutant(
+        PETTINGZOO,
+        'run.log(global_step, info["players"])',
+        "pass",
+        "nobody sees who wins",
+        (each_player_has_a_curve,),
+    ),
+    Mutant(
+        ENVPOOL,
+        "                **envs.averages,\n",
+        "",
+        "the averages that CleanRL shows are missing",
+        (the_pools_averages_are_curves,),
+    ),
+]
+
+HARMLESS = [
+    Harmless(
+        "def layer_init(",
+        "2",
+        "4",
+        "both layers that are made with it, the heads, name their gain",
+        files=("ppo_procgen",),
     ),
 ]
 
