@@ -20,7 +20,7 @@ import pytest
 
 from mutants.subject import Check, Subject, original
 
-# An edit may make a loop endless; the slowest check takes a tenth of that.
+# An edit may make a loop endless; the slowest check takes a tenth of that processor time.
 _SECONDS = 60.0
 _OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "-",
@@ -178,10 +178,10 @@ def _limited() -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         raise _TookTooLong
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, _SECONDS)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, _SECONDS)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
