@@ -68,6 +68,12 @@ class Edit:
         old = " ".join(self.old.split())
         return f"{self.file}:{self.line}: {self.text.strip()}   [{old[:60]} -> {self.new[:60]}]"
 
+    @property
+    def before(self) -> str:
+        """What stands before it in its line."""
+        source = original(self.file).source.encode()
+        return source[: self.start].decode().rpartition("\n")[2]
+
     def apply(self) -> Subject:
         """The edited file."""
         source = original(self.file).source.encode()

@@ -17,6 +17,7 @@ class Harmless:
         new: what replaces it; empty for whatever does.
         why: why nothing changes.
         files: the names of the files it is harmless in; empty for all.
+        before: how the line goes on to the edited place, where `old` alone does not tell.
     """
 
     line: str
@@ -24,12 +25,14 @@ class Harmless:
     new: str
     why: str
     files: tuple[str, ...] = ()
+    before: str = ""
 
     def covers(self, edit: Edit) -> bool:
         """Whether an edit is of this kind."""
         return (
             self.line in edit.text
             and edit.old.startswith(self.old)
+            and edit.before.endswith(self.before)
             and self.new in ("", edit.new)
             and (not self.files or edit.apply().name in self.files)
         )
