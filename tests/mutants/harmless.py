@@ -46,10 +46,13 @@ EVERYWHERE = [
         "True",
         "it saves time: where no episode was cut off, zero is added",
     ),
-    Harmless(
-        "(std + 1e-8)",
-        "",
-        "",
-        "it guards against a division by zero; the spread of a batch is a million times as large",
+    *(
+        Harmless(
+            "(std + 1e-8)",
+            old,
+            "",
+            "it guards against a division by zero; a batch's spread is a million times as large",
+        )
+        for old in ("std + 1e-8", "1e-8")
     ),
 ]

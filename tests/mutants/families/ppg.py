@@ -5,11 +5,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.distributions import Categorical, kl_divergence
 
+from cleanrl_worker.kit.errors import UsageError
 from cleanrl_worker.kit.optim import Adam
 from cleanrl_worker.kit.sampling import Random
 from mutants.families.ppo_pixels import (
@@ -19,9 +22,11 @@ from mutants.families.ppo_pixels import (
     made_small,
     shared_edits,
 )
+from mutants.harmless import Harmless
 from mutants.learning import Learning
 from mutants.noise_envs import NoisePool
-from mutants.rollouts import AsPlain, Rollout, SmallAgent, replay
+from mutants.reference import impala_trunk, load
+from mutants.rollouts import AsPlain, Rollout, SmallAgent, games_made, replay
 from mutants.subject import Check, Mutant, Subject
 from mutants.trial import Turn, rehearse
 
@@ -61,9 +66,14 @@ class _ThreeHeads(SmallAgent):
         return self.actor(hidden), value.flatten(), self.aux_critic(hidden).flatten()
 
 
+def _fresh(subject: Subject) -> Any:
+    """The file with its real network, whatever other checks have put in its place."""
+    return Subject(subject.file, subject.source).module
+
+
 def _turns(subject: Subject, **arguments: Any) -> tuple[list[Turn], Any]:
     settings = {**_SETTINGS, **arguments}
-    module = made_small(subject.module)
+    module: Any = made_small(_fresh(subject))
     module.Agent = _ThreeHeads
     return rehearse(module, **settings), module.Args(**settings)
 
@@ -110,9 +120,15 @@ def updates_stop_early(subject: Subject) -> None:
 
 def the_auxiliary_phase_is_that_of_the_paper(subject: Subject) -> None:
     """Both values approach the returns while the divergence from the policy as it was before the
-    phase is held down; gradients of two minibatches add up to their mean."""
+    phase is held down; gradients of two minibatches add up to their mean, which is clipped."""
+    for limit in (0.3, 1e9):
+        _same_phase(subject, limit)
+
+
+def _same_phase(subject: Subject, max_grad_norm: float) -> None:
     module, envs = subject.module, NoisePool("", 2)
     settings = {**_SETTINGS, "n_iteration": 2, "n_aux_grad_accum": 2, "beta_clone": 3.0}
+    settings["max_grad_norm"] = max_grad_norm
     # Large steps: for a policy that hardly moves both directions of the divergence are the same.
     args = module.Args(**{**settings, "learning_rate": 0.1})
     torch.manual_seed(0)
@@ -138,6 +154,8 @@ def the_auxiliary_phase_is_that_of_the_paper(subject: Subject) -> None:
     random.permutation = watched  # type: ignore[method-assign]
     run = SimpleNamespace(rng=random, device=torch.device("cpu"))
     optimizer = Adam(agent.parameters(), args.learning_rate, eps=_EPS)
+    # The policy phase leaves its last gradient behind.
+    agent(seen[0])[1].sum().backward()
     logged = module.learn_features(args, run, agent, optimizer, memory)
     expected = _auxiliary_phase(plain, args, torch.stack(seen), torch.stack(earned), orders)
     assert_weights(agent.state_dict(), plain.state_dict())
@@ -184,17 +202,75 @@ def phases_take_turns(subject: Subject) -> None:
         assert [len(order) for order in turn.orders] == lengths
 
 
+def _real_agent(subject: Subject) -> nn.Module:
+    torch.manual_seed(0)
+    envs = SimpleNamespace(
+        single_observation_space=gym.spaces.Box(0, 255, (3, 64, 64), np.uint8),
+        single_action_space=gym.spaces.Discrete(5),
+    )
+    agent: nn.Module = _fresh(subject).Agent(envs)
+    return agent
+
+
 def only_the_auxiliary_value_reaches_the_trunk(subject: Subject) -> None:
     """The value's own gradient stops at its head; the auxiliary value's goes all the way."""
-    torch.manual_seed(0)
-    space = SimpleNamespace(shape=(3, 64, 64))
-    envs = SimpleNamespace(single_observation_space=space, single_action_space=SimpleNamespace(n=5))
-    agent = subject.module.Agent(envs)
+    agent = _real_agent(subject)
     obs = torch.randint(256, (1, 3, 64, 64), dtype=torch.uint8)
     for output, reaches in ((1, False), (2, True)):
         agent.zero_grad()
         agent(obs)[output].sum().backward()
-        assert any(p.grad is not None for p in agent.network.parameters()) == reaches
+        trunk = [p for name, p in agent.named_parameters() if name.startswith("network")]
+        assert any(p.grad is not None for p in trunk) == reaches
+
+
+def the_network_is_that_of_the_paper(subject: Subject) -> None:
+    """With the same weights the same outputs as a plain network gives: IMPALA's deep trunk and
+    three heads."""
+    agent = _real_agent(subject)
+    with torch.no_grad():
+        for parameter in agent.parameters():
+            parameter.add_(0.03 * torch.randn_like(parameter))
+    trunk, heads = impala_trunk(3, 64), [nn.Linear(256, size) for size in (5, 1, 1)]
+    load(nn.ModuleList([trunk, *heads]), dict(agent.state_dict()))
+    obs = torch.randint(256, (2, 3, 64, 64), dtype=torch.uint8)
+    hidden = trunk(obs / 255)
+    logits, *values = (head(hidden) for head in heads)
+    expected = (logits, *(value[:, 0] for value in values))
+    for reached, wanted in zip(agent(obs), expected, strict=True):
+        torch.testing.assert_close(reached, wanted, rtol=1e-3, atol=1e-4)
+
+
+def the_network_begins_as_it_should(subject: Subject) -> None:
+    """The weights to each unit have a norm of 1 at the entries, so much less in the residual blocks
+    that six of their changes have about that norm, 1.4 below the heads and 0.1 in them; biases are
+    zero."""
+    layers = [
+        layer
+        for layer in _real_agent(subject).modules()
+        if isinstance(layer, nn.Conv2d | nn.Linear)
+    ]
+    inside = 1 / (3 * 2) ** 0.25
+    norms = [1.0, *[inside] * 4] * 3 + [1.4, 0.1, 0.1, 0.1]
+    for layer, norm in zip(layers, norms, strict=True):
+        reached = layer.weight.detach().flatten(1).square().sum(dim=1).sqrt()
+        torch.testing.assert_close(reached, torch.full_like(reached, norm), rtol=1e-4, atol=0)
+        assert not torch.as_tensor(layer.bias).any()
+
+
+def a_phase_that_memory_cannot_hold_is_refused(subject: Subject) -> None:
+    """Before a run, not in the middle of it, with the name of the option that is too large."""
+    module = _fresh(subject)
+    args = module.Args(**{**_SETTINGS, "n_iteration": 10**12})
+    with pytest.raises(UsageError, match="--n-iteration"):
+        module.AuxiliaryMemory(args, NoisePool("", 2))
+
+
+def games_are_those_that_were_asked_for(subject: Subject) -> None:
+    """As many as --num-envs of the levels that were named; the run first looks whether it can play
+    them."""
+    levels = {"distribution_mode": "hard", "num_levels": 7, "start_level": 3}
+    asked = games_made(_fresh(subject), "EnvPoolEnvs", env_id="coinrun", num_envs=4, **levels)
+    assert asked == {"env_id": "coinrun", "num_envs": 4, "video_dir": None, **levels}
 
 
 PHASE: tuple[Check, ...] = (the_auxiliary_phase_is_that_of_the_paper,)
@@ -295,6 +371,69 @@ MUTANTS = [
         "if memory.filled >= args.num_envs:",
         "the auxiliary phase comes too early",
         TURNS,
+    ),
+]
+MUTANTS += [
+    Mutant(
+        PPG,
+        "    optimizer.zero_grad()\n    accumulated = 0",
+        "    accumulated = 0",
+        "the policy phase's last gradient disturbs the auxiliary phase",
+        PHASE,
+    ),
+    Mutant(
+        PPG,
+        "((joint_loss + real_value_loss) / args.n_aux_grad_accum)",
+        "(joint_loss + real_value_loss)",
+        "with more minibatches to a gradient it grows",
+        PHASE,
+    ),
+    Mutant(
+        PPG,
+        "nn.MaxPool2d(3, stride=2, padding=1)",
+        "nn.AvgPool2d(3, stride=2, padding=1)",
+        "the mean is pooled, not the maximum",
+        (the_network_is_that_of_the_paper,),
+    ),
+    Mutant(
+        PPG,
+        "math.sqrt(1 / math.sqrt(3) / math.sqrt(2))",
+        "1.0",
+        "residual blocks change too much at the start",
+        (the_network_begins_as_it_should,),
+    ),
+    Mutant(
+        PPG,
+        '        refuse_if_larger_than_memory(args.n_iteration, layout, "--n-iteration")\n',
+        "",
+        "a phase too large for the machine's memory is not refused",
+        (a_phase_that_memory_cannot_hold_is_refused,),
+    ),
+    Mutant(
+        PPG,
+        "num_levels=args.num_levels",
+        "num_levels=0",
+        "--num-levels is ignored",
+        (games_are_those_that_were_asked_for,),
+    ),
+]
+HARMLESS = [
+    Harmless(
+        "        if args.adv_norm_fullbatch:",
+        "args.adv_norm_fullbatch",
+        "True",
+        "without it each minibatch is normalised, which undoes any scale and shift before",
+        ("ppg_procgen",),
+    ),
+    *(
+        Harmless(
+            "(advantages.std() + 1e-8)",
+            old,
+            "",
+            "it guards against a division by zero; the spread of a batch is a million times that",
+            ("ppg_procgen",),
+        )
+        for old in ("advantages.std() + 1e-8", "1e-8")
     ),
 ]
 

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.distributions import Categorical
 
 from mutants.families.ppo_pixels import assert_logged, assert_weights
+from mutants.harmless import Harmless
 from mutants.learning import Learning
 from mutants.noise_envs import NoiseFrames
-from mutants.rollouts import Rollout, advantages, load_state, plain_adam, small_trunk
+from mutants.reference import assert_orthogonal, load
+from mutants.rollouts import (
+    Rollout,
+    advantages,
+    games_made,
+    load_state,
+    loss_of_ppo,
+    plain_adam,
+    small_trunk,
+)
 from mutants.subject import Check, Mutant, Subject
 from mutants.trial import Ended, State, Trial, Turn, rehearse
 
@@ -79,11 +90,16 @@ class _Curious(Trial):
         return [Ended(ended.step - before, ended.returns) for ended in played]
 
 
-def _turns(subject: Subject) -> tuple[list[Turn], Any]:
-    module: ModuleType = subject.module
+def _fresh(subject: Subject) -> Any:
+    """The file with its real networks, whatever other checks have put in their place."""
+    return Subject(subject.file, subject.source).module
+
+
+def _turns(subject: Subject, **arguments: Any) -> tuple[list[Turn], Any]:
+    module, settings = _fresh(subject), {**_SETTINGS, **arguments}
     module.EnvPoolEnvs = NoiseFrames
     module.Agent, module.RNDModel = _SmallAgent, _SmallRND
-    return rehearse(module, kind=_Curious, **_SETTINGS), module.Args(**_SETTINGS)
+    return rehearse(module, kind=_Curious, **settings), module.Args(**settings)
 
 
 class _Seen:
@@ -149,44 +165,43 @@ def _replay(
     actions = rollout.actions.flatten()
     old_log_probs = Categorical(logits=old_logits).log_prob(actions)
     both = nn.ModuleList([agent, rnd.predictor])
-    lr = (1 - turn.step / args.total_timesteps) * args.learning_rate
+    lr = args.learning_rate
+    if args.anneal_lr:
+        lr *= 1 - turn.step / args.total_timesteps
     optimizer = plain_adam(torch.optim.Adam, both, turn.before["optimizer"], lr, 1e-5)
     torch.set_rng_state(turn.random)
-    size = len(flat_obs) // args.num_minibatches
+    size, far_away = len(flat_obs) // args.num_minibatches, []
     for order in turn.orders:
         for start in range(0, len(flat_obs), size):
             mb = torch.from_numpy(order[start : start + size])
             chosen = torch.rand(size) < args.update_proportion
-            forward_loss = rnd(frames[mb])[chosen].mean()
+            forward_loss = rnd(frames[mb])[chosen].sum() / max(int(chosen.sum()), 1)
             logits, new_ext, new_int = agent(flat_obs[mb])
             policy = Categorical(logits=logits)
             ratio = (policy.log_prob(actions[mb]) - old_log_probs[mb]).exp()
-            gain = (total[mb] - total[mb].mean()) / (total[mb].std() + 1e-8)
-            low, high = 1 - args.clip_coef, 1 + args.clip_coef
-            pg_loss = -torch.minimum(gain * ratio, gain * ratio.clip(low, high)).mean()
-            change = (new_ext - old_values[mb]).clip(-args.clip_coef, args.clip_coef)
-            far = (new_ext - ext_returns[mb]) ** 2
-            near = (old_values[mb] + change - ext_returns[mb]) ** 2
-            v_loss = torch.maximum(far, near).mean() / 2
-            v_loss = v_loss + ((new_int - int_returns[mb]) ** 2).mean() / 2
-            loss = pg_loss - args.ent_coef * policy.entropy().mean() + args.vf_coef * v_loss
+            entropy = policy.entropy().mean()
+            loss, logged = loss_of_ppo(
+                args, ratio, total[mb], new_ext, old_values[mb], ext_returns[mb], entropy
+            )
+            int_loss = ((new_int - int_returns[mb]) ** 2).mean() / 2
             optimizer.zero_grad()
-            (loss + forward_loss).backward()
+            (loss + args.vf_coef * int_loss + forward_loss).backward()
             nn.utils.clip_grad_norm_(list(both.parameters()), args.max_grad_norm)
             optimizer.step()
-    logged = {
+            far_away.append(((ratio - 1).abs() > args.clip_coef).float().mean().item())
+    logged["losses/value_loss"] += int_loss.item()
+    logged |= {
         "charts/episode_curiosity_reward": float(curious.mean()),
-        "losses/value_loss": v_loss.item(),
-        "losses/policy_loss": pg_loss.item(),
+        "charts/learning_rate": lr,
         "losses/fwd_loss": forward_loss.item(),
+        "losses/clipfrac": float(np.mean(far_away)),
     }
     return agent.state_dict(), rnd.state_dict(), logged
 
 
-def a_turn_is_that_of_the_paper(subject: Subject) -> None:
-    """Weights and losses after each turn are those of a plain implementation: curiosity from whole
-    statistics, its advantages without ends, the others' with both kinds of ends, one loss."""
-    turns, args = _turns(subject)
+def _same(subject: Subject, **arguments: Any) -> set[str]:
+    """Compare every turn but the last with a plain one; the ways in which episodes ended."""
+    turns, args = _turns(subject, **arguments)
     seen, kinds = _Seen(args), set()
     for turn, following in pairwise(turns):
         agent, rnd, logged = _replay(turn, following.steps[0].obs, args, seen)
@@ -194,13 +209,33 @@ def a_turn_is_that_of_the_paper(subject: Subject) -> None:
         assert_weights(turn.after["agent"], agent)
         assert_weights(turn.after["rnd"], rnd)
         kinds |= Rollout.of(turn).kinds
-    assert kinds == {"terminated", "truncated"}
+    return kinds
+
+
+def a_turn_is_that_of_the_paper(subject: Subject) -> None:
+    """Weights and losses after each turn are those of a plain implementation: curiosity from whole
+    statistics, its advantages without ends, the others' with both kinds of ends, one loss."""
+    assert _same(subject) == {"terminated", "truncated"}
+
+
+def options_do_what_they_say(subject: Subject) -> None:
+    """Without normalised advantages, clipped values and annealing it is still that of the paper;
+    the predictor may learn from a single frame of a minibatch, or from none."""
+    options = {"norm_adv": False, "clip_vloss": False, "anneal_lr": False}
+    _same(subject, update_proportion=0.06, **options)
+
+
+def updates_stop_early(subject: Subject) -> None:
+    """With a target for the change of the policy, no epoch begins once it is passed."""
+    for target, epochs in ((1e-9, 1), (1e9, 2)):
+        turns, _ = _turns(subject, target_kl=target, total_timesteps=64)
+        assert [len(turn.orders) for turn in turns] == [epochs] * len(turns)
 
 
 def surprise_is_the_error_of_the_prediction(subject: Subject) -> None:
     """The mean squared difference of two random networks; only the predictor learns."""
     torch.manual_seed(0)
-    rnd, frames = subject.module.RNDModel(), torch.randn(3, 1, 84, 84)
+    rnd, frames = _fresh(subject).RNDModel(), torch.randn(3, 1, 84, 84)
     difference = rnd.predictor(frames) - rnd.target(frames)
     expected = (difference**2).sum(dim=1) / difference.shape[1]
     torch.testing.assert_close(rnd(frames), expected)
@@ -210,7 +245,106 @@ def surprise_is_the_error_of_the_prediction(subject: Subject) -> None:
     assert all(parameter.grad.any() for parameter in rnd.predictor.parameters())
 
 
+def curiosity_is_measured_from_all_that_was_seen(subject: Subject) -> None:
+    """Of each stack the newest frame counts, with mean 0, variance 1 and clipped to 5; returns of
+    errors are summed over time; and a run that is resumed remembers all of it."""
+    args = SimpleNamespace(int_gamma=0.7, num_envs=2)
+    first, twin = (_fresh(subject).Curiosity(args, None, torch.device("cpu")) for _ in range(2))
+    rng = np.random.default_rng(0)
+    obs = rng.integers(20, 24, size=(100, 4, 84, 84), dtype=np.uint8)
+    newest = obs[:, -1].astype(np.float64)
+    for some in (obs[:30], obs[30:]):
+        first.see(some)
+    for brightness, wanted in ((0, -5.0), (255, 5.0)):
+        frame = first.normalize(np.full((1, 4, 84, 84), brightness, np.uint8))
+        np.testing.assert_allclose(frame, np.full((1, 1, 84, 84), wanted))
+    reached = first.normalize(obs)[:, 0]
+    expected = (newest - newest.mean(axis=0)) / newest.std(axis=0)
+    np.testing.assert_allclose(reached, expected, rtol=1e-2, atol=1e-2)
+    errors = rng.random((5, 2)).astype(np.float32)
+    first.scale(errors)
+    weights = 0.7 ** np.arange(5)[::-1]
+    np.testing.assert_allclose(first.state_dict()["discounted"], weights @ errors, rtol=1e-5)
+    twin.load_state_dict(_saved(first.state_dict()))
+    torch.testing.assert_close(twin.normalize(obs), first.normalize(obs))
+    np.testing.assert_array_equal(twin.scale(errors), first.scale(errors))
+
+
+def _saved(state: dict[str, Any]) -> dict[str, Any]:
+    """A state as it comes back from a file."""
+    return {
+        name: _saved(value) if isinstance(value, dict) else torch.as_tensor(value).clone()
+        for name, value in state.items()
+    }
+
+
+def _conv_layers(frames: int, bend: type[nn.Module]) -> list[nn.Module]:
+    """The convolutions of Mnih et al. (2015)."""
+    sizes = ((frames, 32, 8, 4), (32, 64, 4, 2), (64, 64, 3, 1))
+    return [part for size in sizes for part in (nn.Conv2d(*size), bend())] + [nn.Flatten()]
+
+
+def _real_networks(subject: Subject) -> tuple[nn.Module, nn.Module]:
+    envs = SimpleNamespace(
+        single_observation_space=gym.spaces.Box(0, 255, (4, 84, 84), np.uint8),
+        single_action_space=gym.spaces.Discrete(5),
+    )
+    torch.manual_seed(0)
+    module = _fresh(subject)
+    return module.Agent(envs), module.RNDModel()
+
+
+def the_networks_are_those_of_the_paper(subject: Subject) -> None:
+    """With the same weights the same outputs as plain networks give: three heads on one trunk, with
+    one more layer before the values; a fixed network, and a deeper one that is to predict it."""
+    agent, rnd = _real_networks(subject)
+    with torch.no_grad():
+        for parameter in [*agent.parameters(), *rnd.parameters()]:
+            parameter.add_(0.03 * torch.randn_like(parameter))
+    ends = (nn.Linear(3136, 256), nn.ReLU(), nn.Linear(256, 448), nn.ReLU())
+    trunk = nn.Sequential(*_conv_layers(4, nn.ReLU), *ends)
+    extra = nn.Linear(448, 448)
+    actor = nn.Sequential(nn.Linear(448, 448), nn.ReLU(), nn.Linear(448, 5))
+    critics = nn.Linear(448, 1), nn.Linear(448, 1)
+    load(nn.ModuleList([trunk, extra, actor, *critics]), dict(agent.state_dict()))
+    obs = torch.randint(256, (3, 4, 84, 84), dtype=torch.uint8)
+    hidden = trunk(obs / 255)
+    features = hidden + torch.relu(extra(hidden))
+    expected = (actor(hidden), *(critic(features)[:, 0] for critic in critics))
+    for reached, wanted in zip(agent(obs), expected, strict=True):
+        torch.testing.assert_close(reached, wanted, rtol=1e-3, atol=1e-4)
+
+    deep = (nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512))
+    predictor = nn.Sequential(*_conv_layers(1, nn.LeakyReLU), *deep)
+    target = nn.Sequential(*_conv_layers(1, nn.LeakyReLU), nn.Linear(3136, 512))
+    load(nn.ModuleList([predictor, target]), dict(rnd.state_dict()))
+    frames = torch.randn(3, 1, 84, 84)
+    surprise = (target(frames) - predictor(frames)).square().sum(dim=1) / 512
+    torch.testing.assert_close(rnd(frames), surprise, rtol=1e-3, atol=1e-4)
+
+
+def the_networks_begin_as_they_should(subject: Subject) -> None:
+    """Weights are orthogonal with gain sqrt 2, near the outputs with far smaller ones, and
+    biases are zero."""
+    gains = {"extra_layer.0": 0.1, "actor.0": 0.01, "actor.2": 0.01}
+    gains |= {"critic_ext": 0.01, "critic_int": 0.01}
+    for network in _real_networks(subject):
+        for name, layer in network.named_modules():
+            if isinstance(layer, nn.Conv2d | nn.Linear):
+                assert_orthogonal(layer, gains.pop(name, 2**0.5))
+    assert not gains
+
+
+def games_are_those_that_were_asked_for(subject: Subject) -> None:
+    """As many as --num-envs of the game that was named, where actions stick as in the paper; the
+    run first looks whether it can play them."""
+    asked = games_made(_fresh(subject), "EnvPoolEnvs", env_id="Pong-v5", num_envs=4)
+    wanted = {"env_id": "Pong-v5", "num_envs": 4, "video_dir": None}
+    assert asked == {**wanted, "repeat_action_probability": 0.25}
+
+
 TURN: tuple[Check, ...] = (a_turn_is_that_of_the_paper,)
+OPTIONS: tuple[Check, ...] = (options_do_what_they_say,)
 SURPRISE: tuple[Check, ...] = (surprise_is_the_error_of_the_prediction,)
 _EDITS = (
     ("args.vf_coef * v_loss + forward_loss", "args.vf_coef * v_loss", "the predictor never learns"),
@@ -280,6 +414,55 @@ MUTANTS = [
         "(self.target(frames) - self.predictor(frames)).abs()",
         "the error is not squared",
         SURPRISE,
+    ),
+]
+MUTANTS += [
+    Mutant(RND, "if args.anneal_lr:", "if True:", "--no-anneal-lr is ignored", OPTIONS),
+    Mutant(RND, "if args.norm_adv:", "if True:", "--no-norm-adv is ignored", OPTIONS),
+    Mutant(RND, "if args.clip_vloss:", "if True:", "--no-clip-vloss is ignored", OPTIONS),
+    Mutant(
+        RND,
+        "and approx_kl > args.target_kl:",
+        "and False:",
+        "--target-kl is ignored",
+        (updates_stop_early,),
+    ),
+    Mutant(
+        RND,
+        'self._frames.load_state_dict(state["frames"])',
+        "pass",
+        "a resumed run has forgotten what frames look like",
+        (curiosity_is_measured_from_all_that_was_seen,),
+    ),
+    Mutant(
+        RND,
+        "features = hidden + self.extra_layer(hidden)",
+        "features = self.extra_layer(hidden)",
+        "no shortcut around the layer before the values",
+        (the_networks_are_those_of_the_paper,),
+    ),
+    Mutant(
+        RND,
+        "self.critic_int = layer_init(nn.Linear(448, 1), std=0.01)",
+        "self.critic_int = layer_init(nn.Linear(448, 1))",
+        "the value of curiosity begins a hundred times too large",
+        (the_networks_begin_as_they_should,),
+    ),
+    Mutant(
+        RND,
+        "STICKY_ACTIONS = 0.25",
+        "STICKY_ACTIONS = 0.0",
+        "an easier game than the paper's",
+        (games_are_those_that_were_asked_for,),
+    ),
+]
+HARMLESS = [
+    Harmless(
+        "self._returns.update(returns.reshape(-1))",
+        "1",
+        "2",
+        "NumPy takes any negative number for what is left",
+        ("ppo_rnd_envpool",),
     ),
 ]
 LEARNING = [

@@ -3,16 +3,48 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor, nn
+from torch.distributions import Categorical, Distribution
 
 from cleanrl_worker.kit.envs import Envs
+from mutants.families.ppo_pixels import assert_logged, assert_weights
+from mutants.harmless import Harmless
 from mutants.learning import Learning
-from mutants.subject import Mutant, Subject
+from mutants.noise_envs import DISCRETE
+from mutants.reference import assert_orthogonal
+from mutants.rollouts import AsPlain, Rollout, load_state
+from mutants.rollouts import replay as ppo
+from mutants.subject import Check, Mutant, Subject
+from mutants.trial import Turn, rehearse
 
 TRXL = "cleanrl/ppo_trxl.py"
 _LENGTH, _LAYERS, _DIM = 5, 2, 8
+_SETTINGS: dict[str, Any] = {
+    "env_id": DISCRETE,
+    "total_timesteps": 144,
+    "num_envs": 2,
+    "num_steps": 24,
+    "num_minibatches": 2,
+    "update_epochs": 2,
+    "learning_rate": 3e-3,
+    "gamma": 0.9,
+    "gae_lambda": 0.8,
+    # Small enough that ratios and values are clipped, and gradients too.
+    "clip_coef": 0.02,
+    "max_grad_norm": 0.3,
+    "ent_coef": 0.05,
+    "vf_coef": 0.7,
+    # Shorter than the longest episode.
+    "trxl_memory_length": 3,
+    "trxl_num_layers": _LAYERS,
+    "trxl_num_heads": 2,
+    "trxl_dim": _DIM,
+}
 
 
 def _parts(subject: Subject, num_envs: int = 2) -> tuple[torch.nn.Module, object]:
@@ -119,6 +151,113 @@ def the_past_gets_no_gradient(subject: Subject) -> None:
     assert not entered.requires_grad
 
 
+class _Remembered(AsPlain):
+    """The file's transformer, given each step together with what is remembered in it.
+
+    Whether it is the transformer that it should be is seen elsewhere; here is in question what is
+    remembered and learned.
+    """
+
+    def __init__(self, network: nn.Module, num_envs: int) -> None:
+        super().__init__(network)
+        self._shape = (_SETTINGS["trxl_memory_length"], _LAYERS, _DIM)
+        self.items = torch.zeros(num_envs, *self._shape)
+        self.unknown = torch.ones(num_envs, self._shape[0], dtype=torch.bool)
+
+    @torch.no_grad()
+    def play(self, turn: Turn) -> Turn:
+        """The turn with, in each state, the memory that the agent should have had."""
+        load_state(self.network, turn.before["agent"])
+        steps = []
+        for step in turn.steps:
+            obs = self._packed(step.obs)
+            entered = self.network(*self._parts(torch.from_numpy(obs)))[2]
+            self.items = torch.cat([self.items[:, 1:], entered.unsqueeze(1)], dim=1)
+            self.unknown = torch.cat(
+                [self.unknown[:, 1:], torch.zeros_like(self.unknown[:, :1])], dim=1
+            )
+            following = self._packed(step.following)
+            ended = torch.from_numpy(step.terminated | step.truncated)
+            self.items[ended], self.unknown[ended] = 0.0, True
+            steps.append(replace(step, obs=obs, following=following))
+        return replace(turn, steps=steps)
+
+    def distribution(self, obs: Tensor, shift: Tensor | None = None) -> Distribution:
+        """The policy."""
+        return Categorical(logits=self.network(*self._parts(obs))[0])
+
+    def value(self, obs: Tensor) -> Tensor:
+        """One number for each state."""
+        values: Tensor = self.network(*self._parts(obs.flatten(0, -2)))[1]
+        return values.reshape(obs.shape[:-1])
+
+    def _packed(self, obs: np.ndarray) -> np.ndarray:
+        remembered = (self.items.flatten(1), self.unknown.float())
+        return np.concatenate([obs, *(part.numpy() for part in remembered)], axis=1)
+
+    def _parts(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        length = self._shape[0]
+        obs, items, unknown = rows.split([3, math.prod(self._shape), length], dim=1)
+        return obs, items.reshape(-1, *self._shape), unknown.bool()
+
+
+def _turns(subject: Subject, **arguments: Any) -> tuple[list[Turn], Any]:
+    settings = {**_SETTINGS, **arguments}
+    return rehearse(subject.module, **settings), subject.module.Args(**settings)
+
+
+def _same(subject: Subject, **arguments: Any) -> set[str]:
+    """Compare every turn with a plain one; the ways in which episodes ended."""
+    turns, args = _turns(subject, **arguments)
+    envs = Envs(DISCRETE, 1)
+    agent = _Remembered(subject.module.Agent(envs, args), args.num_envs)
+    envs.close()
+    kinds = set()
+    for turn in turns:
+        share = 1 - turn.step / args.total_timesteps if args.anneal_lr else 1.0
+        expected = ppo(agent.play(turn), args, agent, share * args.learning_rate)
+        assert_logged(turn, expected.logged)
+        assert_weights(turn.after["agent"], agent.network.state_dict())
+        kinds |= Rollout.of(turn).kinds
+    return kinds
+
+
+def a_turn_is_that_of_the_paper(subject: Subject) -> None:
+    """Weights and losses after each turn are those of a plain PPO that learns each step with the
+    memory it was made with: that of its own episode, also across two rollouts. Episodes end both
+    ways."""
+    assert _same(subject) == {"terminated", "truncated"}
+
+
+def options_do_what_they_say(subject: Subject) -> None:
+    """Without normalised advantages, clipped values and annealing it is still that of the paper."""
+    _same(subject, norm_adv=False, clip_vloss=False, anneal_lr=False, max_grad_norm=100.0)
+
+
+def updates_stop_early(subject: Subject) -> None:
+    """With a target for the change of the policy, no epoch begins once it is passed."""
+    for target, epochs in ((1e-9, 1), (1e9, 3)):
+        turns, _ = _turns(subject, target_kl=target, update_epochs=3)
+        assert [len(turn.orders) for turn in turns] == [epochs] * len(turns)
+
+
+def the_network_begins_as_it_should(subject: Subject) -> None:
+    """Weights are orthogonal with gain sqrt 2 inside, 0.01 for the policy and 1 for the value, and
+    biases are zero; attention begins as torch has it."""
+    envs = Envs(DISCRETE, 1)
+    torch.manual_seed(0)
+    agent = subject.module.Agent(envs, subject.module.Args())
+    envs.close()
+    gains = {"actor": 0.01, "critic": 1.0}
+    for name, layer in agent.named_modules():
+        if isinstance(layer, nn.Linear) and "attention" not in name:
+            assert_orthogonal(layer, gains.pop(name, 2**0.5))
+    assert not gains
+
+
+TURN: tuple[Check, ...] = (a_turn_is_that_of_the_paper,)
+OPTIONS: tuple[Check, ...] = (options_do_what_they_say,)
+BEGINS: tuple[Check, ...] = (the_network_begins_as_it_should,)
 EPISODE = (memory_is_the_episode_so_far,)
 FORGETS = (a_new_episode_remembers_nothing,)
 
@@ -180,6 +319,53 @@ MUTANTS = [
         "entered.append(now)",
         "gradients flow into the past",
         (the_past_gets_no_gradient,),
+    ),
+]
+MUTANTS += [
+    Mutant(TRXL, old, new, why, checks)
+    for old, new, why, checks in (
+        ("            optimizer.zero_grad()\n", "", "gradients add up", TURN),
+        ("pg_loss = -torch.min(", "pg_loss = torch.min(", "the policy gets worse", TURN),
+        (
+            "rewards[t] += args.gamma * cut_off * final_values",
+            "pass",
+            "truncation counts as an end",
+            TURN,
+        ),
+        ("args.gamma * goes_on * values[1:]", "args.gamma * values[1:]", "ends ignored", TURN),
+        ("                memory.reset(ends[t])\n", "", "acting remembers past an end", TURN),
+        (
+            "memories[t], unknown[t] = memory.items, memory.unknown\n"
+            "            logits[t], values[t] = memory.act(next_obs)",
+            "logits[t], values[t] = memory.act(next_obs)\n"
+            "            memories[t], unknown[t] = memory.items, memory.unknown",
+            "learning sees a step in its own past",
+            TURN,
+        ),
+        ("if args.anneal_lr:", "if True:", "--no-anneal-lr is ignored", OPTIONS),
+        ("if args.norm_adv:", "if True:", "--no-norm-adv is ignored", OPTIONS),
+        ("if args.clip_vloss:", "if True:", "--no-clip-vloss is ignored", OPTIONS),
+        (
+            "and approx_kl > args.target_kl:",
+            "and False:",
+            "--target-kl is ignored",
+            (updates_stop_early,),
+        ),
+        (
+            "int(envs.single_action_space.n)), std=0.01)",
+            "int(envs.single_action_space.n)))",
+            "an untrained policy prefers some actions",
+            BEGINS,
+        ),
+    )
+]
+HARMLESS = [
+    Harmless(
+        "self.items[ended], self.unknown[ended] = 0.0, True",
+        "0.0",
+        "1",
+        "what is unknown is never attended to, whatever stands there",
+        ("ppo_trxl",),
     ),
 ]
 LEARNING = [

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from cleanrl_worker.kit.atari import AtariEnvs
 from mutants import reference
 from mutants.families.qdagger import (
-    GAMMA,
-    SETTINGS,
-    TEACHER_RETURN,
-    TEMPERATURE,
-    Taught,
-    imitation_fades_as_the_student_catches_up,
+    FORMS,
+    LOSS,
+    PHASES,
+    SHARED,
+    Form,
+    fresh,
 )
+from mutants.harmless import Harmless
 from mutants.subject import Check, Mutant, Subject
-from mutants.trial import Turn, rehearse
+from mutants.trial import Turn
 
 FILE = "cleanrl/qdagger_dqn_atari_jax_impalacnn.py"
 _PIXELS = 4 * 84 * 84
 
 
-def _turns(subject: Subject, **arguments: object) -> list[Turn]:
-    _made_small(subject.module)
-    return rehearse(subject.module, kind=Taught, **{**SETTINGS, **arguments})
-
-
-def _made_small(module: Any) -> None:
+def _small_teacher(module: Any) -> dict[str, Tensor]:
     """Linear networks in place of both convolutional ones: compiling those takes many seconds."""
     import jax
 
@@ -41,103 +39,178 @@ def _made_small(module: Any) -> None:
 
     module.init_q_network = module.init_teacher = init
     module.q_values = module.teacher_values = values
-    weights = {"['kernel']": torch.randn(_PIXELS, 4, generator=torch.Generator().manual_seed(7))}
-    module.find_teacher = lambda args, run, algorithm: None
-    module.load_teacher = lambda path, args, algorithm: ({"q_network": weights}, TEACHER_RETURN)
+    generator = torch.Generator().manual_seed(7)
+    return {"['kernel']": 0.02 * torch.randn(_PIXELS, 4, generator=generator)}
 
 
-def _values(params: Any, obs: Tensor) -> Tensor:
-    kernel = torch.from_numpy(np.array(params["kernel"]))
-    return (obs.flatten(1) / 255) @ kernel.requires_grad_()
+def _kernel(state: Any) -> list[Tensor]:
+    return [torch.from_numpy(np.array(state["kernel"]))]
 
 
-def gradient_is_that_of_both_losses(subject: Subject) -> None:
-    """The squared error of Q-learning plus the cross entropy to the teacher's softened choice,
-    which counts fully while the student has fewer than ten scores."""
-    for turn in reference.learning_turns(_turns(subject)):
-        batch = turn.draws[0].batch
-        kernel = torch.from_numpy(np.array(turn.before["q_network"]["kernel"])).requires_grad_()
+def _values(parameters: list[Tensor], obs: Tensor) -> Tensor:
+    return (obs.flatten(1) / 255) @ parameters[0]
+
+
+def _gradient(turn: Turn) -> Tensor:
+    return _kernel(reference.learned_tree(turn))[0].flatten()
+
+
+FORMS[FILE] = Form(_small_teacher, _values, _kernel, _gradient)
+
+
+class _SamePool(nn.Module):
+    """The largest of each 3 x 3 window, half as many; an odd margin is below and to the right."""
+
+    def forward(self, maps: Tensor) -> Tensor:
+        first = maps.shape[-1] % 2
+        padded = nn.functional.pad(maps, (first, 1, first, 1), value=-torch.inf)
+        return nn.functional.max_pool2d(padded, 3, 2)
+
+
+def _conv(layer: Any) -> tuple[Tensor, Tensor]:
+    weight = torch.from_numpy(np.array(layer["kernel"])).permute(3, 2, 0, 1)
+    return weight, torch.from_numpy(np.array(layer["bias"]))
+
+
+def _dense(layer: Any, channels: int = 0) -> tuple[Tensor, Tensor]:
+    weight = torch.from_numpy(np.array(layer["kernel"])).T
+    if channels:  # JAX has the channels of a picture last
+        side = round((weight.shape[1] / channels) ** 0.5)
+        weight = weight.unflatten(1, (side, side, channels)).permute(0, 3, 1, 2).flatten(1)
+    return weight, torch.from_numpy(np.array(layer["bias"]))
+
+
+def _student_layers(params: Any) -> list[tuple[Tensor, Tensor]]:
+    layers = []
+    for sequence in params["trunk"]["sequences"]:
+        layers.append(_conv(sequence["entry"]))
+        layers += [_conv(layer) for block in sequence["blocks"] for layer in block]
+    return [*layers, _dense(params["trunk"]["hidden"], 32), _dense(params["head"])]
+
+
+def _teacher_layers(params: Any) -> list[tuple[Tensor, Tensor]]:
+    convolutions = [_conv(layer) for layer in params["trunk"]["convs"]]
+    return [*convolutions, _dense(params["trunk"]["hidden"], 64), _dense(params["head"])]
+
+
+def the_networks_are_those_of_the_papers(subject: Subject) -> None:
+    """With the same weights the same values as plain networks give: the student has IMPALA's deep
+    trunk, the teacher the network of DQN. Weights begin as LeCun's, each layer with its own."""
+    import jax
+
+    module, envs = fresh(subject), AtariEnvs("mosaic/Catch-v0", 1)
+    obs = torch.randint(256, (2, 4, 84, 84), generator=torch.Generator().manual_seed(0))
+    trunk = reference.impala_trunk(4, 84)
+    for place, layer in enumerate(trunk):
+        if isinstance(layer, nn.MaxPool2d):
+            trunk[place] = _SamePool()
+    for init, values, layers_of, plain in (
+        (
+            module.init_q_network,
+            module.q_values,
+            _student_layers,
+            nn.Sequential(trunk, nn.Linear(256, 4)),
+        ),
+        (
+            module.init_teacher,
+            module.teacher_values,
+            _teacher_layers,
+            reference.nature_cnn(4),
+        ),
+    ):
+        params = init(envs, jax.random.key(0))
+        layers = layers_of(params)
+        tensors = [tensor for layer in layers for tensor in layer]
+        reference.load(plain, {str(number): tensor for number, tensor in enumerate(tensors)})
         with torch.no_grad():
-            following = _values(turn.before["target_network"], batch.next_obs).max(dim=1).values
-            preferred = _values(turn.before["teacher"], batch.obs) / TEMPERATURE
-        aim = batch.rewards + GAMMA * following * (1 - batch.dones)
-        values = (batch.obs.flatten(1) / 255) @ kernel
-        taken = values[torch.arange(len(aim)), batch.actions[:, 0]]
-        student = torch.log_softmax(values / TEMPERATURE, dim=1)
-        imitation = -(preferred.softmax(dim=1) * student).sum(dim=1).mean()
-        loss = (taken - aim).square().mean() + imitation
-        (expected,) = torch.autograd.grad(loss, kernel)
-        learned = torch.from_numpy(np.array(reference.learned_tree(turn)["kernel"]))
-        reference.assert_same_gradient(learned, expected.flatten())
+            expected = plain(obs / 255)
+        reached = values(params, obs.numpy().astype(np.uint8))
+        np.testing.assert_allclose(reached, expected, rtol=1e-3, atol=1e-4)
+        for weight, bias in layers:
+            np.testing.assert_allclose(weight.std(), weight[0].numel() ** -0.5, rtol=0.15)
+            assert not bias.any()
+        drawn = [np.array(part).ravel() for part in jax.tree.leaves(params) if part.ndim > 1]
+        for one, other in combinations(drawn, 2):
+            # Two that were drawn with the same key begin with the same numbers.
+            size = min(len(one), len(other))
+            assert abs(np.corrcoef(one[:size], other[:size])[0, 1]) < 0.3
 
 
-def phases_follow_each_other(subject: Subject) -> None:
-    """The teacher plays, then the student learns in every turn without playing, then it plays and
-    learns every third step; the target moves every fourth step once learning has begun."""
-    for turn in _turns(subject):
-        offline = 16 <= turn.step < 22
-        online = turn.step >= 28
-        assert bool(turn.steps) != offline
-        assert reference.updated(turn) == (offline or (online and turn.step % 3 == 0))
-        moves = (offline or online) and turn.step % 4 == 0
-        tau = 0.3 if moves else 0.0
-        reference.assert_tree_follows(turn, "target_network", "q_network", tau)
-
-
-_LOSS: tuple[Check, ...] = (gradient_is_that_of_both_losses,)
-_PHASES: tuple[Check, ...] = (phases_follow_each_other,)
-_FADES: tuple[Check, ...] = (imitation_fades_as_the_student_catches_up,)
+NETWORKS: tuple[Check, ...] = (the_networks_are_those_of_the_papers,)
+# All compile programs of their own.
 MUTANTS = [
-    Mutant(FILE, ' * (1 - data["dones"])', "", "the future counts after the end", _LOSS),
+    *(Mutant(FILE, *edit) for edit in SHARED),
+    Mutant(FILE, ' * (1 - data["dones"])', "", "the future counts after the end", LOSS),
     Mutant(
         FILE,
         'q_values(target_params, data["next_obs"])',
         'q_values(params, data["next_obs"])',
         "no target network",
-        _LOSS,
+        LOSS,
     ),
     Mutant(
         FILE,
         'teacher_values(teacher_params, data["obs"]) / args.temperature',
         'teacher_values(teacher_params, data["obs"])',
         "the teacher's choice is not softened",
-        _LOSS,
+        LOSS,
     ),
     Mutant(
         FILE,
         "q_loss + distill_coeff * distill_loss",
         "q_loss",
         "the student does not imitate",
-        _LOSS,
+        LOSS,
     ),
     Mutant(
         FILE,
         "q_loss + distill_coeff * distill_loss",
         "distill_coeff * distill_loss",
         "the student only imitates",
-        _LOSS,
+        LOSS,
     ),
     Mutant(
         FILE,
         "-(teacher_pi * student_log_pi)",
         "(teacher_pi * student_log_pi)",
         "the student avoids what the teacher does",
-        _LOSS,
+        LOSS,
     ),
-    Mutant(FILE, "max(1.0 - float", "max(0.0 * float", "imitation ends at once", _FADES),
-    Mutant(FILE, "len(self.student_returns) < 10", "True", "imitation never fades", _FADES),
     Mutant(
         FILE,
         "q_network.value, target_network.value, args.tau",
         "q_network.value, target_network.value, 1.0",
         "tau is ignored",
-        _PHASES,
+        PHASES,
     ),
     Mutant(
         FILE,
-        "source = taught if offline else memory",
-        "source = memory",
-        "nothing is learned from the teacher's play",
-        _PHASES,
+        '        teacher.load_state_dict(model["q_network"])\n',
+        "",
+        "an untrained teacher teaches",
+        LOSS,
+    ),
+    Mutant(
+        FILE,
+        "maps = maps + convolve(second",
+        "maps = convolve(second",
+        "no shortcut around the residual blocks",
+        NETWORKS,
+    ),
+]
+HARMLESS = [
+    Harmless(
+        "keys = jax.random.split(trunk_key, 4)",
+        "4",
+        "8",
+        "four keys are left over",
+        ("qdagger_dqn_atari_jax_impalacnn",),
+    ),
+    Harmless(
+        "dense(keys[3], 7 * 7 * 64, 512)",
+        "3",
+        "6",
+        "beyond the end JAX takes the last key, which is this one",
+        ("qdagger_dqn_atari_jax_impalacnn",),
     ),
 ]
