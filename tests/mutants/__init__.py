@@ -11,5 +11,5 @@ What breaks nothing is `harmless`, and says why. A *learning run* (`learning.Lea
 short time and has to beat the untrained policy.
 
 `families` has a module for each family of algorithms: its checks, mutants, learning runs.
-`test_mutants` runs what is quick, `prove` everything.
+`test_promises`, `test_mutants` and `test_edits` run what is quick, `prove` everything.
 """
