@@ -20,8 +20,9 @@ import pytest
 
 from mutants.subject import Check, Subject, original
 
-# An edit may make a loop endless; the slowest check takes a tenth of that processor time.
-_SECONDS = 60.0
+# An edit may make a loop endless, or wait for what never comes. The slowest check takes a tenth of
+# that processor time; how long it takes by the clock is up to what else the machine does.
+_LIMITS = ((signal.ITIMER_PROF, signal.SIGPROF, 60.0), (signal.ITIMER_REAL, signal.SIGALRM, 900.0))
 _OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "-",
     ast.Sub: "+",
@@ -166,13 +167,20 @@ def noticed(edit: Edit, checks: list[Check]) -> Check | None:
         checks: the checks of the file, all of which it passes as it is.
     """
     subject = edit.apply()
-    for check in checks:
-        try:
-            with _limited(), contextlib.redirect_stdout(io.StringIO()):
-                check(subject)
-        except (Exception, SystemExit, pytest.fail.Exception, _TookTooLong):
+    for position, check in enumerate(checks):
+        # What earlier checks have put into the file's place must not fail a later one.
+        if not _passes(check, subject) and (position == 0 or not _passes(check, edit.apply())):
             return check
     return None
+
+
+def _passes(check: Check, subject: Subject) -> bool:
+    try:
+        with _limited(), contextlib.redirect_stdout(io.StringIO()):
+            check(subject)
+    except (Exception, SystemExit, pytest.fail.Exception, _TookTooLong):
+        return False
+    return True
 
 
 class _TookTooLong(BaseException):
@@ -184,10 +192,12 @@ def _limited() -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         raise _TookTooLong
 
-    before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, _SECONDS)
+    before = [signal.signal(number, stop) for _, number, _ in _LIMITS]
+    for timer, _, seconds in _LIMITS:
+        signal.setitimer(timer, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
+        for (timer, number, _), handler in zip(_LIMITS, before, strict=True):
+            signal.setitimer(timer, 0)
+            signal.signal(number, handler)

@@ -6,8 +6,9 @@ each order of minibatches, as they happen.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 from gymnasium import spaces
+from torch import nn
 
 from cleanrl_worker.ondevice import registry
 from cleanrl_worker.ondevice.batch import DeviceEnvs
@@ -61,6 +63,16 @@ class DeviceTrial(Trial):
     def __init__(self, args: Any) -> None:
         super().__init__(args, {})
         self.total = args.total_timesteps
+        self.asked = False
+        self._shown: dict[str, Any] = {}
+
+    def check_spaces(self, envs: Any) -> None:
+        """Note that the run was asked whether it can play this."""
+        self.asked = True
+
+    def show(self, **judges: Any) -> None:
+        """Copy what is shown too, under its name."""
+        self._shown = judges
 
     def turns_until_due(self, stride: int) -> int:
         """One turn at a time, so that every state is seen."""
@@ -76,12 +88,14 @@ class DeviceTrial(Trial):
 
     def _copies(self, before: State) -> State:
         # Asking for the state makes the learner log what it measured in this turn.
-        return {name: dict(item.state_dict()) for name, item in self.remembered.items()}
+        parts = {**self.remembered, **self._shown}
+        return {name: dict(item.state_dict()) for name, item in parts.items()}
 
 
 def watch_draws(module: ModuleType) -> None:
     """Note in the present turn what a module draws from its replay memory."""
-    draw = module.draw
+    # Several checks may look at one module, and each batch is to be noted once.
+    draw = getattr(module.draw, "unwatched", module.draw)
 
     def note(*parts: Any) -> None:
         names = ("obs", "next_obs", "actions", "rewards", "dones")
@@ -94,7 +108,8 @@ def watch_draws(module: ModuleType) -> None:
         jax.debug.callback(note, *drawn, ordered=True)
         return drawn
 
-    module.draw = watched
+    vars(watched)["unwatched"] = draw
+    vars(module)["draw"] = watched
 
 
 class _Instead:
@@ -127,13 +142,87 @@ _present: list[DeviceTrial] = []
 
 
 def rehearse_on_device(module: ModuleType, **arguments: Any) -> tuple[list[Turn], Any]:
-    """Run a module's `train`; returns its turns and its arguments."""
+    """Run a module's `train`; returns its turns and its arguments.
+
+    Whatever is rehearsed, the run is asked whether the algorithm can play this, and a turn counts
+    as many steps as its environments took.
+    """
     args = module.Args(**{"cuda": False, "seed": 1, **arguments})
     trial = DeviceTrial(args)
     _present[:] = [trial]
     with _watched(trial):
         module.train(args, trial)
+    assert trial.asked, "nobody asked whether the algorithm can play this"
+    for turn in trial.turns:
+        assert len(turn.steps) * args.num_envs == trial.stride, "steps are counted wrongly"
     return trial.turns, args
+
+
+def begun(module: ModuleType, init: str, envs: Any) -> Any:
+    """The parameters that a file begins with, each layer drawn with a random key of its own.
+
+    Args:
+        module: an algorithm file.
+        init: the name of its function that draws them.
+        envs: for which environments, or the id of one that is in JAX.
+    """
+    keys = []
+
+    def noted(draw: Callable[..., Any]) -> Callable[..., Any]:
+        def drawn(key: Any, *arguments: Any, **options: Any) -> Any:
+            keys.append(tuple(np.asarray(key).tolist()))
+            return draw(key, *arguments, **options)
+
+        return drawn
+
+    def orthogonal(gain: float) -> Callable[..., Any]:
+        return noted(jax.nn.initializers.orthogonal(gain))
+
+    initializers = _Instead(jax.nn.initializers, "orthogonal", orthogonal)
+    inside = _Instead(jax, "nn", _Instead(jax.nn, "initializers", initializers))
+    drawing = [name for name in ("dense", "conv") if name in vars(module)]
+    instead: dict[str, Any] = {name: noted(vars(module)[name]) for name in drawing}
+    envs = DeviceEnvs(envs, 1) if isinstance(envs, str) else envs
+    with mock.patch.dict(vars(module), {**instead, "jax": inside}):
+        params = getattr(module, init)(envs, jax.random.PRNGKey(3))
+    assert keys
+    assert len(set(keys)) == len(keys), "two layers are drawn with the same random key"
+    return params
+
+
+def as_linear(layer: dict[str, Any]) -> nn.Linear:
+    """A layer of a file as one of torch."""
+    kernel = torch.tensor(np.asarray(layer["kernel"]))
+    linear = nn.Linear(*kernel.shape)
+    with torch.no_grad():
+        linear.weight.copy_(kernel.T)
+        linear.bias.copy_(torch.tensor(np.asarray(layer["bias"])))
+    return linear
+
+
+def assert_uniform(layer: dict[str, Any], inputs: int, outputs: int) -> None:
+    """A layer begins as torch's would: uniform up to one over the root of the inputs."""
+    kernel, most = np.asarray(layer["kernel"]), 1 / math.sqrt(inputs)
+    assert kernel.shape == (inputs, outputs)
+    assert 0.9 * most < abs(kernel).max() <= most * (1 + 1e-6)
+    spread = most / math.sqrt(3)
+    assert abs(kernel.std() - spread) < 3 * spread / math.sqrt(kernel.size)
+    assert not np.asarray(layer["bias"]).any()
+
+
+def assert_sampled(log_probs: torch.Tensor, actions: torch.Tensor) -> None:
+    """Actions are as frequent as a policy that prefers some of them says.
+
+    Args:
+        log_probs: of each action, one row a choice.
+        actions: those that were chosen.
+    """
+    probs = log_probs.exp()
+    entropy = -(probs * log_probs).sum(-1)
+    assert 0.3 < float(entropy.mean()) < 1.0, "the policy has no preferences to be followed"
+    variance = (probs * log_probs**2).sum(-1) - entropy**2
+    taken = log_probs.gather(-1, actions.long()[:, None])[:, 0]
+    assert abs(float((taken + entropy).sum() / variance.sum().sqrt())) < 4
 
 
 @contextmanager

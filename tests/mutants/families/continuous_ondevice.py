@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -12,17 +15,22 @@ from torch import Tensor, nn
 
 from cleanrl_worker.kit.normalize import RunningMeanStd
 from mutants import reference
+from mutants.families.ppo_ondevice import epochs_that_ran
+from mutants.harmless import Harmless
 from mutants.learning import Learning
 from mutants.on_device import (
     CONTINUOUS,
     adam_moments,
+    as_linear,
     as_torch,
+    assert_uniform,
+    begun,
     layers_of,
     rehearse_on_device,
     watch_draws,
     watch_noise,
 )
-from mutants.rollouts import PlainAgent, Rollout, replay
+from mutants.rollouts import PlainAgent, Rollout
 from mutants.subject import Mutant, Subject
 from mutants.trial import State, Step, Turn
 
@@ -94,8 +102,10 @@ def _normalized(turn: Turn, gamma: float) -> list[Step]:
     return seen
 
 
-def _same_ppo(subject: Subject, **arguments: Any) -> list[Turn]:
+def _same_ppo(subject: Subject, **arguments: Any) -> tuple[list[Turn], set[int]]:
     turns, args = rehearse_on_device(subject.module, **{**_PPO, **arguments})
+    counts = set()
+    _sees_how_episodes_begin(turns[0])
     names = [name for name, _ in PlainAgent(3, 2, continuous=True).named_parameters()]
     for turn in turns:
         before = {
@@ -105,8 +115,9 @@ def _same_ppo(subject: Subject, **arguments: Any) -> list[Turn]:
         seen = _normalized(turn, args.gamma)
         as_seen = Turn(turn.step, before, {}, seen, [], turn.logged, turn.orders)
         share = 1 - turn.step / args.total_timesteps if args.anneal_lr else 1.0
-        agent = PlainAgent(3, 2, continuous=True)
-        expected = replay(as_seen, args, agent, share * args.learning_rate)
+        agent = partial(PlainAgent, 3, 2, continuous=True)
+        expected, epochs = epochs_that_ran(as_seen, args, agent, share * args.learning_rate)
+        counts.add(epochs)
         for name, wanted in expected.logged.items():
             np.testing.assert_allclose(
                 turn.logged[name], wanted, rtol=4e-3, atol=2e-5, err_msg=name
@@ -116,19 +127,79 @@ def _same_ppo(subject: Subject, **arguments: Any) -> list[Turn]:
             torch.testing.assert_close(
                 torch.as_tensor(reached[name]), wanted, rtol=4e-3, atol=4e-5, msg=name
             )
-    return turns
+    return turns, counts
+
+
+def _sees_how_episodes_begin(first: Turn) -> None:
+    seen = RunningMeanStd((3,))
+    seen.update(first.steps[0].obs)
+    known = _statistics(first.before["agent"], "['obs_rms']")
+    np.testing.assert_allclose(known.mean, seen.mean, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(known.var, seen.var, rtol=1e-4, atol=1e-5)
 
 
 def a_turn_is_that_of_the_paper(subject: Subject) -> None:
     """Weights, logged losses and statistics after each turn are those of a plain implementation in
     torch, with episodes that end both ways in the rollouts."""
-    turns = _same_ppo(subject)
+    turns, _ = _same_ppo(subject)
     assert set.union(*(Rollout.of(turn).kinds for turn in turns)) == {"terminated", "truncated"}
 
 
 def options_do_what_they_say(subject: Subject) -> None:
     """Without normalised advantages, clipped values and annealing it is still that of the paper."""
     _same_ppo(subject, norm_adv=False, clip_vloss=False, anneal_lr=False, max_grad_norm=100.0)
+
+
+def updates_stop_early(subject: Subject) -> None:
+    """With a target for the change of the policy, nothing is learned once an epoch has passed it,
+    and what is logged is of the epochs before."""
+    _, counts = _same_ppo(subject, target_kl=_TARGET_KL, update_epochs=4)
+    assert len(counts) > 1, "in all turns after as many epochs"
+
+
+def _with(init: Callable[..., Any], change: Callable[[Any], None]) -> Callable[..., Any]:
+    def changed(*arguments: Any) -> Any:
+        params = init(*arguments)
+        change(params)
+        return params
+
+    return changed
+
+
+def _decided(params: Any) -> None:
+    networks = params["networks"]
+    networks["actor_mean"][-1]["kernel"] *= 200.0
+    networks["actor_logstd"] -= 1.0
+
+
+def actions_follow_the_policy(subject: Subject) -> None:
+    """Actions are as far from the mean as the policy says."""
+    module = subject.module
+    with mock.patch.object(module, "init_agent", _with(module.init_agent, _decided)):
+        settings = {"total_timesteps": 1200, "num_steps": 400, "num_minibatches": 1}
+        turns, args = rehearse_on_device(module, **{**_PPO, **settings, "update_epochs": 1})
+    state = as_torch(turns[0].before["agent"], "['networks']")
+    agent = PlainAgent(3, 2, continuous=True)
+    agent.load_state_dict({name: torch.as_tensor(value) for name, value in state.items()})
+    seen = _normalized(turns[0], args.gamma)
+    with torch.no_grad():
+        mean = agent.actor_mean(torch.from_numpy(np.stack([step.obs for step in seen]))).numpy()
+    far = (np.stack([step.actions for step in seen]) - mean) / np.exp(-1.0)
+    assert mean.std() > 0.3
+    assert abs(far.mean()) < 4 / math.sqrt(far.size)
+    assert abs(far.std() - 1) < 4 / math.sqrt(2 * far.size)
+
+
+def the_networks_begin_as_they_should(subject: Subject) -> None:
+    """Weights are orthogonal with gain sqrt 2 inside, 0.01 for the policy and 1 for the value,
+    biases are zero, the spread is one, and no two layers are drawn with the same random key."""
+    networks = begun(subject.module, "init_agent", CONTINUOUS)["networks"]
+    for name, outputs, last in (("actor_mean", 2, 0.01), ("critic", 1, 1.0)):
+        layers = [as_linear(layer) for layer in networks[name]]
+        assert [layer.weight.shape for layer in layers] == [(64, 3), (64, 64), (outputs, 64)]
+        for layer, gain in zip(layers, (2**0.5, 2**0.5, last), strict=True):
+            reference.assert_orthogonal(layer, gain)
+    np.testing.assert_array_equal(networks["actor_logstd"], np.zeros(2))
 
 
 def _turns(subject: Subject, **arguments: Any) -> list[Turn]:
@@ -185,11 +256,58 @@ def _learning(turns: list[Turn], moments: str = "q_moments") -> list[Turn]:
     return found
 
 
+def _assert_step(
+    turn: Turn, moments: str, lr: float, weights: str, part: str = "", *, of: str = "state"
+) -> None:
+    """What was learned in a turn is the step that Adam's moments lead to."""
+    after = turn.after["state"]
+    count = float(after[f".{moments}.count"])
+    mean, square = (
+        _flat(layers_of(after, f".{moments}.{which}{part}")) / (1 - beta**count)
+        for which, beta in (("mu", 0.9), ("nu", 0.999))
+    )
+    old, new = (_flat(layers_of(state[of], weights)) for state in (turn.before, turn.after))
+    wanted = -lr * mean / (square.sqrt() + 1e-8)
+    torch.testing.assert_close(new - old, wanted, rtol=1e-3, atol=1e-3 * lr)
+
+
+def _assert_logged(turn: Turn, wanted: dict[str, float]) -> None:
+    for tag, number in wanted.items():
+        reached = turn.logged[f"losses/{tag}"]
+        np.testing.assert_allclose(reached, number, rtol=1e-3, atol=1e-5, err_msg=tag)
+
+
+def _begins_well(turns: list[Turn], *targets: str) -> None:
+    """Nothing is logged of losses before there are any, and targets begin as what they follow."""
+    first = turns[0]
+    assert not _updates(first, "q_moments")
+    losses = {tag: value for tag, value in first.logged.items() if tag.startswith("losses/")}
+    assert len(losses) > 5
+    assert not any(value for tag, value in losses.items() if tag != "losses/alpha")
+    state = first.before["state"]
+    for name in targets:
+        ahead = layers_of(state, f".critics['{name}']")
+        ahead = ahead if name != "actor" else layers_of(first.before["agent"])
+        slow = layers_of(state, f".targets['{name}']")
+        torch.testing.assert_close(_flat(slow), _flat(ahead), rtol=0, atol=0)
+
+
+def networks_begin_as_torch_would(subject: Subject) -> None:
+    """Weights are uniform within torch's bounds, biases zero, and no two layers of a network are
+    drawn with the same random key."""
+    outputs = 4 if subject.file == SAC else 2
+    for init, sizes in (("init_actor", [3, 256, 256, outputs]), ("init_critic", [5, 256, 256, 1])):
+        layers = begun(subject.module, init, CONTINUOUS)
+        for layer, inputs, outputs in zip(layers, sizes[:-1], sizes[1:], strict=True):
+            assert_uniform(layer, inputs, outputs)
+
+
 def _noise(turn: Turn) -> list[Tensor]:
     """The noise of a turn's updates; that of acting has another shape."""
     return [torch.from_numpy(one) for one in turn.noise if one.shape == (ROWS, 2)]
 
 
+_MOMENTS = ("mu", "nu", "count")
 _TWO = (".q_moments.mu['qf1']", ".q_moments.mu['qf2']")
 
 
@@ -197,10 +315,20 @@ def _critics_aim_at(turn: Turn, next_value: Tensor) -> None:
     batch = turn.draws[0].batch
     aim = (batch.rewards + GAMMA * (1 - batch.dones) * next_value).detach()
     critics = _critics(turn.before, "critics")
-    loss = sum((critic(batch.obs, batch.actions) - aim).square().mean() for critic in critics)
-    assert isinstance(loss, Tensor)
-    expected = reference.gradient_of(loss, *(critic.network for critic in critics))
+    values = [critic(batch.obs, batch.actions) for critic in critics]
+    one, two = ((value - aim).square().mean() for value in values)
+    expected = reference.gradient_of(one + two, *(critic.network for critic in critics))
     reference.assert_same_gradient(_learned(turn, *_TWO), expected)
+    for name in ("qf1", "qf2"):
+        _assert_step(turn, "q_moments", 1e-3, f".critics['{name}']", f"['{name}']")
+    wanted = {"qf1_loss": one, "qf2_loss": two, "qf_loss": (one + two) / 2}
+    wanted |= {"qf1_values": values[0].mean(), "qf2_values": values[1].mean()}
+    _assert_logged(turn, {tag: number.item() for tag, number in wanted.items()})
+    # What the policy file shows of a run.
+    shown = {f".critics{path}": part for path, part in turn.after["critics"].items()}
+    assert len(shown) == 12
+    for path, part in shown.items():
+        np.testing.assert_array_equal(part, turn.after["state"][path])
 
 
 def _sac_policy(network: nn.Module, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
@@ -214,10 +342,20 @@ def _sac_policy(network: nn.Module, obs: Tensor, noise: Tensor) -> tuple[Tensor,
     return squashed * SCALE + CENTRE, log_prob.sum(dim=1)
 
 
+def _saturated(actor: Any) -> None:
+    actor[-1]["bias"] = actor[-1]["bias"].at[0].set(30.0)
+
+
 def sac_critics_follow_the_soft_target(subject: Subject) -> None:
     """Both critics move towards the reward plus the discounted smaller target value of a sampled
-    next action less alpha times its log-probability, zero after a termination."""
-    turns = _turns(subject, policy_frequency=1, autotune=False, alpha=0.7)
+    next action less alpha times its log-probability, zero after a termination; also where an
+    action is at the end of its range. Losses and values are logged."""
+    module = subject.module
+    with mock.patch.object(module, "init_actor", _with(module.init_actor, _saturated)):
+        turns = _turns(subject, policy_frequency=1, autotune=False, alpha=0.7)
+    _begins_well(turns, "qf1", "qf2")
+    for turn in turns:
+        _assert_logged(turn, {"alpha": 0.7})
     for turn in _learning(turns):
         batch = turn.draws[0].batch
         actor = _network(turn.before["agent"], "", [3, 256, 256, 4])
@@ -228,8 +366,11 @@ def sac_critics_follow_the_soft_target(subject: Subject) -> None:
 
 def sac_actor_and_temperature_learn(subject: Subject) -> None:
     """The actor's gradient is that of alpha log pi minus the smaller value; the temperature's is
-    that of its loss, which pulls the entropy to minus one nat for each action dimension."""
-    for turn in _learning(_turns(subject, policy_frequency=1), "actor_moments"):
+    that of its loss, which pulls the entropy to minus one nat for each action dimension. Both move
+    as Adam would have them, and are logged."""
+    turns = _turns(subject, policy_frequency=1)
+    assert turns[0].logged["losses/alpha"] == 1.0
+    for turn in _learning(turns, "actor_moments"):
         batch = turn.draws[0].batch
         actor = _network(turn.before["agent"], "", [3, 256, 256, 4])
         actions, log_pi = _sac_policy(actor, batch.obs, _noise(turn)[1])
@@ -238,9 +379,17 @@ def sac_actor_and_temperature_learn(subject: Subject) -> None:
         loss = (log_alpha.exp() * log_pi - torch.min(*values)).mean()
         expected = reference.gradient_of(loss, actor)
         reference.assert_same_gradient(_learned(turn, ".actor_moments.mu"), expected)
+        _assert_step(turn, "actor_moments", 3e-4, "", of="agent")
         mu = [float(s["state"][".alpha_moments.mu"]) for s in (turn.before, turn.after)]
-        wanted = -(log_alpha.exp() * (log_pi.detach().mean() - 2.0))
+        wanted = float(-(log_alpha.exp() * (log_pi.detach().mean() - 2.0)))
         np.testing.assert_allclose((mu[1] - 0.9 * mu[0]) / 0.1, wanted, rtol=1e-3, atol=1e-5)
+        after = {name: float(turn.after["state"][f".alpha_moments.{name}"]) for name in _MOMENTS}
+        mean, square = after["mu"] / (1 - 0.9 ** after["count"]), after["nu"]
+        step = mean / (math.sqrt(square / (1 - 0.999 ** after["count"])) + 1e-8)
+        moved = float(turn.after["state"][".log_alpha"]) - float(log_alpha)
+        np.testing.assert_allclose(moved, -1e-3 * step, rtol=1e-3)
+        alpha = math.exp(float(turn.after["state"][".log_alpha"]))
+        _assert_logged(turn, {"actor_loss": loss.item(), "alpha_loss": wanted, "alpha": alpha})
 
 
 def _moved(turn: Turn, target: str, source: str, source_of: str = "state") -> float:
@@ -273,11 +422,11 @@ def sac_actor_takes_its_turns_and_targets_follow(subject: Subject) -> None:
 
 
 def sac_makes_as_many_updates_as_it_is_asked_to(subject: Subject) -> None:
-    """Three updates after each turn; the actor's delay counts them one by one."""
-    for turn in _learning(_turns(subject, updates_per_turn=3)):
-        due = sum((3 * turn.step + update) % 2 == 0 for update in range(3))
-        assert _updates(turn, "q_moments") == 3
-        assert _updates(turn, "actor_moments") == 2 * due
+    """Two updates after each turn; the actor's delay counts them one by one."""
+    for turn in _learning(_turns(subject, updates_per_turn=2, policy_frequency=3)):
+        due = sum((2 * turn.step + update) % 3 == 0 for update in range(2))
+        assert _updates(turn, "q_moments") == 2
+        assert _updates(turn, "actor_moments") == 3 * due
 
 
 def _random_at_first(turns: list[Turn], starts: int) -> None:
@@ -316,8 +465,10 @@ def td3_acts_at_random_and_then_near_its_actor(subject: Subject) -> None:
 
 def td3_critics_follow_their_target(subject: Subject) -> None:
     """Both critics move towards the smaller target value of the target actor's action, which is
-    moved by clipped noise and kept in the action range."""
-    for turn in _learning(_turns(subject, policy_noise=1.5, noise_clip=1.2)):
+    moved by clipped noise and kept in the action range. Losses and values are logged."""
+    turns = _turns(subject, policy_noise=1.5, noise_clip=1.2, learning_rate=1e-3)
+    _begins_well(turns, "qf1", "qf2", "actor")
+    for turn in _learning(turns):
         batch = turn.draws[0].batch
         noise = (_noise(turn)[0] * 1.5).clamp(-1.2, 1.2) * SCALE
         actor = _tanh_actor(turn.before["state"], ".targets['actor']")
@@ -333,14 +484,18 @@ def _tanh_actor(state: State, prefix: str) -> Any:
 
 
 def td3_actor_climbs_the_first_critic(subject: Subject) -> None:
-    """The actor's gradient is that of minus the average value of its own actions."""
-    for turn in _learning(_turns(subject, policy_frequency=1), "actor_moments"):
+    """The actor's gradient is that of minus the average value of its own actions, it moves as Adam
+    would have it, and its loss is logged."""
+    turns = _turns(subject, policy_frequency=1, learning_rate=2e-3)
+    for turn in _learning(turns, "actor_moments"):
         batch = turn.draws[0].batch
         actor = _tanh_actor(turn.before["agent"], "")
         qf1 = _critics(turn.after, "critics")[0]
         loss = -qf1(batch.obs, actor(batch.obs) * SCALE + CENTRE).mean()
         expected = reference.gradient_of(loss, actor)
         reference.assert_same_gradient(_learned(turn, ".actor_moments.mu"), expected)
+        _assert_step(turn, "actor_moments", 2e-3, "", of="agent")
+        _assert_logged(turn, {"actor_loss": loss.item()})
 
 
 def td3_targets_follow_the_delayed_actor(subject: Subject) -> None:
@@ -362,6 +517,10 @@ def memory_holds_what_happened(subject: Subject) -> None:
     reference.assert_true_transitions(_turns(subject, total_timesteps=86, learning_starts=80))
 
 
+# So that epochs are left out in some turns, not in all.
+_TARGET_KL = 3.5e-4
+_STOPS, _SAMPLES = (updates_stop_early,), (actions_follow_the_policy,)
+_BEGINS, _DRAWN = (the_networks_begin_as_they_should,), (networks_begin_as_torch_would,)
 _TURN, _OPTIONS = (a_turn_is_that_of_the_paper,), (options_do_what_they_say,)
 _SOFT, _CLIMB = (sac_critics_follow_the_soft_target,), (sac_actor_and_temperature_learn,)
 _DELAY = (sac_actor_takes_its_turns_and_targets_follow,)
@@ -386,6 +545,29 @@ MUTANTS = [
         (PPO, "* args.gamma * (1.0 - terminated)", "* args.gamma", "returns never end", _TURN),
         (PPO, "- logstd - 0.5 * math", "- 0.5 * math", "a density without its spread", _TURN),
         (PPO, "if args.norm_adv:", "if True:", "--no-norm-adv is ignored", _OPTIONS),
+        (PPO, "+ jnp.exp(networks", "+ 0.5 * jnp.exp(networks", "it explores too little", _SAMPLES),
+        (PPO, "values[ran.sum() - 1, -1]", "values[-1, -1]", "losses of epochs left out", _STOPS),
+        (
+            PPO,
+            "dense(keys[2], 64, 1, 1.0)",
+            "dense(keys[5], 64, 1, 1.0)",
+            "the same numbers twice",
+            _BEGINS,
+        ),
+        (
+            PPO,
+            'seen(params["obs_rms"], games.obs)',
+            'params["obs_rms"]',
+            "first looks are forgotten",
+            _TURN,
+        ),
+        (
+            PPO,
+            "- (returns - values).var()",
+            "- (returns + values).var()",
+            "a curve that lies",
+            _TURN,
+        ),
         (SAC, "(1 - data.dones) * ", "", "the future counts after the end", _SOFT),
         (SAC, "jnp.minimum(*values)", "jnp.maximum(*values)", "max for min", _SOFT),
         (SAC, "value -= jnp.exp(state.log_alpha) * next_log_pi", "value -= 0.0", "hard", _SOFT),
@@ -397,6 +579,18 @@ MUTANTS = [
         (SAC, "first + jnp.arange(", "first + 0 * jnp.arange(", "one number for all", _SEVERAL),
         (SAC, "jnp.where(learning, sampled, at_random)", "sampled", "no random start", _ACTS),
         (SAC, _RESET, _WRONG, "the reset state as the next state", _KEEPS),
+        (SAC, "p - args.q_lr * s", "p - args.policy_lr * s", "the actor's learning rate", _SOFT),
+        (SAC, "p - args.policy_lr * s", "p - args.q_lr * s", "the critics' learning rate", _CLIMB),
+        (SAC, "value.mean() for name", "value.sum() for name", "a curve of sums", _SOFT),
+        (SAC, "jnp.copy, critics", "jnp.zeros_like, critics", "targets of zeros", _SOFT),
+        (
+            SAC,
+            "Shown(lambda: learner.state.critics)",
+            "Shown(lambda: {})",
+            "no critics to look at",
+            _SOFT,
+        ),
+        (SAC, "256, 1, draw=TORCH", "256, 1, 1.0, draw=TORCH", "larger critics", _DRAWN),
         (TD3, "(1 - data.dones) * ", "", "the future counts after the end", _TWIN),
         (TD3, "jnp.minimum(", "jnp.maximum(", "max for min", _TWIN),
         (TD3, "centre, data.next_obs) + noise", "centre, data.next_obs)", "not smooth", _TWIN),
@@ -407,7 +601,49 @@ MUTANTS = [
         (TD3, "jnp.where(learning, noisy, at_random)", "noisy", "no random start", _NOISY),
         (TD3, "args.exploration_noise * scale * noise", "0 * noise", "no exploration", _NOISY),
         (TD3, _RESET, _WRONG, "the reset state as the next state", _KEEPS),
+        (TD3, "value.mean() for name", "value.sum() for name", "a curve of sums", _TWIN),
+        (TD3, "tree.map(jnp.copy", "tree.map(jnp.zeros_like", "targets of zeros", _TWIN),
+        (
+            TD3,
+            "Shown(lambda: learner.state.critics)",
+            "Shown(lambda: {})",
+            "no critics to look at",
+            _TWIN,
+        ),
+        (
+            TD3,
+            "256, outputs, draw=TORCH",
+            "256, outputs, 1.0, draw=TORCH",
+            "an actor at its limits",
+            _DRAWN,
+        ),
+        (TD3, '"actor_loss": loss}', '"actor_loss": -loss}', "a curve upside down", _UP),
     )
+]
+
+_REPLAYED = ("sac_ondevice", "td3_ondevice")
+_LAST = "there is no such place, and JAX then takes the last one, which is the one that is meant"
+HARMLESS = [
+    Harmless("keys = jax.random.split(key, 3)", "3", "", "keys to spare", _REPLAYED),
+    Harmless("dense(keys[2], 256, ", "2", "4", _LAST, _REPLAYED, before="keys["),
+    Harmless(
+        "at_random = centre + scale * ",
+        "centre + ",
+        "",
+        "uniform numbers are as likely on one side of the middle as on the other",
+        _REPLAYED,
+    ),
+    Harmless(
+        "keys = jax.random.split(key, 6)", "6", "", "keys to spare", ("ppo_continuous_ondevice",)
+    ),
+    Harmless("dense(keys[5], ", "5", "", _LAST, ("ppo_continuous_ondevice",)),
+    Harmless(
+        "actions = mean + jnp.exp",
+        "mean + ",
+        "",
+        "normal noise is as likely on one side of the mean as on the other",
+        ("ppo_continuous_ondevice",),
+    ),
 ]
 
 _PENDULUM = (

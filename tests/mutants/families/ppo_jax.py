@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from types import ModuleType, SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
+from gymnasium import spaces
+from torch import Tensor, nn
 from torch.distributions import Categorical
 
+from mutants.harmless import Harmless
+from mutants.reference import assert_orthogonal
 from mutants.rollouts import Rollout, advantages
 from mutants.subject import Check, Mutant, Subject
-from mutants.trial import rehearse
+from mutants.trial import Ended, Trial, Turn, rehearse
 
 STEPWISE = "cleanrl/ppo_atari_envpool_xla_jax.py"
 SCANNED = "cleanrl/ppo_atari_envpool_xla_jax_scan.py"
@@ -62,34 +71,32 @@ def _minibatch(rng: np.random.Generator, rows: int = 40) -> dict[str, np.ndarray
     }
 
 
-def _expected_loss(
-    args: Any, params: dict[str, np.ndarray], mb: dict[str, np.ndarray]
-) -> dict[str, float]:
+def _losses(args: Any, logits: Tensor, values: Tensor, mb: dict[str, Tensor]) -> dict[str, Tensor]:
     """The loss over the rows that were steps of an episode; the others do not exist."""
-    kept = {name: torch.from_numpy(part[mb["valid"] > 0]) for name, part in mb.items()}
-    actor, critic = (torch.from_numpy(params[name]) for name in ("actor", "critic"))
-    policy = Categorical(logits=kept["obs"] @ actor)
-    ratio = (policy.log_prob(kept["actions"]) - kept["logprobs"]).exp()
+    kept = {name: part[mb["valid"] > 0] for name, part in mb.items()}
+    policy, values = Categorical(logits=logits[mb["valid"] > 0]), values[mb["valid"] > 0]
+    logratio = policy.log_prob(kept["actions"]) - kept["logprobs"]
+    ratio = logratio.exp()
     gain = kept["advantages"]
     if args.norm_adv:
         gain = (gain - gain.mean()) / (gain.std(correction=0) + 1e-8)
     near = ratio.clip(1 - args.clip_coef, 1 + args.clip_coef)
     pg_loss = -torch.minimum(gain * ratio, gain * near).mean()
-    v_loss = ((kept["obs"] @ critic - kept["returns"]) ** 2).mean() / 2
+    v_loss = ((values - kept["returns"]) ** 2).mean() / 2
     entropy = policy.entropy().mean()
     return {
-        "losses/loss": float(pg_loss - args.ent_coef * entropy + args.vf_coef * v_loss),
-        "losses/value_loss": float(v_loss),
-        "losses/policy_loss": float(pg_loss),
-        "losses/entropy": float(entropy),
-        "losses/approx_kl": float((ratio - 1 - ratio.log()).mean()),
-        "losses/clipfrac": float(((ratio - 1).abs() > args.clip_coef).float().mean()),
+        "losses/loss": pg_loss - args.ent_coef * entropy + args.vf_coef * v_loss,
+        "losses/value_loss": v_loss,
+        "losses/policy_loss": pg_loss,
+        "losses/entropy": entropy,
+        "losses/approx_kl": (ratio - 1 - logratio).mean(),
+        "losses/clipfrac": ((ratio - 1).abs() > args.clip_coef).float().mean(),
     }
 
 
 def the_loss_is_that_of_the_paper(subject: Subject) -> None:
     """Clipped surrogate, squared error and entropy over the steps that were no resets, with torch's
-    distributions; with and without normalised advantages."""
+    distributions; with and without normalised advantages, and where all but one were resets."""
     import jax.numpy as jnp
 
     rng, module = np.random.default_rng(1), subject.module
@@ -98,54 +105,267 @@ def the_loss_is_that_of_the_paper(subject: Subject) -> None:
         "critic": rng.normal(size=_INPUTS).astype(np.float32),
     }
     # A linear network in place of the convolutions, which are not what is in question.
-    module.forward = lambda params, obs, *_: (obs @ params["actor"], obs @ params["critic"])
+    vars(module)["forward"] = lambda params, obs, *_: (
+        obs @ params["actor"],
+        obs @ params["critic"],
+    )
     mb = _minibatch(rng)
-    for args in (_args(), _args(norm_adv=False)):
+    alone = {**mb, "valid": np.eye(len(mb["valid"]), dtype=np.float32)[3]}
+    plain = _args(norm_adv=False)
+    for args, rows in ((_args(), mb), (plain, mb), (plain, alone)):
         loss, losses = module.ppo_loss(
-            params, args, {name: jnp.asarray(part) for name, part in mb.items()}
+            params, args, {name: jnp.asarray(part) for name, part in rows.items()}
         )
-        expected = _expected_loss(args, params, mb)
+        known = {name: torch.from_numpy(part) for name, part in rows.items()}
+        actor, critic = (torch.from_numpy(params[name]) for name in ("actor", "critic"))
+        expected = _losses(args, known["obs"] @ actor, known["obs"] @ critic, known)
         np.testing.assert_allclose(loss, expected["losses/loss"], rtol=1e-4)
         for name, wanted in expected.items():
             np.testing.assert_allclose(losses[name], wanted, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
-def steps_are_clipped_and_fade(subject: Subject) -> None:
-    """In real games the gradient that Adam is given is no longer than the limit, the step is as
-    long as the falling learning rate says, and a target for the policy's change ends an update."""
+def the_network_is_that_of_atari(subject: Subject) -> None:
+    """The network of Mnih et al. (2015) with two heads, over torch's own convolutions. Weights
+    begin orthogonal with gain sqrt 2, 0.01 for the policy and 1 for the value, without biases, and
+    no two layers are drawn with the same random key."""
     import jax
 
-    settings = {"num_envs": 2, "num_steps": 16, "num_minibatches": 1, "max_grad_norm": 1e-3}
-    settings |= {"total_timesteps": 96, "learning_rate": 1e-2}
-    for number, turn in enumerate(rehearse(subject.module, update_epochs=1, **settings)):
-        (_, before), (_, after) = turn.before["optimizer"], turn.after["optimizer"]
-        gradient = jax.tree.map(lambda old, new: (new - 0.9 * old) / 0.1, before.mu, after.mu)
-        norm = np.sqrt(sum(float((part**2).sum()) for part in jax.tree.leaves(gradient)))
-        np.testing.assert_allclose(norm, 1e-3, rtol=1e-2)
-        count, rate = int(after.count), 1e-2 * (1 - number / 3)
-        assert count == number + 1
-        expected = jax.tree.map(
-            lambda old, mu, nu, count=count, rate=rate: (
-                old - rate * (mu / (1 - 0.9**count)) / (np.sqrt(nu / (1 - 0.999**count)) + 1e-5)
-            ),
-            turn.before["agent"],
-            after.mu,
-            after.nu,
+    from mutants.on_device import begun
+
+    # As it is, whatever other checks have put in the network's place.
+    module = Subject(subject.file, subject.source).module
+    space = SimpleNamespace(shape=(4, 84, 84))
+    params = begun(
+        module,
+        "init_agent",
+        SimpleNamespace(single_observation_space=space, single_action_space=spaces.Discrete(6)),
+    )
+    plain: list[nn.Module] = [
+        nn.Conv2d(4, 32, 8, 4),
+        nn.Conv2d(32, 64, 4, 2),
+        nn.Conv2d(64, 64, 3, 1),
+    ]
+    plain += [nn.Linear(3136, 512), nn.Linear(512, 6), nn.Linear(512, 1)]
+    trunk = params["trunk"]
+    own = [*trunk["convs"], trunk["hidden"], params["actor"], params["critic"]]
+    root = 2**0.5
+    for layer, copy, gain in zip(own, plain, (root, root, root, root, 0.01, 1.0), strict=True):
+        _copy_layer(layer, copy)
+        assert_orthogonal(copy, gain)
+    rng = np.random.default_rng(0)
+    for layer, copy in zip(own, plain, strict=True):
+        layer["bias"] = rng.normal(size=layer["bias"].shape).astype(np.float32)
+        _copy_layer(layer, copy)
+    obs = rng.integers(256, size=(3, 4, 84, 84), dtype=np.uint8)
+    maps = torch.from_numpy(obs) / 255
+    with torch.no_grad():
+        for conv in plain[:3]:
+            maps = conv(maps).relu()
+        # The file flattens with the channels last.
+        hidden = plain[3](maps.permute(0, 2, 3, 1).flatten(1)).relu()
+        logits, values = plain[4](hidden), plain[5](hidden)[:, 0]
+    kinds: list[dict[str, Any]] = [{}]
+    if subject.file == SCANNED:
+        kinds.append({"convolve": module.unfolded_convolve})
+    for kind in kinds:
+        reached = jax.tree.map(np.asarray, module.forward(params, obs, **kind))
+        np.testing.assert_allclose(reached[0], logits, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(reached[1], values, rtol=1e-3, atol=1e-3)
+
+
+def _copy_layer(layer: dict[str, Any], plain: nn.Module) -> None:
+    kernel = torch.tensor(np.asarray(layer["kernel"]))
+    order = (3, 2, 0, 1) if kernel.ndim == 4 else (1, 0)
+    with torch.no_grad():
+        for name, tensor in (("weight", kernel.permute(order)), ("bias", layer["bias"])):
+            parameter = getattr(plain, name)
+            assert parameter.shape == tensor.shape
+            parameter.copy_(torch.tensor(np.asarray(tensor)))
+
+
+@dataclass
+class _Seen:
+    """A rollout, and the frames after it."""
+
+    obs: np.ndarray
+    actions: np.ndarray
+    outcome: Any
+    last: np.ndarray
+
+
+class _Reported(Trial):
+    """A trial in which each rollout ends one game, and that is told at which step things are."""
+
+    asked = False
+
+    def check_spaces(self, envs: Any) -> None:
+        """Note that the run was asked whether it can play this."""
+        self.asked = True
+
+    def to_report(self, turn: Turn) -> list[Ended]:
+        """The game that is said to have ended in the turn."""
+        assert self.asked, "nobody asked whether the algorithm can play this"
+        number = turn.step // self.stride
+        return [Ended(turn.step + self.stride, (float(number),))]
+
+    def log(self, step: int, values: dict[str, Any]) -> None:
+        """Keep what was logged, at the step after the rollout."""
+        assert step == self.turns[-1].step + self.stride
+        super().log(step, values)
+
+
+def _features(frames: Any) -> Any:
+    """Brightness of some parts of a picture, in place of the convolutions."""
+    blocks = frames.reshape(len(frames), 4, 6, 14, 6, 14)[:, :, :, ::2, :, ::2]
+    means = blocks.astype(np.float32).mean(axis=(3, 5)) / 64
+    return means.reshape(len(frames), -1)
+
+
+def _made_small(module: ModuleType, seen: list[_Seen]) -> None:
+    import jax
+
+    class Watched(module.XlaEnvs):  # type: ignore[misc, name-defined]
+        @property
+        def averages(self) -> dict[str, float]:
+            return {"charts/avg_episodic_return": 7.0}
+
+        def note(self, obs: Any, actions: Any, outcome: Any) -> dict[str, Any]:
+            super().note(obs, actions, outcome)
+            kept = jax.tree.map(np.array, (obs, actions, outcome, self.games.obs))
+            seen.append(_Seen(*kept))
+            return {"episodes": [(float(len(seen) - 1), 1)]}
+
+    def init(envs: Any, key: Any) -> dict[str, Any]:
+        actor = jax.random.normal(key, (144, int(envs.single_action_space.n)))
+        return {"actor": actor, "critic": 0.3 * actor[:, 0]}
+
+    def forward(params: Any, obs: Any, *_: Any) -> tuple[Any, Any]:
+        rows = _features(obs)
+        return rows @ params["actor"], rows @ params["critic"]
+
+    vars(module).update(XlaEnvs=Watched, init_agent=init, forward=forward)
+    # Each look at the clock is two seconds after the one before.
+    module.time = SimpleNamespace(monotonic=count(0, 2).__next__)  # type: ignore[attr-defined]
+
+
+@contextmanager
+def _orders() -> Iterator[list[np.ndarray]]:
+    """The permutations that compiled code draws."""
+    import jax
+
+    permutation, orders = jax.random.permutation, []
+
+    def watched(key: Any, rows: Any) -> Any:
+        order = permutation(key, rows)
+        jax.debug.callback(lambda drawn: orders.append(np.array(drawn)), order, ordered=True)
+        return order
+
+    with mock.patch.object(jax.random, "permutation", watched):
+        yield orders
+
+
+def _same(subject: Subject, **arguments: Any) -> list[int]:
+    """Compare every turn with a plain one; how many epochs each learned from."""
+    seen: list[_Seen] = []
+    _made_small(subject.module, seen)
+    settings = {
+        "num_envs": 4, "num_steps": 40, "total_timesteps": 480, "num_minibatches": 4,
+        "update_epochs": 3, "learning_rate": 1e-2, "gamma": 0.9, "gae_lambda": 0.8,
+        "clip_coef": 0.05, "ent_coef": 0.05, "vf_coef": 0.7, "max_grad_norm": 0.3, **arguments,
+    }  # fmt: skip
+    with _orders() as drawn:
+        turns = rehearse(subject.module, kind=_Reported, **settings)
+    args = subject.module.Args(**settings)
+    assert len(turns) == len(seen) == 3
+    assert any((~rollout.outcome.valid).any() for rollout in seen)
+    epochs = []
+    for number, (turn, rollout) in enumerate(zip(turns, seen, strict=True)):
+        share = 1 - number / 3 if args.anneal_lr else 1.0
+        # In compiled code all are drawn, also those of epochs that are left out.
+        orders = turn.orders or drawn[number * 3 : number * 3 + 3]
+        epochs.append(_replayed(turn, rollout, args, orders, share * args.learning_rate))
+        assert turn.logged["charts/SPS_update"] == 160 / 2
+        assert turn.logged["charts/avg_episodic_return"] == 7.0
+        if turn.orders:
+            assert len(turn.orders) == epochs[-1]
+    return epochs
+
+
+def _replayed(turn: Turn, rollout: _Seen, args: Any, orders: list[np.ndarray], lr: float) -> int:
+    params = {name: torch.tensor(np.asarray(p)) for name, p in turn.before["agent"].items()}
+    for part in params.values():
+        part.requires_grad_()
+    (_, before), outcome = turn.before["optimizer"], rollout.outcome
+    adam = torch.optim.Adam(params.values(), lr=lr, eps=1e-5)
+    for name, part in params.items():
+        adam.state[part] = {
+            "step": torch.tensor(float(before.count)),
+            "exp_avg": torch.tensor(np.asarray(before.mu[name])),
+            "exp_avg_sq": torch.tensor(np.asarray(before.nu[name])),
+        }
+    steps, envs = rollout.actions.shape
+    frames = np.concatenate([rollout.obs, rollout.last[None]])
+    rows = torch.from_numpy(_features(frames.reshape(-1, *frames.shape[2:])))
+    with torch.no_grad():
+        values = (rows @ params["critic"]).view(steps + 1, envs)
+        logits = (rows @ params["actor"])[: steps * envs]
+        actions = torch.from_numpy(rollout.actions).long().flatten()
+        logprobs = Categorical(logits=logits).log_prob(actions)
+        found = (outcome.rewards, outcome.terminated, outcome.truncated)
+        rewards, *ends = (torch.as_tensor(part) for part in found)
+        plain = Rollout(values[:-1], values[:-1], rewards, ends[0], ends[1], values[1:])
+        gae = advantages(plain, lambda value: value, args.gamma, args.gae_lambda)
+    whole = {
+        "actions": actions,
+        "logprobs": logprobs,
+        "advantages": gae.flatten(),
+        "returns": (gae + values[:-1]).flatten(),
+        "valid": torch.as_tensor(outcome.valid).flatten().float(),
+    }
+    size, epochs = steps * envs // args.num_minibatches, 0
+    for order in orders:
+        for start in range(0, steps * envs, size):
+            mb = torch.from_numpy(order[start : start + size])
+            some = {name: part[mb] for name, part in whole.items()}
+            logged = _losses(args, rows[mb] @ params["actor"], rows[mb] @ params["critic"], some)
+            adam.zero_grad()
+            logged["losses/loss"].backward()
+            nn.utils.clip_grad_norm_(params.values(), args.max_grad_norm)
+            adam.step()
+        epochs += 1
+        if args.target_kl is not None and logged["losses/approx_kl"] > args.target_kl:
+            break
+    np.testing.assert_allclose(turn.logged["charts/learning_rate"], lr, rtol=1e-5)
+    for tag, wanted in logged.items():
+        np.testing.assert_allclose(
+            turn.logged[tag], wanted.item(), rtol=5e-3, atol=2e-5, err_msg=tag
         )
-        for one, other in zip(
-            jax.tree.leaves(turn.after["agent"]), jax.tree.leaves(expected), strict=True
-        ):
-            np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
-    settings |= {"num_minibatches": 2, "max_grad_norm": 1.0}
-    for target, epochs in ((1e-12, 1), (1e9, 3)):
-        turns = rehearse(subject.module, update_epochs=3, target_kl=target, **settings)
-        steps = [int(turn.after["optimizer"][1].count) for turn in turns]
-        assert steps == [2 * epochs * (number + 1) for number in range(len(turns))]
+    for name, part in params.items():
+        reached = torch.tensor(np.asarray(turn.after["agent"][name]))
+        torch.testing.assert_close(reached, part.detach(), rtol=2e-3, atol=5e-5, msg=name)
+    return epochs
 
 
+def a_turn_is_that_of_the_paper(subject: Subject) -> None:
+    """In real games weights, losses, learning rate and speed after each rollout are those of a
+    plain implementation in torch, with steps that only reset a game; games that ended are reported
+    where they did."""
+    assert _same(subject) == [3, 3, 3]
+
+
+def options_do_what_they_say(subject: Subject) -> None:
+    """Without normalised advantages and annealing it is still that of the paper, and an update ends
+    with the epoch in which the policy moved too far."""
+    epochs = _same(subject, norm_adv=False, anneal_lr=False, target_kl=_TARGET_KL)
+    assert len(set(epochs)) > 1, "all updates end with the same epoch"
+
+
+_TARGET_KL = 0.01
 GAE: tuple[Check, ...] = (advantages_are_those_of_the_definition,)
 LOSS: tuple[Check, ...] = (the_loss_is_that_of_the_paper,)
-STEPS: tuple[Check, ...] = (steps_are_clipped_and_fade,)
+TURN: tuple[Check, ...] = (a_turn_is_that_of_the_paper,)
+OPTIONS: tuple[Check, ...] = (options_do_what_they_say,)
+NETWORK: tuple[Check, ...] = (the_network_is_that_of_atari,)
 _EDITS = (
     ("next_values * (1 - outcome.terminated)", "next_values", "termination is ignored", GAE),
     (
@@ -180,16 +400,58 @@ _SLOW_EDITS = (
         "optax.clip_by_global_norm(args.max_grad_norm)",
         "optax.identity()",
         "the gradient is not clipped",
+        TURN,
     ),
-    ("learning_rate *= 1.0 - global", "learning_rate *= 1.0 + global", "the rate rises"),
-    ('["losses/approx_kl"] > args.target_kl', '["losses/approx_kl"] < args.target_kl', "stops"),
+    ("learning_rate *= 1.0 - global", "learning_rate *= 1.0 + global", "the rate rises", TURN),
+    ("        if args.anneal_lr:", "        if True:", "--no-anneal-lr is ignored", OPTIONS),
+    (
+        '["losses/approx_kl"] > args.target_kl',
+        '["losses/approx_kl"] < args.target_kl',
+        "an update ends before the policy has moved",
+        OPTIONS,
+    ),
+    (
+        "global_step += batch_size",
+        "global_step += args.num_envs",
+        "curves are drawn at other steps",
+        TURN,
+    ),
+    ("run.check_spaces(envs)", "pass", "it starts where it cannot learn anything", TURN),
+    ("batch_size / (time", "args.num_envs / (time", "a curve of another speed", TURN),
+    (
+        "maps = relu(convolve(third",
+        "maps = (convolve(third",
+        "a layer without its non-linearity",
+        NETWORK,
+    ),
+    ("512, 1, std=1.0)", "512, 1, std=2.0)", "the value begins with other weights", NETWORK),
+    ("conv(keys[2], 3", "conv(keys[1], 3", "two layers begin with the same numbers", NETWORK),
 )
 MUTANTS = [
     *(Mutant(file, *edit) for file in (STEPWISE, SCANNED) for edit in _EDITS),
-    # They compile a whole network for real games.
-    *(
-        Mutant(file, *edit, STEPS, slow=True)
-        for file in (STEPWISE, SCANNED)
-        for edit in _SLOW_EDITS
+    # They compile a program for real games, or the network.
+    *(Mutant(file, *edit, slow=True) for file in (STEPWISE, SCANNED) for edit in _SLOW_EDITS),
+]
+
+_FILES = tuple(file.split("/")[1].removesuffix(".py") for file in (STEPWISE, SCANNED))
+_LAST = "there is no such place, and JAX then takes the last one, which is the one that is meant"
+HARMLESS = [
+    Harmless("keys = jax.random.split(trunk_key, 4)", "4", "", "keys to spare", _FILES),
+    Harmless('"hidden": dense(keys[3], ', "3", "", _LAST, _FILES),
+    Harmless("jnp.take_along_axis(", "0", "1", _LAST, _FILES),
+    Harmless(
+        "centred / (jnp.sqrt(",
+        "jnp.sqrt(mean(jnp.square(centred))) + 1e-8",
+        "",
+        "it guards against a division by zero; the spread of a batch is a million times as large",
+        _FILES,
+    ),
+    Harmless("centred / (jnp.sqrt(", "1e-8", "", "it guards against a division by zero", _FILES),
+    Harmless(
+        "in_loop = unfolded_convolve if",
+        "jax.default_backend()",
+        "",
+        "both compute the same; on a CPU one of them is faster",
+        _FILES[1:],
     ),
 ]

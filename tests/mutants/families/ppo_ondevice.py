@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
 
+from mutants.harmless import Harmless
 from mutants.learning import Learning
-from mutants.on_device import DISCRETE, adam_moments, as_torch, rehearse_on_device
-from mutants.rollouts import PlainAgent, Rollout, load_state, replay
+from mutants.on_device import (
+    DISCRETE,
+    adam_moments,
+    as_linear,
+    as_torch,
+    assert_sampled,
+    begun,
+    rehearse_on_device,
+)
+from mutants.reference import assert_orthogonal
+from mutants.rollouts import PlainAgent, Replayed, Rollout, load_state, replay
 from mutants.subject import Mutant, Subject
 from mutants.trial import Turn
 
@@ -46,12 +60,25 @@ def _in_torch(turn: Turn) -> Turn:
                 turn.logged, turn.orders)  # fmt: skip
 
 
-def _same(subject: Subject, **arguments: Any) -> list[Turn]:
+def epochs_that_ran(
+    turn: Turn, args: Any, agent: Callable[[], PlainAgent], lr: float
+) -> tuple[Replayed, int]:
+    """Epoch after epoch of a turn, until the policy has moved further than it may; how many."""
+    for epochs in range(1, len(turn.orders) + 1):
+        expected = replay(replace(turn, orders=turn.orders[:epochs]), args, agent(), lr)
+        if args.target_kl is not None and expected.logged["losses/approx_kl"] > args.target_kl:
+            break
+    return expected, epochs
+
+
+def _same(subject: Subject, **arguments: Any) -> tuple[list[Turn], set[int]]:
     turns, args = _turns(subject, **arguments)
+    counts = set()
     for turn in map(_in_torch, turns):
         share = 1 - turn.step / args.total_timesteps if args.anneal_lr else 1.0
-        agent = PlainAgent(3, 3, continuous=False)
-        expected = replay(turn, args, agent, share * args.learning_rate)
+        agent = partial(PlainAgent, 3, 3, continuous=False)
+        expected, epochs = epochs_that_ran(turn, args, agent, share * args.learning_rate)
+        counts.add(epochs)
         for name, wanted in expected.logged.items():
             np.testing.assert_allclose(
                 turn.logged[name], wanted, rtol=2e-3, atol=1e-5, err_msg=name
@@ -59,13 +86,13 @@ def _same(subject: Subject, **arguments: Any) -> list[Turn]:
         for name, wanted in expected.agent.state_dict().items():
             reached = torch.as_tensor(turn.after["agent"][name])
             torch.testing.assert_close(reached, wanted, rtol=2e-3, atol=2e-5, msg=name)
-    return turns
+    return turns, counts
 
 
 def a_turn_is_that_of_the_paper(subject: Subject) -> None:
     """Weights and logged losses after each turn are those of a plain implementation in torch, with
     episodes that end both ways in the rollouts."""
-    turns = _same(subject)
+    turns, _ = _same(subject)
     assert set.union(*(Rollout.of(turn).kinds for turn in turns)) == {"terminated", "truncated"}
 
 
@@ -75,36 +102,51 @@ def options_do_what_they_say(subject: Subject) -> None:
 
 
 def updates_stop_early(subject: Subject) -> None:
-    """With a target for the change of the policy, nothing is learned once it is passed."""
-    for target, epochs in ((1e-9, 1), (1e9, 4)):
-        turns, _ = _turns(subject, target_kl=target, update_epochs=4, total_timesteps=48)
-        counts = [int(s["state"][".moments[1].count"]) for s in (turns[0].before, turns[0].after)]
-        assert counts[1] - counts[0] == 3 * epochs
+    """With a target for the change of the policy, nothing is learned once an epoch has passed it,
+    and what is logged is of the epochs before."""
+    _, counts = _same(subject, target_kl=TARGET_KL, update_epochs=4)
+    assert len(counts) > 1, "in all turns after as many epochs"
 
 
 def actions_follow_the_policy(subject: Subject) -> None:
-    """Actions are as frequent as the policy says, not the likeliest each time."""
-    turns, _ = _turns(subject, total_timesteps=1200, num_envs=4, num_steps=300, num_minibatches=4)
+    """Actions are as frequent as a policy that prefers some of them says."""
+    with mock.patch.object(subject.module, "init_agent", _decided(subject.module.init_agent)):
+        turns, _ = _turns(
+            subject, total_timesteps=9600, num_envs=4, num_steps=2400, num_minibatches=1,
+            update_epochs=1,
+        )  # fmt: skip
     rollout = Rollout.of(turns[0])
-    agent = load_state(PlainAgent(3, 3, continuous=False), as_torch(turns[0].before["agent"]))
-    likeliest = agent.actor(rollout.obs).argmax(-1)
-    share = (likeliest == rollout.actions).float().mean()
-    assert share < 0.4, "a policy that has not learned chooses evenly"
+    agent = PlainAgent(3, 3, continuous=False)
+    load_state(agent, as_torch(turns[0].before["agent"]))
+    with torch.no_grad():
+        log_probs = agent.actor(rollout.obs.flatten(0, 1)).log_softmax(-1)
+    assert_sampled(log_probs, rollout.actions.flatten())
+
+
+def _decided(init: Callable[..., Any]) -> Callable[..., Any]:
+    """Begin with a policy that prefers some actions."""
+
+    def decided(*arguments: Any) -> Any:
+        params = init(*arguments)
+        params["actor"][-1]["kernel"] *= 200.0
+        return params
+
+    return decided
 
 
 def the_network_begins_as_it_should(subject: Subject) -> None:
-    """Weights are orthogonal with gain sqrt 2 inside, 0.01 for the policy and 1 for the value, and
-    biases are zero."""
-    turns, _ = _turns(subject, total_timesteps=48)
-    start = as_torch(turns[0].before["agent"])
-    for network, last in (("actor", 0.01), ("critic", 1.0)):
-        for layer, gain in zip((0, 2, 4), (2**0.5, 2**0.5, last), strict=True):
-            weight = start[f"{network}.{layer}.weight"]
-            narrow = weight if weight.shape[0] <= weight.shape[1] else weight.T
-            wanted = gain**2 * np.eye(len(narrow))
-            np.testing.assert_allclose(narrow @ narrow.T, wanted, rtol=1e-4, atol=1e-5)
-            assert not start[f"{network}.{layer}.bias"].any()
+    """Weights are orthogonal with gain sqrt 2 inside, 0.01 for the policy and 1 for the value,
+    biases are zero, and no two layers are drawn with the same random key."""
+    params = begun(subject.module, "init_agent", DISCRETE)
+    for network, outputs, last in (("actor", 3, 0.01), ("critic", 1, 1.0)):
+        layers = [as_linear(layer) for layer in params[network]]
+        assert [layer.weight.shape for layer in layers] == [(64, 3), (64, 64), (outputs, 64)]
+        for layer, gain in zip(layers, (2**0.5, 2**0.5, last), strict=True):
+            assert_orthogonal(layer, gain)
 
+
+# So that epochs are left out in some turns, not in all.
+TARGET_KL = 3.5e-4
 
 TURN = (a_turn_is_that_of_the_paper,)
 OPTIONS = (options_do_what_they_say,)
@@ -195,12 +237,67 @@ MUTANTS = [
             (actions_follow_the_policy,),
         ),
         (
+            "(logits + noise).argmax(axis=-1)",
+            "(logits - noise).argmax(axis=-1)",
+            "actions are not those of a softmax",
+            (actions_follow_the_policy,),
+        ),
+        (
+            "1 - (returns - values).var() / returns.var()",
+            "1 - returns.var() / (returns - values).var()",
+            "a useless value function looks as good as a perfect one",
+            TURN,
+        ),
+        (
+            '"losses/old_approx_kl": -logratio.mean()',
+            '"losses/old_approx_kl": logratio.mean()',
+            "the curve of the policy's change has the wrong sign",
+            TURN,
+        ),
+        (
+            "values[ran.sum() - 1, -1]",
+            "values[-1, -1]",
+            "losses are logged of epochs that were left out",
+            (updates_stop_early,),
+        ),
+        (
+            "dense(keys[5], 64, actions, 0.01)",
+            "dense(keys[2], 64, actions, 0.01)",
+            "two layers begin with the same random numbers",
+            (the_network_begins_as_it_should,),
+        ),
+        ("run.check_spaces(envs)", "pass", "it starts where it cannot learn anything", TURN),
+        (
             "dense(keys[2], 64, 1, 1.0)",
             "dense(keys[2], 64, 1)",
             "the value head begins with other weights",
             (the_network_begins_as_it_should,),
         ),
     )
+]
+
+_PPO = ("ppo_ondevice", "ppo_continuous_ondevice", "ppo_rnn_ondevice")
+_LAST = "there is no such place, and JAX then takes the last one, which is the one that is meant"
+HARMLESS = [
+    Harmless("jax.random.split(key, 6)", "6", "", "keys to spare", ("ppo_ondevice",)),
+    Harmless("dense(keys[5], ", "5", "", _LAST, ("ppo_ondevice",)),
+    Harmless("jnp.take_along_axis(", "0", "1", _LAST, ("ppo_ondevice",)),
+    Harmless("jnp.zeros_like(values[0])", "0", "", "all rows have the same shape", _PPO),
+    Harmless(
+        ".std(ddof=1) + 1e-8)",
+        "advantages.std(ddof=1) + 1e-8",
+        "",
+        "it guards against a division by zero; the spread of a batch is a million times as large",
+        _PPO,
+    ),
+    Harmless(".std(ddof=1) + 1e-8)", "1e-8", "", "it guards against a division by zero", _PPO),
+    Harmless(
+        "if args.target_kl is not None:",
+        "args.target_kl is not None",
+        "True",
+        "without a target nothing stops, and what would then be kept is never taken",
+        _PPO,
+    ),
 ]
 
 LEARNING = [

@@ -10,9 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from mutants import reference
+from mutants.harmless import Harmless
 from mutants.learning import Learning
 from mutants.on_device import (
     DISCRETE,
+    as_linear,
+    assert_uniform,
+    begun,
     layers_of,
     plain_moments,
     rehearse_on_device,
@@ -69,8 +73,19 @@ def _dqn_turns(subject: Subject, **arguments: Any) -> tuple[list[Turn], Any]:
 
 def iterations_are_those_of_dqn(subject: Subject) -> None:
     """Networks after each iteration are those of a plain implementation with torch's Adam: learning
-    and the target network begin at their step and keep their frequencies."""
-    turns, args = _dqn_turns(subject)
+    and the target network begin at their step and keep their frequencies. Of the newest update the
+    loss and the values are logged, and zero before the first."""
+    # Of two environments; with one, counting turns would be as good as counting steps.
+    turns, args = _dqn_turns(
+        subject, num_envs=2, total_timesteps=600, learning_starts=223, train_frequency=6,
+        target_network_frequency=14,
+    )  # fmt: skip
+    begins = layers_of(turns[0].before["agent"])
+    _assert_same(
+        _load(reference.mlp([3, 120, 84, 3]), begins),
+        layers_of(turns[0].before["state"], ".target_params"),
+    )
+    logged = {"losses/td_loss": 0.0, "losses/q_values": 0.0}
     for turn in turns:
         online, target = (
             _load(reference.mlp([3, 120, 84, 3]), layers)
@@ -82,7 +97,7 @@ def iterations_are_those_of_dqn(subject: Subject) -> None:
         moments = plain_moments(turn.before["state"], ".moments", _PARTS)
         adam = plain_adam(torch.optim.Adam, online, moments, args.learning_rate, 1e-8)
         draws = iter(turn.draws)
-        for step in range(turn.step, turn.step + 100):
+        for step in range(turn.step, turn.step + 200, 2):
             if step < args.learning_starts:
                 continue
             if step % args.train_frequency == 0:
@@ -95,6 +110,7 @@ def iterations_are_those_of_dqn(subject: Subject) -> None:
                 adam.zero_grad()
                 loss.backward()
                 adam.step()
+                logged = {"losses/td_loss": loss.item(), "losses/q_values": taken.mean().item()}
             if step % args.target_network_frequency == 0:
                 with torch.no_grad():
                     for slow, fast in zip(target.parameters(), online.parameters(), strict=True):
@@ -102,8 +118,8 @@ def iterations_are_those_of_dqn(subject: Subject) -> None:
         assert next(draws, None) is None, "it learned more often than it should"
         _assert_same(online, layers_of(turn.after["agent"]))
         _assert_same(target, layers_of(turn.after["state"], ".target_params"))
-        if turn.draws:
-            np.testing.assert_allclose(turn.logged["losses/td_loss"], loss.item(), rtol=2e-3)
+        _assert_logged(turn, logged)
+    assert [bool(turn.draws) for turn in turns] == [False, True, True]
 
 
 def memory_holds_what_happened(subject: Subject) -> None:
@@ -117,16 +133,101 @@ def memory_holds_what_happened(subject: Subject) -> None:
     assert all(row.tobytes() in newest for row in last)
 
 
-def exploration_falls_from_random_to_greedy(subject: Subject) -> None:
-    """Actions are random at first; later the greedy one is taken, except with probability end-e."""
-    settings = {"exploration_fraction": 0.25, "end_e": 0.1, "learning_starts": 10_000}
-    turns, _ = _dqn_turns(subject, total_timesteps=800, **settings)
-    online = _load(reference.mlp([3, 120, 84, 3]), layers_of(turns[0].before["agent"]))
+def _assert_logged(turn: Turn, wanted: dict[str, float]) -> None:
+    for name, number in wanted.items():
+        np.testing.assert_allclose(turn.logged[name], number, rtol=2e-3, atol=1e-6, err_msg=name)
+
+
+_SCHEDULE: dict[str, Any] = {
+    "total_timesteps": 6400,
+    "start_e": 0.9,
+    "end_e": 0.1,
+    "exploration_fraction": 0.8,
+}
+
+
+def _explores(turns: list[Turn], q: nn.Module, args: Any) -> None:
+    """Whether actions are random as often as the schedule says, and greedy otherwise."""
     steps = [step for turn in turns for step in turn.steps]
-    best = [int(online(torch.from_numpy(step.obs)).argmax()) for step in steps]
-    greedy = [int(step.actions[0]) == one for step, one in zip(steps, best, strict=True)]
-    assert np.mean(greedy[:60]) < 0.8
-    assert 0.86 < np.mean(greedy[200:]) < 0.98
+    taken = np.stack([step.actions for step in steps])
+    with torch.no_grad():
+        greedy = q(torch.from_numpy(np.stack([step.obs for step in steps]))).argmax(-1).numpy()
+    begins = np.arange(len(steps)) * args.num_envs
+    fallen = begins / (args.exploration_fraction * args.total_timesteps)
+    epsilon = np.maximum(args.start_e + (args.end_e - args.start_e) * fallen, args.end_e)[:, None]
+
+    def assert_about(found: np.ndarray, wanted: np.ndarray) -> None:
+        # The environments may all explore at the same time.
+        spread = np.sqrt(args.num_envs * wanted.sum())
+        assert wanted.sum() > 30
+        assert abs(found.sum() - wanted.sum()) < 4 * spread
+
+    for part in np.array_split(np.arange(len(steps)), 8):
+        wanted = np.broadcast_to(epsilon[part] * 2 / 3, greedy[part].shape)
+        assert_about(taken[part] != greedy[part], wanted)
+    for action in range(3):
+        other = greedy != action
+        assert_about((taken == action) & other, epsilon / 3 * other)
+
+
+def exploration_falls_from_random_to_greedy(subject: Subject) -> None:
+    """Random actions, all equally likely, become rarer from the first step on, until they are as
+    rare as they will stay; all others are greedy."""
+    settings = {**_SCHEDULE, "num_envs": 2, "learning_starts": 10_000}
+    turns, args = _dqn_turns(subject, **settings)
+    online = _load(reference.mlp([3, 120, 84, 3]), layers_of(turns[0].before["agent"]))
+    _explores(turns, online, args)
+
+
+def the_network_begins_as_torch_would(subject: Subject) -> None:
+    """Weights are uniform within torch's bounds, biases zero, and no two layers are drawn with the
+    same random key."""
+    layers = begun(subject.module, "init_q_network", DISCRETE)
+    for layer, sizes in zip(layers, ((3, 120), (120, 84), (84, 3)), strict=True):
+        assert_uniform(layer, *sizes)
+
+
+def _normalised() -> nn.Sequential:
+    sizes = (nn.Linear(3, 120), nn.LayerNorm(120), nn.ReLU(), nn.Linear(120, 84))
+    return nn.Sequential(*sizes, nn.LayerNorm(84), nn.ReLU(), nn.Linear(84, 3))
+
+
+def pqn_explores_ever_less(subject: Subject) -> None:
+    """Random actions, all equally likely, become rarer from step to step, also within a rollout,
+    until they are as rare as they will stay; all others are greedy."""
+    settings = {**_SCHEDULE, "num_envs": 4, "num_steps": 800, "learning_rate": 1e-12}
+    settings |= {"num_minibatches": 1, "update_epochs": 1}
+    turns, args = rehearse_on_device(subject.module, **{**_PQN, **settings})
+    _explores(turns, _load(_normalised(), layers_of(turns[0].before["agent"])), args)
+
+
+def the_layers_are_normalised(subject: Subject) -> None:
+    """Weights begin orthogonal with gain sqrt 2 and each layer drawn with a random key of its own;
+    the network is that of torch's own layers, also for rows that hardly differ from zero."""
+    layers = begun(subject.module, "init_q_network", DISCRETE)
+    for layer, shape in zip(layers, ((120, 3), (84, 120), (3, 84)), strict=True):
+        assert as_linear(layer).weight.shape == shape
+        reference.assert_orthogonal(as_linear(layer), 2**0.5)
+    for layer in layers[:-1]:
+        np.testing.assert_array_equal(layer["scale"], 1.0)
+        np.testing.assert_array_equal(layer["shift"], 0.0)
+    rng = np.random.default_rng(0)
+    drawn = [
+        {name: rng.normal(size=np.shape(part)).astype(np.float32) for name, part in layer.items()}
+        for layer in layers
+    ]
+    # Without biases, so that only what is added to the variance keeps it from zero.
+    drawn[0]["bias"] *= 0.0
+    plain = _load(
+        _normalised(),
+        [{name: torch.from_numpy(part.T) for name, part in layer.items()} for layer in drawn],
+    )
+    for size in (1.0, 1e-3):
+        rows = (size * rng.normal(size=(5, 3))).astype(np.float32)
+        wanted = plain(torch.from_numpy(rows)).detach()
+        np.testing.assert_allclose(
+            subject.module.q_network(drawn, rows), wanted, rtol=1e-3, atol=1e-3
+        )
 
 
 def _best(q: nn.Module, obs: Tensor) -> Tensor:
@@ -136,18 +237,27 @@ def _best(q: nn.Module, obs: Tensor) -> Tensor:
 
 def iterations_are_those_of_pqn(subject: Subject) -> None:
     """Weights after each iteration are those of a plain implementation: Q(lambda) returns summed by
-    their definition, torch's own RAdam and clipping. Episodes end both ways."""
-    turns, args = rehearse_on_device(subject.module, **_PQN)
+    their definition, torch's own RAdam and clipping. Episodes end both ways. Of the last minibatch
+    the loss and the values are logged, and the learning rate."""
+    assert _same_pqn(subject) == {"terminated", "truncated"}
+
+
+def the_learning_rate_stays(subject: Subject) -> None:
+    """Without annealing it is still that of the paper, with one learning rate."""
+    _same_pqn(subject, anneal_lr=False)
+
+
+def _same_pqn(subject: Subject, **arguments: Any) -> set[str]:
+    turns, args = rehearse_on_device(subject.module, **{**_PQN, **arguments})
     kinds = set()
     for turn in turns:
-        sizes = (nn.Linear(3, 120), nn.LayerNorm(120), nn.ReLU(), nn.Linear(120, 84))
-        q = nn.Sequential(*sizes, nn.LayerNorm(84), nn.ReLU(), nn.Linear(84, 3))
-        _load(q, layers_of(turn.before["agent"]))
+        q = _load(_normalised(), layers_of(turn.before["agent"]))
         rollout = Rollout.of(turn)
         kinds |= rollout.kinds
         with torch.no_grad():
             returns = q_lambda_returns(rollout, partial(_best, q), args.gamma, args.q_lambda)
-        lr = (1 - turn.step / args.total_timesteps) * args.learning_rate
+        share = 1 - turn.step / args.total_timesteps if args.anneal_lr else 1.0
+        lr = share * args.learning_rate
         moments = plain_moments(turn.before["state"], ".moments[1]", _PARTS)
         radam = plain_adam(torch.optim.RAdam, q, moments, lr, 1e-8)
         obs, actions = rollout.obs.flatten(0, 1), rollout.actions.flatten().long()
@@ -161,13 +271,16 @@ def iterations_are_those_of_pqn(subject: Subject) -> None:
                 loss.backward()
                 nn.utils.clip_grad_norm_(q.parameters(), args.max_grad_norm)
                 radam.step()
-        np.testing.assert_allclose(turn.logged["losses/td_loss"], loss.item(), rtol=2e-3)
+        wanted = {"losses/td_loss": loss.item(), "losses/q_values": taken.mean().item()}
+        _assert_logged(turn, {**wanted, "charts/learning_rate": lr})
         _assert_same(q, layers_of(turn.after["agent"]))
-    assert kinds == {"terminated", "truncated"}
+    return kinds
 
 
 _LEARNS, _REMEMBERS = (iterations_are_those_of_dqn,), (memory_holds_what_happened,)
 _EXPLORES, _TURN = (exploration_falls_from_random_to_greedy,), (iterations_are_those_of_pqn,)
+_BEGINS, _LAYERS = (the_network_begins_as_torch_would,), (the_layers_are_normalised,)
+_RANDOM, _STAYS = (pqn_explores_ever_less,), (the_learning_rate_stays,)
 
 # All slow: each compiles a program of its own, which takes seconds.
 MUTANTS = [
@@ -189,6 +302,12 @@ MUTANTS = [
         ),
         (DQN, "(exploring) < epsilon", "(exploring) < args.start_e", "random for ever", _EXPLORES),
         (DQN, "(exploring) < epsilon", "(exploring) < -1", "no exploration", _EXPLORES),
+        (DQN, "), 0, actions_n)", "), 1, actions_n)", "an action is never tried", _EXPLORES),
+        (DQN, "jnp.copy, params", "jnp.zeros_like, params", "a target of zeros", _LEARNS),
+        (DQN, "TURNS * args.num_envs", "TURNS", "too few steps are counted", _LEARNS),
+        (DQN, "old_value.mean()", "old_value.sum()", "a curve of sums", _LEARNS),
+        (DQN, "dense(keys[1]", "dense(keys[0]", "the same random numbers twice", _BEGINS),
+        (DQN, "84, draw=TORCH_WEIGHTS", "84", "other weights than torch's", _BEGINS),
         (PQN, "(1 - terminated) * ", "", "termination is ignored", _TURN),
         (PQN, "jnp.where(ended, value, mixed)", "mixed", "returns cross episodes", _TURN),
         (PQN, "args.q_lambda * following + ", "0 * following + ", "lambda is ignored", _TURN),
@@ -201,7 +320,22 @@ MUTANTS = [
         ),
         (PQN, "centred / spread", "centred", "no layer normalisation", _TURN),
         (PQN, "1.0 - state.iteration /", "1.0 + state.iteration /", "the rate rises", _TURN),
+        (PQN, "if args.anneal_lr:", "if True:", "--no-anneal-lr is ignored", _STAYS),
+        (PQN, "old_values.mean()", "old_values.sum()", "a curve of sums", _TURN),
+        (PQN, "0, actions_n", "1, actions_n", "an action is never tried", _RANDOM),
+        (PQN, "state.iteration * batch_size + ", "", "each rollout explores again", _RANDOM),
+        (PQN, "+ 1e-5)", "+ 1e-3)", "small values are damped", _LAYERS),
+        (PQN, "split(key, 3), math.sqrt(2)", "split(key, 3), 1.0", "smaller weights", _LAYERS),
     )
+]
+
+_LAST = "there is no such place, and JAX then takes the last one, which is the one that is meant"
+HARMLESS = [
+    Harmless("keys = jax.random.split(key, 3)", "3", "", "keys to spare", ("dqn_ondevice",)),
+    Harmless("jax.random.split(key, 3), math", "3", "", "keys to spare", ("pqn_ondevice",)),
+    Harmless("dense(keys[2], ", "2", "", _LAST, ("dqn_ondevice",)),
+    Harmless("jnp.take_along_axis(values", "0", "1", _LAST, ("pqn_ondevice",)),
+    Harmless("        :, 0", "0", "1", _LAST, ("dqn_ondevice",)),
 ]
 
 LEARNING = [
