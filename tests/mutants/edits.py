@@ -1,4 +1,4 @@
-"""Every small edit of an algorithm file, made by rule: the mistakes that nobody thought of.
+"""Every small edit of an algorithm file, made by rule, to find mistakes that no one thought of.
 
 The mutants of `mutants.families` are mistakes that people make. An edit is one change of one place:
 plus for minus, less for greater, a condition that always holds or never, another number, a
@@ -184,7 +184,7 @@ def _passes(check: Check, subject: Subject) -> bool:
 
 
 class _TookTooLong(BaseException):
-    """Not an `Exception`: whoever catches those must not take the limit for one."""
+    """Not an `Exception`, so that code which catches those cannot swallow the time limit."""
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ class Harmless:
         new: what replaces it; empty for whatever does.
         why: why nothing changes.
         files: the names of the files it is harmless in; empty for all.
-        before: how the line goes on to the edited place, where `old` alone does not tell.
+        before: what comes right before the edited place, if `old` occurs twice in the line.
     """
 
     line: str

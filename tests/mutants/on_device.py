@@ -152,7 +152,7 @@ def rehearse_on_device(module: ModuleType, **arguments: Any) -> tuple[list[Turn]
     _present[:] = [trial]
     with _watched(trial):
         module.train(args, trial)
-    assert trial.asked, "nobody asked whether the algorithm can play this"
+    assert trial.asked, "the spaces were never checked"
     for turn in trial.turns:
         assert len(turn.steps) * args.num_envs == trial.stride, "steps are counted wrongly"
     return trial.turns, args

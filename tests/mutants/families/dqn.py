@@ -430,7 +430,7 @@ def _mutants(name: str) -> list[Mutant]:
 MUTANTS = [mutant for name in ("dqn", "dqn_atari", "dqn_jax") for mutant in _mutants(name)]
 MUTANTS += [replace(mutant, slow=True) for mutant in _mutants("dqn_atari_jax")]
 
-_SPARE_KEY = "keys that nobody uses; the others are as random"
+_SPARE_KEY = "the extra keys are never used, and the others are just as random"
 _LAST_KEY = "JAX takes the last key where there are fewer"
 HARMLESS = [
     Harmless("keys = jax.random.split(key, 3)", "3", "6", _SPARE_KEY, ("dqn_jax", "c51_jax")),

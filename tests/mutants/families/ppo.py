@@ -140,7 +140,7 @@ def the_density_is_that_of_gaussians(subject: Subject) -> None:
 
 
 class _Resumed(Trial):
-    """A run that goes on from a checkpoint."""
+    """A run resumed from a checkpoint."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -172,7 +172,7 @@ def a_run_begins_with_the_policy_it_was_given(subject: Subject) -> None:
         (turn,) = rehearse(subject.module, **settings)
         assert asked == [Path("given")]
         (resumed,) = rehearse(subject.module, kind=_Resumed, **settings)
-        assert len(asked) == 1, "a resumed run begins anew"
+        assert len(asked) == 1, "a resumed run starts over"
     for name, weights in given.items():
         own = fresh[0].before["agent"][name]
         expected = own if name.startswith("critic") else weights

@@ -194,7 +194,7 @@ class _Seen:
 
 
 class _Reported(Trial):
-    """A trial in which each rollout ends one game, and that is told at which step things are."""
+    """A trial in which every rollout ends one game; it checks the step of whatever is logged."""
 
     asked = False
 
@@ -204,7 +204,7 @@ class _Reported(Trial):
 
     def to_report(self, turn: Turn) -> list[Ended]:
         """The game that is said to have ended in the turn."""
-        assert self.asked, "nobody asked whether the algorithm can play this"
+        assert self.asked, "the spaces were never checked"
         number = turn.step // self.stride
         return [Ended(turn.step + self.stride, (float(number),))]
 

@@ -353,7 +353,7 @@ MUTANTS = [
         PETTINGZOO,
         'run.log(global_step, info["players"])',
         "pass",
-        "nobody sees who wins",
+        "the curves do not show who wins",
         (each_player_has_a_curve,),
     ),
     Mutant(

@@ -81,7 +81,7 @@ class _SmallRND(nn.Module):
 
 
 class _Curious(Trial):
-    """A trial that knows of the random steps before the first rollout: nobody played them."""
+    """A trial that leaves out the random steps before the first rollout."""
 
     def to_report(self, turn: Turn) -> list[Ended]:
         """What ended in the rollout."""
