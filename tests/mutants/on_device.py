@@ -92,6 +92,9 @@ class DeviceTrial(Trial):
         return {name: dict(item.state_dict()) for name, item in parts.items()}
 
 
+LAST_KEY = "there is no such key, and JAX then takes the last one, which is the one that is meant"
+
+
 def watch_draws(module: ModuleType) -> None:
     """Note in the present turn what a module draws from its replay memory."""
     # Several checks may look at one module, and each batch is to be noted once.
@@ -302,3 +305,14 @@ def plain_moments(state: State, prefix: str, parts: tuple[str, ...]) -> dict[str
 
     step = np.float32(np.asarray(state[f"{prefix}.count"]))
     return {"step": step, "mean": joined("mu"), "square": joined("nu")}
+
+
+def altered(init: Callable[..., Any], change: Callable[[Any], None]) -> Callable[..., Any]:
+    """A function that draws parameters as `init` does, and then changes them."""
+
+    def changed(*arguments: Any) -> Any:
+        params = init(*arguments)
+        change(params)
+        return params
+
+    return changed
