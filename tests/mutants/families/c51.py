@@ -14,13 +14,11 @@ from mutants.families.dqn import (
     GAMMA,
     assert_learns,
     best_actions,
-    exploration_falls_from_random_to_greedy,
     first_weights_are_random,
     memory_holds_what_happened,
-    memory_of_frames_holds_what_happened,
+    mutants_of_exploration,
+    mutants_of_games,
     outputs_of,
-    plays_the_game_that_was_asked_for,
-    starts_without_anything_to_draw,
     target_network_moves_when_it_should,
     turns_of,
 )
@@ -84,7 +82,6 @@ def _mutants_of_both(name: str) -> list[Mutant]:
     """Those of what is the same in torch and in JAX."""
     file, in_jax, frames = f"cleanrl/{name}.py", "jax" in name, "atari" in name
     learns: tuple[Check, ...] = (learns_from_the_cross_entropy,)
-    explores: tuple[Check, ...] = (exploration_falls_from_random_to_greedy,)
     told = "(jnp.exp(log_pmfs) @ atoms).mean()" if in_jax else "old_value.detach().mean()"
     copied, other = "target_network.load_state_dict(q_network.state_dict())", "pass"
     if in_jax:
@@ -120,39 +117,10 @@ def _mutants_of_both(name: str) -> list[Mutant]:
             "the target network begins as a stranger",
             (target_network_moves_when_it_should,),
         ),
-        Mutant(file, "run.rng.random() < epsilon", "False", "no exploration", explores),
-        Mutant(
-            file,
-            "args.exploration_fraction * args.total_timesteps",
-            "args.total_timesteps",
-            "exploration lasts for the whole run",
-            explores,
-        ),
+        *mutants_of_exploration(file),
     ]
     if frames:
-        found += [
-            Mutant(
-                file,
-                "    run.check_spaces(envs)\n",
-                "",
-                "games with other buttons or frames are not refused",
-                (plays_the_game_that_was_asked_for,),
-            ),
-            Mutant(
-                file,
-                "memory.add(obs, actions, rewards, terminated, info)",
-                "memory.add(obs, actions, rewards, terminated & False, info)",
-                "a lost life is no end",
-                (memory_of_frames_holds_what_happened,),
-            ),
-            Mutant(
-                file,
-                " or not memory.ready",
-                "",
-                "nothing to draw at the start",
-                (starts_without_anything_to_draw,),
-            ),
-        ]
+        found += mutants_of_games(file)
     return found
 
 

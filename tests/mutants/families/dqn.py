@@ -299,6 +299,48 @@ def first_weights_are_random(subject: Subject) -> None:
     assert abs(alike).max() < 0.5
 
 
+def mutants_of_exploration(file: str) -> list[Mutant]:
+    """Those of the lines with which DQN and C51 explore."""
+    explores = (exploration_falls_from_random_to_greedy,)
+    return [
+        Mutant(file, "run.rng.random() < epsilon", "False", "no exploration", explores),
+        Mutant(
+            file,
+            "args.exploration_fraction * args.total_timesteps",
+            "args.total_timesteps",
+            "exploration lasts for the whole run",
+            explores,
+        ),
+    ]
+
+
+def mutants_of_games(file: str) -> list[Mutant]:
+    """Those of the lines with which DQN and C51 play and remember games."""
+    return [
+        Mutant(
+            file,
+            "    run.check_spaces(envs)\n",
+            "",
+            "games with other buttons or frames are not refused",
+            (plays_the_game_that_was_asked_for,),
+        ),
+        Mutant(
+            file,
+            "memory.add(obs, actions, rewards, terminated, info)",
+            "memory.add(obs, actions, rewards, terminated & False, info)",
+            "a lost life is no end",
+            (memory_of_frames_holds_what_happened,),
+        ),
+        Mutant(
+            file,
+            " or not memory.ready",
+            "",
+            "nothing to draw at the start",
+            (starts_without_anything_to_draw,),
+        ),
+    ]
+
+
 def _mutants(name: str) -> list[Mutant]:
     file = f"cleanrl/{name}.py"
     in_jax, frames = "jax" in name, "atari" in name
@@ -346,14 +388,7 @@ def _mutants(name: str) -> list[Mutant]:
             "exploration never ends",
             explores,
         ),
-        Mutant(file, "run.rng.random() < epsilon", "False", "no exploration", explores),
-        Mutant(
-            file,
-            "args.exploration_fraction * args.total_timesteps",
-            "args.total_timesteps",
-            "exploration lasts for the whole run",
-            explores,
-        ),
+        *mutants_of_exploration(file),
         Mutant(
             file,
             "global_step % args.train_frequency < args.num_envs",
@@ -384,29 +419,7 @@ def _mutants(name: str) -> list[Mutant]:
             )
         )
     if frames:
-        found += [
-            Mutant(
-                file,
-                "    run.check_spaces(envs)\n",
-                "",
-                "games with other buttons or frames are not refused",
-                (plays_the_game_that_was_asked_for,),
-            ),
-            Mutant(
-                file,
-                "memory.add(obs, actions, rewards, terminated, info)",
-                "memory.add(obs, actions, rewards, terminated & False, info)",
-                "a lost life is no end",
-                memory,
-            ),
-            Mutant(
-                file,
-                " or not memory.ready",
-                "",
-                "nothing to draw at the start",
-                (starts_without_anything_to_draw,),
-            ),
-        ]
+        found += mutants_of_games(file)
     else:
         found += [
             Mutant(
